@@ -1,0 +1,70 @@
+// A lint rule: imports inside src/ run one way. A rule of our own, because `no-restricted-imports` compares the text of an
+// import and overlooks `import()`, whereas a layer is a matter of where the imported file lies.
+
+import { dirname, join, relative, resolve } from "node:path";
+
+const src = resolve(import.meta.dirname, "../src");
+
+const machinery = ["core/", "assets.ts", "registries/", "assigners/", "shared/", "config.ts", "node:", "npm:"];
+
+/*
+ * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
+ * trailing `/` or `:` everything below, `npm:` any package.
+ */
+const layers = {
+  "core/": [],
+  "assets.ts": ["node:"],
+  "registries/*/": ["core/", "assets.ts", "node:", "npm:"],
+  "registries/": ["core/", "assets.ts", "node:"],
+  "assigners/": ["core/", "registries/index.ts", "node:"],
+  "shared/": ["core/", "node:"],
+  "options.ts": ["core/", "npm:zod"],
+  "config.ts": ["core/", "options.ts", "node:"],
+  "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "node:"],
+  "conformance/": ["core/"],
+  "conformance.ts": ["core/", "conformance/"],
+  "testing.ts": ["core/", "registries/memory/"],
+  "index.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "snowlease.ts"],
+  "ops/": machinery,
+  "http/": [...machinery, "ops/"],
+  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
+  "cli/": [...machinery, "snowlease.ts", "ops/", "http/", "daemon.ts"],
+};
+
+const pattern = (part) =>
+  new RegExp(`^${part.replaceAll(".", "\\.").replaceAll("*", "[^/]+")}${/[/:]$/.test(part) ? "" : "$"}`);
+const rules = Object.entries(layers).map(([part, allowed]) => ({ part: pattern(part), allowed: allowed.map(pattern) }));
+
+/** An import as the table names it: `core/lease.ts`, `node:fs`, `npm:zod`. */
+function nameOf(specifier, file) {
+  if (specifier.startsWith(".")) return relative(src, join(src, dirname(file), specifier));
+  return specifier.startsWith("node:") ? specifier : `npm:${specifier}`;
+}
+
+function create(context) {
+  const file = relative(src, context.filename);
+  if (file.startsWith("..")) return {};
+
+  const rule = rules.find(({ part }) => part.test(file));
+  if (!rule) {
+    const message = `src/${file} is in no layer; give it one in scripts/layers.mjs`;
+    return { Program: (node) => context.report({ node, message }) };
+  }
+
+  const [own] = file.match(rule.part);
+  const check = ({ source }) => {
+    if (typeof source?.value !== "string") return;
+    const name = nameOf(source.value, file);
+    if (name.startsWith(own) || rule.allowed.some((allowed) => allowed.test(name))) return;
+    context.report({ node: source, message: `${own} may not import ${name}; see the layers in scripts/layers.mjs` });
+  };
+  return {
+    ImportDeclaration: check,
+    ImportExpression: check,
+    TSImportType: check,
+    ExportNamedDeclaration: check,
+    ExportAllDeclaration: check,
+  };
+}
+
+export default { meta: { name: "snowlease" }, rules: { layers: { create } } };

@@ -1,0 +1,120 @@
+// What every script needs before it can do its job. Plain Node: this runs in a clone where nothing is installed yet.
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  fail(`Node 20.19 or newer is needed, this is ${process.versions.node}; see https://nodejs.org/en/download`);
+}
+process.chdir(root);
+
+/** Ends the process with one line that says what to do. */
+export function fail(message, exitCode = 1) {
+  console.error(`snowlease: ${message}`);
+  process.exit(exitCode);
+}
+
+/** Installs what package-lock.json asks for, unless npm's own record of node_modules says that it is all there. */
+export function ensureDependencies() {
+  if (isInstalled()) return;
+  say("installing dependencies (npm ci)");
+  // Whatever npm was told to leave out, the compiler is a dev dependency and its binary an optional one. No package here
+  // needs its install script, and one would try to compile.
+  const status = run("npm", ["ci", "--include=dev", "--include=optional", "--ignore-scripts"]);
+  if (status !== 0) fail("the dependencies could not be installed; mend what npm says above, then try again", status);
+}
+
+function isInstalled() {
+  if (!existsSync("node_modules/.package-lock.json")) return false;
+  const wanted = readJson("package-lock.json").packages;
+  const present = readJson("node_modules/.package-lock.json").packages;
+  return Object.keys(wanted).every((path) => {
+    // An optional package may be missing: most are the binaries of other platforms.
+    const mayMiss = path === "" || (wanted[path].optional && !present[path]);
+    return mayMiss || present[path]?.integrity === wanted[path].integrity;
+  });
+}
+
+/** Compiles src/ to dist/, unless dist/ was made from just these sources. */
+export function ensureBuild() {
+  const stamp = "node_modules/.snowlease-build";
+  const sources = hashOf(["tsconfig.json", "package-lock.json", ...filesIn("src")]);
+  if (existsSync("dist") && existsSync(stamp) && readFileSync(stamp, "utf8") === sources) return;
+
+  say("compiling (tsc)");
+  // Beside dist/, not in it: a daemon that runs from dist/ still imports from there, and a failed build leaves it whole.
+  const next = `dist.${process.pid}`;
+  const status = run(process.execPath, ["node_modules/typescript/bin/tsc", "--outDir", next]);
+  if (status !== 0) {
+    rmSync(next, { recursive: true, force: true });
+    fail("src/ does not compile; see the errors above", status);
+  }
+  rmSync("dist", { recursive: true, force: true });
+  renameSync(next, "dist");
+  writeFileSync(stamp, sources);
+}
+
+/**
+ * Installs Debian packages that the tests drive. Takes `{package: a file that it brings}`; a `*` in a file's path stands
+ * for one folder, such as that of the machine's architecture.
+ */
+export function ensurePackages(fileOf) {
+  const missing = Object.keys(fileOf).filter((name) => !exists(fileOf[name].split("/").slice(1)));
+  if (missing.length === 0) return;
+
+  const sudo =
+    process.getuid?.() === 0 ? [] : process.env.CI && existsSync("/usr/bin/sudo") ? ["sudo", "-n"] : undefined;
+  const apt = (...args) => {
+    const [command, ...rest] = [...sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", ...args];
+    return run(command, rest) === 0;
+  };
+  if (sudo && existsSync("/usr/bin/apt-get")) {
+    say(`installing ${missing.join(", ")} (apt-get)`);
+    const updated = apt("update", "-qq") || apt("update", "-qq");
+    if (updated && apt("install", "-y", "-qq", "--no-install-recommends", ...missing)) return;
+  }
+
+  const advice = `the tests need ${missing.join(", ")}; as root: apt-get install --no-install-recommends ${missing.join(" ")}`;
+  if (process.env.CI) fail(advice);
+  say(`${advice}; going on without`);
+}
+
+function exists([name, ...rest], folder = "/") {
+  if (name === undefined) return true;
+  if (name !== "*") return existsSync(join(folder, name)) && exists(rest, join(folder, name));
+  return readdirSync(folder, { withFileTypes: true }).some(
+    (e) => e.isDirectory() && exists(rest, join(folder, e.name)),
+  );
+}
+
+/** Runs a program to its end; its exit status. Its output goes to stderr: stdout belongs to the job that comes after. */
+function run(command, args) {
+  const { status, error } = spawnSync(command, args, { stdio: ["ignore", 2, 2], shell: process.platform === "win32" });
+  if (error) say(`${command}: ${error.message}`);
+  return status ?? 1;
+}
+
+function say(message) {
+  console.error(`snowlease: ${message}`);
+}
+
+function filesIn(folder) {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+function hashOf(files) {
+  const hash = createHash("sha256");
+  for (const file of files) hash.update(`${file}\0`).update(readFileSync(file));
+  return hash.digest("hex");
+}
+
+function readJson(file) {
+  return JSON.parse(readFileSync(file, "utf8"));
+}

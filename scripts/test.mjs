@@ -1,0 +1,36 @@
+// `npm test`, with what the tests need. Arguments go to vitest: `npm test -- --project=unit layout`.
+
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
+
+const args = process.argv.slice(2);
+
+ensureDependencies();
+ensureBuild();
+if (!args.includes("--project=unit")) ensurePackages({ faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1" });
+
+const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
+const results = join(folder, "results.json");
+const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${results}`];
+const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
+  stdio: "inherit",
+});
+const { passed, failed } = count();
+rmSync(folder, { recursive: true });
+
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exitCode = status ?? 1;
+
+/** A run that went wrong without a failed test (a crash, a file that does not load, a stray rejection) counts as one. */
+function count() {
+  const atLeast = status === 0 ? 0 : 1;
+  try {
+    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(results, "utf8"));
+    return { passed: numPassedTests, failed: Math.max(numFailedTests, atLeast) };
+  } catch {
+    return { passed: 0, failed: 1 };
+  }
+}

@@ -1,0 +1,34 @@
+-- What a claim looks at before it decides (core/pool.ts). Each statement reads the first few entries of an index, whatever the
+-- number of records; INDEXED BY makes that a promise: without the index SQLite refuses to prepare it. A pool cuts a band that
+-- reaches out of it.
+
+-- name: by-token
+SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;
+
+-- name: next-band
+-- The bands are the distinct beginnings of an index: from one to the next is one seek, and there is no list to keep.
+SELECT band FROM worker INDEXED BY worker_by_until
+WHERE namespace_id = $namespace_id AND band > $band AND pinned IS NULL
+ORDER BY band
+LIMIT 1;
+
+-- name: oldest
+SELECT * FROM worker INDEXED BY worker_by_until
+WHERE namespace_id = $namespace_id AND band = $band
+  AND worker_id BETWEEN $pool_first AND $pool_last AND pinned IS NULL
+ORDER BY until_ms, worker_id
+LIMIT $limit;
+
+-- name: oldest-of-host
+SELECT * FROM worker INDEXED BY worker_by_host
+WHERE namespace_id = $namespace_id AND band = $band AND host = $host
+  AND worker_id BETWEEN $pool_first AND $pool_last AND pinned IS NULL
+ORDER BY until_ms, worker_id
+LIMIT $limit;
+
+-- name: newest-of-host
+SELECT * FROM worker INDEXED BY worker_by_host
+WHERE namespace_id = $namespace_id AND band = $band AND host = $host
+  AND worker_id BETWEEN $pool_first AND $pool_last AND pinned IS NULL
+ORDER BY until_ms DESC, worker_id DESC
+LIMIT 1;

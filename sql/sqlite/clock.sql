@@ -1,0 +1,19 @@
+-- How far the wall clock may be ahead of the time since boot (clock-guard.ts), and ping.
+
+-- name: of-namespace
+SELECT clock_ahead AS ahead FROM namespace WHERE namespace_id = $namespace_id AND clock_boot = $boot;
+
+-- name: least
+SELECT clock_ahead AS ahead FROM namespace WHERE clock_boot = $boot ORDER BY clock_ahead LIMIT 1;
+
+-- name: accept
+UPDATE namespace SET clock_boot = $boot, clock_ahead = $ahead WHERE namespace_id = $namespace_id;
+
+-- name: accept-for-all
+UPDATE namespace SET clock_boot = $boot, clock_ahead = $ahead;
+
+-- name: note-operation
+INSERT INTO operation (done_at, kind, detail) VALUES ($done_at, $kind, $detail);
+
+-- name: ping
+PRAGMA user_version;

@@ -1,0 +1,50 @@
+-- The record of one worker ID, read and written as a whole: what it may become is decided in core/window.ts. And the gaps
+-- between the records.
+
+-- name: get
+SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
+
+-- name: put
+-- A null band leaves the one that is stored.
+INSERT INTO worker (
+  namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
+  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, recents_from, recents
+) VALUES (
+  $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $floor_ms,
+  $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned,
+  $recents_from, $recents
+)
+ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
+  band = coalesce(excluded.band, band),
+  fence = excluded.fence,
+  token = excluded.token,
+  from_ms = excluded.from_ms,
+  until_ms = excluded.until_ms,
+  seen_clock = excluded.seen_clock,
+  clean = excluded.clean,
+  floor_ms = excluded.floor_ms,
+  checkpoint_timestamp = excluded.checkpoint_timestamp,
+  checkpoint_sequence = excluded.checkpoint_sequence,
+  host = excluded.host,
+  ip = excluded.ip,
+  pid = excluded.pid,
+  instance = excluded.instance,
+  claimed_at = excluded.claimed_at,
+  released_at = excluded.released_at,
+  pinned = excluded.pinned,
+  recents_from = excluded.recents_from,
+  recents = excluded.recents;
+
+-- name: delete
+DELETE FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
+
+-- name: gap-of
+-- The first gap that ends at this number or above it.
+SELECT first, last FROM gap WHERE namespace_id = $namespace_id AND last >= $worker_id ORDER BY last LIMIT 1;
+
+-- name: put-gap
+INSERT INTO gap (namespace_id, first, last) VALUES ($namespace_id, $first, $last)
+ON CONFLICT (namespace_id, last) DO UPDATE SET first = excluded.first;
+
+-- name: delete-gap
+DELETE FROM gap WHERE namespace_id = $namespace_id AND last = $last;

@@ -1,0 +1,59 @@
+import { isIP, isIPv6 } from "node:net";
+import { networkInterfaces } from "node:os";
+import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+
+type Interfaces = ReturnType<typeof networkInterfaces>;
+
+/**
+ * The worker ID from the last bits of this host's address, as many as the layout has for worker IDs. Where the pool is smaller,
+ * an address outside it is CONFIG_INVALID. `undefined` for a host without an address.
+ * @param ip the address; default: the option `ip`, else `hostAddress`.
+ * @param interface the network interface whose address is used; default: the option `interface`, else any.
+ */
+export function ipAssigner(given: { ip?: string; interface?: string } = {}): WorkerIdAssigner {
+  return {
+    name: "ip",
+    async assign(request) {
+      const { layout, options } = request;
+      const ip = given.ip ?? options.ip ?? hostAddress(given.interface ?? options.interface);
+      if (ip === undefined) return undefined;
+      const workerId = lastBits(ip) % 2 ** layout.workerBits;
+      return parseWorkerId(workerId, `the address \`${ip}\`, whose last ${layout.workerBits} bits that is`, request);
+    },
+  };
+}
+
+/**
+ * This host's address: the first IPv4 that is not loopback, else the first IPv6 that is neither loopback nor link-local.
+ * @throws SnowleaseError CONFIG_INVALID where an interface is named that is not there, or has no such address.
+ */
+export function hostAddress(name?: string, interfaces: Interfaces = networkInterfaces()): string | undefined {
+  const addresses = name === undefined ? Object.values(interfaces).flat() : interfaces[name];
+  const outer = (addresses ?? []).filter((address) => address !== undefined && !address.internal);
+  const found =
+    outer.find((address) => address?.family === "IPv4") ??
+    outer.find((address) => address?.family === "IPv6" && !/^fe[89ab]/i.test(address.address));
+  if (found === undefined && name !== undefined) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}.`,
+    );
+  }
+  return found?.address;
+}
+
+/** The last 32 bits of an address. */
+function lastBits(ip: string): number {
+  if (isIP(ip) === 0) {
+    throw new SnowleaseError("CONFIG_INVALID", `Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}.`);
+  }
+  if (!isIPv6(ip)) return ip.split(".").reduce((bits, octet) => bits * 256 + Number(octet), 0);
+  // The URL parser writes every form the same way, without dots: at most one `::`, and groups without leading zeros.
+  const [, tail = ""] = /([0-9a-f:]*)\]$/.exec(new URL(`http://[${ip.replace(/%.*$/, "")}]`).host) ?? [];
+  const [lower = "0", upper = "0"] = tail
+    .split(":")
+    .map((group) => group || "0")
+    .toReversed();
+  return Number.parseInt(upper, 16) * 65_536 + Number.parseInt(lower, 16);
+}

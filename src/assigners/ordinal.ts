@@ -1,0 +1,25 @@
+import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+
+/**
+ * The worker ID from the number that ends the host's name, as a StatefulSet gives it: 3 for `orders-3`, and for
+ * `orders-3.orders.svc` too. CONFIG_INVALID for a name without one, and where the sum is no worker ID.
+ * @param base added to the number; default: the option `ordinalBase`.
+ */
+export function ordinalAssigner({ base }: { base?: number } = {}): WorkerIdAssigner {
+  return {
+    name: "ordinal",
+    async assign(request) {
+      const { host, options } = request;
+      const [, ordinal] = /-(0|[1-9][0-9]{0,9})$/.exec(host.split(".")[0] ?? "") ?? [];
+      if (ordinal === undefined) {
+        throw new SnowleaseError(
+          "CONFIG_INVALID",
+          `Expected the host's name to end in a number, as in \`orders-3\`, got ${shown(host)}; set the option \`host\`, or do not ask for the ordinal.`,
+        );
+      }
+      const source = `\`ordinalBase\` or the host's name \`${host}\``;
+      return parseWorkerId(Number(ordinal) + (base ?? options.ordinalBase), source, request);
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { parseAddress } from "../core/address.ts";
+import type { WorkerIdAssigner } from "../core/assigner.ts";
+import { SnowleaseError } from "../core/errors.ts";
+import { Lease } from "../core/lease.ts";
+import type { Registry } from "../core/registry.ts";
+import { openRegistry } from "../registries/index.ts";
+
+/**
+ * Any worker ID of the pool, as a lease of the registry that is named here: a registry URL (a daemon's, too), opened for the
+ * lease and closed with it, or a registry, which stays open. CONFIG_INVALID for a URL with a query: options are those of
+ * `snowlease`.
+ */
+export function registryAssigner(target: string | Registry): WorkerIdAssigner {
+  return {
+    name: "registry",
+    async assign({ options }, signal) {
+      const { lease, clock, makeToken } = options;
+      if (typeof target !== "string") return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
+      const address = parseAddress(target);
+      const [parameter] = Object.keys(address.parameters);
+      if (parameter !== undefined) {
+        throw new SnowleaseError(
+          "CONFIG_INVALID",
+          `Expected the registry URL ${address.redacted} of an assigner to have no query, got one with \`${parameter}\`; give it to snowlease() as an option.`,
+        );
+      }
+      const { operationTimeout } = lease;
+      const registry = await openRegistry(address, { operationTimeout, clock });
+      try {
+        return await Lease.claim({ registry, clock, makeToken, onEnd: () => registry.close() }, lease, signal);
+      } catch (error) {
+        await registry.close().catch(() => undefined);
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import { parseArgs } from "node:util";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import type { Command, Flag, Operands } from "./command.ts";
+import { nearest } from "./nearest.ts";
+
+/** Flags and operands as they were written. */
+export interface Arguments {
+  readonly flags: ReadonlyMap<string, string | true>;
+  readonly operands: readonly string[];
+}
+
+/** A flag as far as reading a command line goes. */
+export type FlagShape = Pick<Flag, "name" | "short" | "value">;
+
+/**
+ * Reads a command line by hand-picked rules where `parseArgs` has none of its own: every flag is known, is given once, and has a
+ * value where it needs one (which starts with a dash only after `=`).
+ * @throws SnowleaseError CONFIG_INVALID that names what is wrong, and the flag that was probably meant.
+ */
+export function readArguments(
+  { name: command, operands }: Pick<Command, "name" | "operands">,
+  args: readonly string[],
+  known: readonly FlagShape[],
+): Arguments {
+  const options = Object.fromEntries(
+    known.map(({ name, short, value }) => [
+      name,
+      { type: value === undefined ? ("boolean" as const) : ("string" as const), ...(short !== undefined && { short }) },
+    ]),
+  );
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, allowPositionals: true, tokens: true });
+  const flags = new Map<string, string | true>();
+  const words: string[] = [];
+  for (const token of tokens) {
+    if (operands?.program === true && token.kind !== "option") {
+      words.push(...args.slice(token.kind === "option-terminator" ? token.index + 1 : token.index));
+      break;
+    }
+    if (token.kind === "positional") words.push(token.value);
+    if (token.kind !== "option") continue;
+    if (flags.has(token.name)) refuse(command, `the flag \`${token.rawName}\` once, got it twice`);
+    flags.set(token.name, valueOf(command, token, known));
+  }
+  // Whoever asks for help need not know what else is needed.
+  if (!flags.has("help")) checkCount(command, words, operands);
+  return { flags, operands: words };
+}
+
+interface OptionToken {
+  readonly name: string;
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  readonly inlineValue?: boolean | undefined;
+}
+
+function valueOf(
+  command: string,
+  { name, rawName, value, inlineValue }: OptionToken,
+  known: readonly FlagShape[],
+): string | true {
+  const flag = known.find((flag) => flag.name === name);
+  if (flag === undefined) {
+    const meant = nearest(
+      name,
+      known.map((flag) => flag.name),
+    );
+    const advice = meant === undefined ? "" : `; did you mean \`--${meant}\`?`;
+    return refuse(command, `known flags, got ${shown(rawName)}${advice}`);
+  }
+  if (flag.value === undefined) {
+    if (value !== undefined) refuse(command, `the flag \`${rawName}\` without a value, got ${shown(value)}`);
+    return true;
+  }
+  if (value === undefined || (inlineValue !== true && value.startsWith("-") && value !== "-")) {
+    return refuse(command, `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``);
+  }
+  return value;
+}
+
+function checkCount(command: string, words: readonly string[], operands: Operands | undefined): void {
+  const { name = "", least = 0, most = 0 } = operands ?? {};
+  if (words.length < least) refuse(command, `${name}, got nothing`);
+  if (words.length > most)
+    refuse(command, `${most === 0 ? "no argument" : `no more than ${name}`}, got ${shown(words[most])}`);
+}
+
+function refuse(command: string, what: string): never {
+  const end = what.endsWith("?") ? " See" : "; see";
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `\`snowlease ${command}\` expected ${what}${end} \`snowlease ${command} --help\`.`,
+  );
+}

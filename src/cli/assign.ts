@@ -1,0 +1,58 @@
+import { fstatSync } from "node:fs";
+import type { Command } from "./command.ts";
+import { holdLease } from "./hold.ts";
+import { claimConfig, openConfigured } from "./settings.ts";
+import { aborted, onInterrupt } from "./signals.ts";
+
+export const assign: Command = {
+  name: "assign",
+  summary:
+    "Claim a worker ID, print it as a line of JSON, and hold it until stdin closes or a SIGINT or SIGTERM comes.",
+  details: [
+    "The worker ID may be used as long as this process lives: it keeps the window open beyond the `until` that it printed. It exits " +
+      "with 4 when the lease is lost, or about to be: stop using the worker ID then.",
+    "A stdin that is /dev/null, as a service has it, does not count as closed.",
+  ],
+  examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],
+  settings: "cli",
+  without: ["onLost", "maxTell"],
+  flags: [{ name: "once", description: "Give it back at once: the number tells something, but is nobody's any more." }],
+
+  async run(invocation) {
+    const { flags, output } = invocation;
+    const config = await claimConfig(invocation);
+    const stop = onInterrupt();
+    const registry = await openConfigured(config);
+    try {
+      const held = await holdLease(config, registry, stop);
+      const { lease } = held;
+      const { workerId, fence, from, until, namespace, layout } = lease;
+      const fields = layout.split(workerId);
+      await output.json({ workerId, fence, from, until, namespace, layout: layout.fingerprint, fields });
+      if (flags.has("once")) {
+        process.stderr.write(
+          `snowlease: worker ${workerId} is given back: it is nobody's now, so do not make IDs with it.\n`,
+        );
+        return await lease.close();
+      }
+      const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);
+      if (error === undefined) return await lease.close();
+      // Whoever uses the worker ID learns of the danger by our end: no word with the registry before that.
+      await lease.orphan();
+      throw error;
+    } catch (error) {
+      if (error !== stop.reason) throw error;
+    } finally {
+      await registry.close().catch(() => undefined);
+    }
+  },
+};
+
+/** Resolves when whoever started us closes our stdin; never when there is nobody: then it is /dev/null. */
+async function stdinClosed(): Promise<void> {
+  if (fstatSync(0).isCharacterDevice() && !process.stdin.isTTY) return new Promise(() => undefined);
+  await new Promise((resolve) => {
+    for (const event of ["end", "close", "error"]) process.stdin.once(event, resolve);
+    process.stdin.resume();
+  });
+}

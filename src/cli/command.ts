@@ -1,0 +1,54 @@
+import type { OptionScope } from "../config.ts";
+import type { Output } from "./output.ts";
+
+/** A flag of a command's own; what is configuration comes from the schema in config.ts. */
+export interface Flag {
+  /** Without the dashes. */
+  readonly name: string;
+  readonly short?: string | undefined;
+  /** Stands for the value in `--help`; absent for a flag without one. */
+  readonly value?: string | undefined;
+  readonly description: string;
+}
+
+/** What stands on the command line beside flags. */
+export interface Operands {
+  /** `ID…` */
+  readonly name: string;
+  readonly least: number;
+  readonly most: number;
+  /** The operands are another program's command line: from the first one on nothing is a flag of ours. */
+  readonly program?: boolean | undefined;
+}
+
+/** A command line that was understood. */
+export interface Invocation {
+  /** Values of flags by name, without dashes, as written; true for a flag without a value. */
+  readonly flags: ReadonlyMap<string, string | true>;
+  readonly operands: readonly string[];
+  readonly output: Output;
+  /** Whether to print JSON. */
+  readonly json: boolean;
+}
+
+/** A command of the CLI. */
+export interface Command {
+  readonly name: string;
+  /** One line. */
+  readonly summary: string;
+  /** Further lines of `--help`. */
+  readonly details?: readonly string[] | undefined;
+  /** Command lines for `--help`. */
+  readonly examples: readonly string[];
+  /**
+   * The options of config.ts that it takes: all of a scope, or some by name. Named ones all have values, so that a command line
+   * with only such can be read without loading the schema.
+   */
+  readonly settings: OptionScope | readonly string[];
+  /** Of a whole scope, those that mean nothing to it. */
+  readonly without?: readonly string[] | undefined;
+  readonly flags?: readonly Flag[] | undefined;
+  readonly operands?: Operands | undefined;
+  /** Runs it; resolves to the exit code, 0 when left out. */
+  run(invocation: Invocation): Promise<number | void>;
+}

@@ -1,0 +1,15 @@
+import type { Command } from "./command.ts";
+
+/** Every command, in the order of `snowlease --help`. Each is loaded when it is named. */
+export const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  id: async () => (await import("./id.ts")).id,
+  exec: async () => (await import("./exec.ts")).exec,
+  assign: async () => (await import("./assign.ts")).assign,
+  daemon: async () => (await import("./daemon.ts")).daemon,
+  inspect: async () => (await import("./inspect.ts")).inspect,
+  explain: async () => (await import("./explain.ts")).explain,
+  workers: async () => (await import("./workers.ts")).workers,
+  release: async () => (await import("./release.ts")).release,
+  init: async () => (await import("./init.ts")).init,
+  doctor: async () => (await import("./doctor.ts")).doctor,
+};

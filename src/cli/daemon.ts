@@ -1,0 +1,75 @@
+import { basename, relative } from "node:path";
+import type { Config } from "../config.ts";
+import type { PoolBounds } from "../core/layout.ts";
+import type { Command } from "./command.ts";
+import { addressOf, openConfigured, registryConfig } from "./settings.ts";
+
+export const daemon: Command = {
+  name: "daemon",
+  summary:
+    "Serve a registry over HTTP, on loopback and Unix sockets. SIGTERM or SIGINT drains: it finishes what is in flight, and ends.",
+  details: [
+    "Prints where it listens and what to try; then logs to stderr, as JSON lines. `--listen HOST:0` takes a free port.",
+  ],
+  examples: [
+    "snowlease daemon",
+    "snowlease daemon --registry sqlite:/var/lib/snowlease/registry.db --socket /run/snowlease/daemon.sock",
+  ],
+  settings: "daemon",
+
+  async run(invocation) {
+    const { output, json } = invocation;
+    const config = await registryConfig(invocation);
+    const { layout, window, sources, operationTimeout, host, instance, socket } = config;
+    const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
+      import("../daemon.ts"),
+      openConfigured(config),
+    ]);
+    const listen = sources.listen === undefined ? undefined : config.listen;
+    const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };
+    const namespaceLimits = Object.keys(config.limits).length > 0 ? config.limits : undefined;
+    const leases = { layout, pool: poolOf(config), window, namespaceLimits, operationTimeout, holder };
+    const started = startDaemon({ registry, listen, socket, ...leases });
+    const running = await started.catch(async (error: unknown) => {
+      await registry.close().catch(() => undefined);
+      throw error;
+    });
+    const stopped = closeOnSignals(running);
+    const address = addressOf(config).redacted;
+    if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
+    else await output.line(news(address, running.url, running.socket));
+    await stopped;
+  },
+};
+
+/** As configured; undefined where nothing narrows it, since the layouts of namespaces that exist may have other worker IDs. */
+function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
+  const isWhole = pool.first === layout.pool.first && pool.last === layout.pool.last;
+  return isWhole && sources.pool === undefined ? undefined : pool;
+}
+
+function news(registry: string, url: string | undefined, socket: string | undefined): string {
+  const places = [url, socket === undefined ? undefined : `unix:${socket}`].filter((place) => place !== undefined);
+  const [place = ""] = places;
+  const curl = url === undefined ? `curl -s --unix-socket ${socket} http://localhost` : `curl -s ${url}`;
+  const self = ownName();
+  return [
+    `Snowlease serves ${registry} on ${places.join(" and ")}`,
+    "",
+    "Try:",
+    `  ${curl}/readyz`,
+    `  ${curl}/v1/default/ids -X POST`,
+    `  ${curl}/v1/default/workers`,
+    `  ${curl}/openapi.json`,
+    `  ${self} id -n 3 --registry ${place}`,
+    `  ${self} exec --registry ${place} -- sh -c 'echo I am worker $SNOWLEASE_WORKER_ID'`,
+    `  ${self} workers --registry ${place}`,
+    `  ${self} doctor --registry ${place}`,
+  ].join("\n");
+}
+
+/** How this command line is called from where it was started: by its name where that was installed, else by its file. */
+function ownName(): string {
+  const [, script = "snowlease"] = process.argv;
+  return basename(script) === "main.js" ? `node ${relative(process.cwd(), script)}` : "snowlease";
+}

@@ -1,0 +1,60 @@
+import { SnowleaseError } from "../core/errors.ts";
+import { examine } from "../ops/doctor.ts";
+import type { Command } from "./command.ts";
+import { table } from "./output.ts";
+import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "./settings.ts";
+
+export const doctor: Command = {
+  name: "doctor",
+  summary:
+    "Examine what making IDs here rests on: registry, clocks, layout, pool. Exits with 1 when anything is wrong.",
+  examples: [
+    "snowlease doctor",
+    "snowlease doctor --registry http://127.0.0.1:7070 --json",
+    "snowlease doctor --accept-clock",
+  ],
+  settings: [...registrySettings, "layout", "pool", "datacenter"],
+  flags: [
+    {
+      name: "accept-clock",
+      description: "Your word that this host's clock is right, after a step ahead was refused with CLOCK_SKEW.",
+    },
+  ],
+
+  async run(invocation) {
+    const { flags, output, json } = invocation;
+    const config = await registryConfig(invocation);
+    if (flags.has("accept-clock")) {
+      const by = await withRegistry(config, (registry) => {
+        if (registry.acceptClock !== undefined) return registry.acceptClock();
+        throw new SnowleaseError(
+          "CONFIG_INVALID",
+          `Expected \`--accept-clock\` with an embedded registry, whose clock is this host's, got one of the kind \`${registry.kind}\`; set the clocks right instead.`,
+        );
+      });
+      if (json) return output.json(by);
+      return output.line(`The clock is accepted as it is: ${by.by} ms ahead of what was accepted before.`);
+    }
+
+    const { namespace, sources, layout, pool } = config;
+    const address = addressOf(config);
+    const findings = await examine({
+      open: () => openConfigured(config),
+      namespace,
+      layout: sources.layout === undefined ? undefined : layout,
+      pool: sources.pool === undefined && sources.datacenter === undefined ? undefined : pool,
+      file: address.kind === "sqlite" ? address.path : undefined,
+      now: Date.now,
+    });
+    const healthy = findings.every(({ status }) => status !== "fail");
+    if (json) await output.json({ healthy, registry: address.redacted, namespace, findings });
+    else
+      await output.line(
+        table(
+          ["STATUS", "CHECK", "FINDING"],
+          findings.map(({ status, check, detail }) => [status, check, detail]),
+        ),
+      );
+    return healthy ? 0 : 1;
+  },
+};

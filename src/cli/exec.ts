@@ -1,0 +1,104 @@
+import { isSnowleaseError } from "../core/errors.ts";
+import type { Lease } from "../core/lease.ts";
+import { Child, passedSignals, StartFailure } from "./child.ts";
+import type { Command } from "./command.ts";
+import { errorLine } from "./exit-codes.ts";
+import { holdLease } from "./hold.ts";
+import { lendOverSocket } from "./lend.ts";
+import { claimConfig, openConfigured } from "./settings.ts";
+import { signalExitCode } from "./signals.ts";
+
+export const exec: Command = {
+  name: "exec",
+  summary: "Claim a worker ID, and run a program that uses it.",
+  details: [
+    "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
+      "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
+      "over SNOWLEASE_LEASE_SOCKET, one process at a time, and stays inside its window whatever happens.",
+    "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
+      "program gets SIGTERM, and SIGKILL before the end of the window; the exit code is then 4. Started without a terminal it has a " +
+      "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
+      "program is stopped. What leaves the group (setsid), or goes on after this process was killed with SIGKILL or stopped with " +
+      "SIGSTOP, is not reached: have the service manager end all of them together.",
+    `Passes on ${passedSignals.join(", ")}. The exit code is the program's, 128 + n where signal n ended it, 127 where there is none, 126 ` +
+      "where it cannot be run.",
+  ],
+  examples: [
+    "snowlease exec -- node server.js",
+    "snowlease exec --registry http://127.0.0.1:7070 --window 30s --java -- java -jar app.jar",
+    "snowlease exec -- sh -c 'echo $SNOWLEASE_WORKER_ID'",
+  ],
+  settings: "cli",
+  without: ["onLost", "maxTell"],
+  flags: [{ name: "java", description: "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS." }],
+  operands: { name: "-- PROGRAM [ARGUMENT…]", least: 1, most: Infinity, program: true },
+
+  async run(invocation) {
+    const config = await claimConfig(invocation);
+    const interruption = new AbortController();
+    let child: Child | undefined;
+    const take = (signal: NodeJS.Signals): void => {
+      if (child !== undefined) child.pass(signal);
+      else if (!harmless.includes(signal)) interruption.abort(signal);
+    };
+    for (const signal of passedSignals) process.on(signal, take);
+
+    const registry = await openConfigured(config);
+    const stop = interruption.signal;
+    try {
+      const held = await holdLease(config, registry, stop);
+      const { lease } = held;
+      try {
+        await using lender = await lendOverSocket(lease);
+        stop.throwIfAborted();
+        child = new Child(invocation.operands, environment(lease, lender.socket, invocation.flags.has("java")));
+        const over = new AbortController();
+        const end = await Promise.race([child.ended, held.endangered(over.signal)]);
+        over.abort();
+        await child.stop(held.grace);
+        if (typeof end === "number") return end;
+        // There is nothing left to give back, or nobody to take it: the rest of the window passes by itself.
+        await lease.orphan();
+        throw end;
+      } finally {
+        await giveBack(lease);
+      }
+    } catch (error) {
+      if (stop.aborted && error === stop.reason) return signalExitCode(stop.reason as NodeJS.Signals);
+      if (!(error instanceof StartFailure)) throw error;
+      process.stderr.write(`${errorLine(error)}\n`);
+      return error.exitCode;
+    } finally {
+      await registry.close().catch(() => undefined);
+    }
+  },
+};
+
+/** Before there is a program to pass them to, these do not mean an end. */
+const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
+
+function environment({ workerId, layout, namespace }: Lease, socket: string, java: boolean): NodeJS.ProcessEnv {
+  const { datacenter, worker = workerId } = layout.split(workerId);
+  const options = process.env["JAVA_TOOL_OPTIONS"] ?? "";
+  return {
+    ...process.env,
+    SNOWLEASE_WORKER_ID: String(workerId),
+    WESTID_WORKERID: String(workerId),
+    WORKER_ID: String(datacenter === undefined ? workerId : worker),
+    ...(datacenter !== undefined && { SNOWLEASE_DATACENTER_ID: String(datacenter) }),
+    SNOWLEASE_LEASE_SOCKET: socket,
+    SNOWLEASE_LEASE_NAMESPACE: namespace,
+    SNOWLEASE_LEASE_LAYOUT: layout.fingerprint,
+    ...(java && { JAVA_TOOL_OPTIONS: `${options} -Dwestid.workerId=${workerId}`.trim() }),
+  };
+}
+
+/** That the registry could not be told is worth a word, but the program's exit code is the one that matters. */
+async function giveBack(lease: Lease): Promise<void> {
+  try {
+    await lease.close();
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    process.stderr.write(`${errorLine(error)}\n`);
+  }
+}

@@ -1,0 +1,43 @@
+import { isSnowleaseError, type ErrorCode } from "../core/errors.ts";
+
+/** What a command's error makes of the process's exit code; 0 is success, and 1 a check that found something. */
+export const exitCodes: Readonly<Record<ErrorCode, number>> = {
+  CONFIG_INVALID: 2,
+  DRIVER_MISSING: 2,
+  NOT_FOUND: 2,
+  POOL_EXHAUSTED: 3,
+  WORKER_ID_HELD: 3,
+  SEQUENCE_EXHAUSTED: 3,
+  LEASE_LOST: 4,
+  LEASE_EXPIRED: 4,
+  WINDOW_NOT_OPEN: 4,
+  REGISTRY_UNAVAILABLE: 5,
+  QUARANTINE: 5,
+  RATE_LIMITED: 5,
+  CLOCK_SKEW: 6,
+  CLOCK_ROLLBACK: 6,
+  LAYOUT_MISMATCH: 7,
+  LAYOUT_EXPIRED: 7,
+  SCHEMA_INCOMPATIBLE: 7,
+  UNAUTHORIZED: 8,
+  FORBIDDEN: 8,
+};
+
+/** For people: the table of exit codes, as `--help` shows it. */
+export const exitCodeHelp =
+  "0 ok; 1 a check found something; 2 usage or not found; 3 no worker ID; 4 lease; 5 registry; 6 clock; 7 layout or schema; 8 not allowed";
+
+/** Beside the closed set: a defect of Snowlease itself (EX_SOFTWARE). */
+const defect = 70;
+
+/** The exit code for whatever a command threw. */
+export function exitCodeOf(error: unknown): number {
+  return isSnowleaseError(error) ? exitCodes[error.code] : defect;
+}
+
+/** The one line that stderr gets for whatever a command threw. */
+export function errorLine(error: unknown): string {
+  if (isSnowleaseError(error)) return `snowlease: ${error.code}: ${error.message}`;
+  const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return `snowlease: unexpected: ${said.replace(/\s*\n\s*/g, " | ")}`;
+}

@@ -1,0 +1,94 @@
+import type { Option } from "../config.ts";
+import type { Command, Flag } from "./command.ts";
+import { exitCodeHelp } from "./exit-codes.ts";
+
+/** Text is wrapped to this many columns. */
+const columns = 100;
+const indent = "  ";
+
+/** Flags of every command; `--json` where it prints anything but its own news. */
+export const commonFlags: readonly Flag[] = [
+  { name: "json", description: "Print JSON." },
+  { name: "help", short: "h", description: "Print this help." },
+];
+
+/** What `snowlease --help` prints. */
+export function overview(commands: readonly Pick<Command, "name" | "summary">[]): string {
+  return [
+    "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.",
+    "",
+    "Usage: snowlease COMMAND [flags]",
+    "",
+    ...listing(commands.map(({ name, summary }) => [name, summary])),
+    "",
+    "`snowlease COMMAND --help` tells more; `snowlease --version` prints the version.",
+    ...wrapped(
+      "Options come from flags, else from the environment, else from a config file (snowlease.json), else from their defaults.",
+    ),
+    ...wrapped(`Exit codes: ${exitCodeHelp}.`),
+  ].join("\n");
+}
+
+/** What `snowlease COMMAND --help` prints: from the command's own flags and the options it takes. */
+export function helpFor(command: Command, settings: readonly Option[]): string {
+  const { name, summary, details = [], operands, examples, flags = [] } = command;
+  const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
+  const own = [...flags, ...commonFlags].map((flag): Row => [written(flag), flag.description]);
+  const options = settings.map((option): Row => [
+    `${option.flag ?? ""} ${option.value ?? ""}`.trimEnd(),
+    plain(`${option.description} (${notes(option)})`),
+  ]);
+  return [
+    ...wrapped(summary),
+    "",
+    `Usage: ${usage}`,
+    ...details.flatMap((paragraph) => ["", ...wrapped(paragraph)]),
+    "",
+    "Flags:",
+    ...listing(own),
+    ...(options.length === 0
+      ? []
+      : ["", "Options, also from the environment and the config file:", ...listing(options)]),
+    "",
+    "Examples:",
+    ...examples.map((example) => `${indent}${example}`),
+  ].join("\n");
+}
+
+type Row = readonly [left: string, right: string];
+
+function written({ name, short, value }: Flag): string {
+  return `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`;
+}
+
+/** Where else it may be given, and what it is if nowhere. */
+function notes({ name, default: byDefault, env = "", scopes }: Option): string {
+  return [`default ${byDefault}`, env, ...(scopes.includes("url") ? [`?${name}= in the URL`] : [])].join("; ");
+}
+
+function plain(text: string): string {
+  return text.replaceAll("`", "");
+}
+
+function listing(rows: readonly Row[]): string[] {
+  const width = Math.min(28, Math.max(...rows.map(([left]) => left.length)));
+  const gap = `${indent}${" ".repeat(width)}${indent}`;
+  return rows.flatMap(([left, right]) => {
+    const [first = "", ...rest] = wrapped(right, columns - gap.length);
+    const head =
+      left.length > width
+        ? [`${indent}${left}`, `${gap}${first}`]
+        : [`${indent}${left.padEnd(width)}${indent}${first}`];
+    return [...head, ...rest.map((line) => `${gap}${line}`)];
+  });
+}
+
+function wrapped(text: string, width: number = columns): string[] {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1) ?? "";
+    if (last !== "" && last.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`;
+  }
+  return lines;
+}

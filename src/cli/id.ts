@@ -1,0 +1,53 @@
+import { encodings, type EncodingName } from "../core/encoding.ts";
+import { Snowflake } from "../core/snowflake.ts";
+import type { Command } from "./command.ts";
+import { claimConfig } from "./settings.ts";
+import { onInterrupt, signalExitCode } from "./signals.ts";
+import { formatNames, integerOf, wordOf } from "./values.ts";
+
+const most = 1_000_000;
+
+export const id: Command = {
+  name: "id",
+  summary: "Claim a worker ID, print IDs, give the worker ID back.",
+  details: ["JSON is an array of strings: an ID does not fit a number of JavaScript."],
+  examples: [
+    "snowlease id",
+    "snowlease id -n 1000 --format base62",
+    "snowlease id --registry sqlite:./registry.db --json",
+  ],
+  settings: "cli",
+  flags: [
+    { name: "count", short: "n", value: "NUMBER", description: `How many, up to ${most}; default 10.` },
+    { name: "format", value: "FORMAT", description: `${formatNames.join(", ")}, or json; default decimal.` },
+  ],
+
+  async run(invocation) {
+    const { flags, output } = invocation;
+    const count = integerOf(flags.get("count") ?? "10", "`--count`", 1, most);
+    const format = wordOf(invocation, "format", [...formatNames, "json"]) ?? "decimal";
+    const json = invocation.json || format === "json";
+    const { encode } = encodings[format === "json" ? "decimal" : (format satisfies EncodingName)];
+
+    const config = await claimConfig(invocation);
+    const { openLease } = await import("../snowlease.ts");
+    const interrupted = onInterrupt();
+    const stop = AbortSignal.any([interrupted, output.closed]);
+    let ids: Snowflake | undefined;
+    try {
+      const lease = await openLease(config, { signal: stop, argv: [] });
+      ids = new Snowflake(lease, { rollback: { maxWait: config.maxWait, maxTell: config.maxTell } });
+      for (let made = 0; made < count; made++) {
+        const text = encode(await ids.nextAsync({ signal: stop }));
+        await output.add(json ? `${made === 0 ? "[" : ",\n "}"${text}"` : `${text}\n`);
+      }
+      if (json) await output.add("]\n");
+      await output.flush();
+    } catch (error) {
+      if (error !== stop.reason) throw error;
+    } finally {
+      await ids?.close();
+    }
+    return interrupted.aborted ? signalExitCode(interrupted.reason as NodeJS.Signals) : 0;
+  },
+};

@@ -1,0 +1,55 @@
+import { existsSync } from "node:fs";
+import { defaultLayout, Layout } from "../core/layout.ts";
+import { timeText } from "../core/window.ts";
+import { inspect as inspectId } from "../ops/inspect.ts";
+import type { Command, Invocation } from "./command.ts";
+import { jsonList, table } from "./output.ts";
+import { registryConfig } from "./settings.ts";
+import { formatNames, inputFormat, wordOf } from "./values.ts";
+
+export const inspect: Command = {
+  name: "inspect",
+  summary: "Take IDs apart by their layout. Asks no registry.",
+  details: ["Times are those of the beginning of an ID's tick."],
+  examples: ["snowlease inspect 1278549019894743040", "snowlease inspect --layout twitter --json 1541815603606036480"],
+  settings: ["layout", "config"],
+  flags: [inputFormat],
+  operands: { name: "ID…", least: 1, most: Infinity },
+
+  async run(invocation) {
+    const { operands, output, json } = invocation;
+    const format = wordOf(invocation, "format", formatNames);
+    const layout = await layoutOf(invocation);
+    const found = operands.map((text) => inspectId(text, layout, format));
+    if (json) {
+      const values = found.map(({ id, format, parts }) => {
+        return { id: String(id), format, layout: layout.fingerprint, time: timeText(parts.timestamp), ...parts };
+      });
+      return jsonList(output, values);
+    }
+    const fields = Object.keys(layout.split(0));
+    const own = fields.length > 1 ? fields : [];
+    const heading = ["ID", "TIME", "UNIX MS", "WORKER ID", "SEQUENCE", ...own.map((name) => name.toUpperCase())];
+    const rows = found.map(({ id, parts }) => {
+      const { timestamp, workerId, sequence } = parts;
+      return [
+        String(id),
+        timeText(timestamp),
+        timestamp,
+        workerId,
+        sequence,
+        ...own.map((name) => parts.fields[name] ?? 0),
+      ];
+    });
+    await output.line(table(heading, rows));
+  },
+};
+
+/** As configured. Most of what configures a layout is read here, so that a look at an ID need not load the whole schema. */
+async function layoutOf(invocation: Invocation): Promise<Layout> {
+  const given = invocation.flags.get("layout") ?? process.env["SNOWLEASE_LAYOUT"];
+  const hasFile =
+    invocation.flags.has("config") || process.env["SNOWLEASE_CONFIG"] !== undefined || existsSync("snowlease.json");
+  if (hasFile || process.env["SNOWLEASE_REGISTRY"] !== undefined) return (await registryConfig(invocation)).layout;
+  return given === undefined ? defaultLayout : Layout.parse(String(given));
+}

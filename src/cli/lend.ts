@@ -1,0 +1,49 @@
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import type { Server as HttpServer } from "node:http";
+import { createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Lease } from "../core/lease.ts";
+import { lendingRegistry } from "../shared/lending.ts";
+
+/** A lease that child processes can borrow. */
+export interface Lender extends AsyncDisposable {
+  /** Path of the Unix socket on which it is lent, in a folder that only this user can enter. */
+  readonly socket: string;
+}
+
+/** Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks. */
+export async function lendOverSocket(lease: Lease): Promise<Lender> {
+  const registry = lendingRegistry(lease);
+  const folder = await mkdtemp(join(tmpdir(), "snowlease-"));
+  const socket = join(folder, "lease.sock");
+  const connections = new Set<Socket>();
+  let http: Promise<HttpServer> | undefined;
+
+  async function makeHttpServer(): Promise<HttpServer> {
+    const [{ createApp }, { makeServer }] = await Promise.all([import("../http/app.ts"), import("../http/server.ts")]);
+    return makeServer(createApp({ registry, layout: lease.layout }));
+  }
+
+  async function serve(connection: Socket): Promise<void> {
+    connections.add(connection);
+    connection.once("close", () => connections.delete(connection));
+    (await (http ??= makeHttpServer())).emit("connection", connection);
+    connection.resume();
+  }
+
+  const server = createServer({ pauseOnConnect: true }, (connection) => {
+    serve(connection).catch(() => connection.destroy());
+  });
+  server.listen(socket);
+  await once(server, "listening");
+  return {
+    socket,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const connection of connections) connection.destroy();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

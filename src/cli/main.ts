@@ -1,0 +1,85 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import type { Option } from "../config.ts";
+import { type FlagShape, readArguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
+import { commands } from "./commands.ts";
+import { errorLine, exitCodeOf } from "./exit-codes.ts";
+import { nearest } from "./nearest.ts";
+import { Output } from "./output.ts";
+
+// Nobody is left to be told that nobody reads what goes wrong.
+process.stderr.on("error", () => undefined);
+const output = new Output();
+const exitCode = await main(process.argv.slice(2)).catch(report);
+// Whatever a driver left open must not keep a command from ending that has done its work.
+process.exit(await output.end().then(() => exitCode, report));
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === "--version") return print(version());
+  if (name === "--help" || name === "-h") {
+    const { overview } = await import("./help.ts");
+    return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
+  }
+  const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (load === undefined) throw unknownCommand(name);
+  // A registry's URL may hold a password, and everybody on this host can read the arguments of a process.
+  process.title = `snowlease ${name}`;
+  const command = await load();
+  const { flags, operands } = readArguments(command, rest, await flagsOf(command));
+  if (flags.has("help")) {
+    const { helpFor } = await import("./help.ts");
+    return print(helpFor(command, await settingsOf(command)));
+  }
+  return (await command.run({ flags, operands, output, json: flags.has("json") })) ?? 0;
+}
+
+/** The options of config.ts that a command takes. */
+async function settingsOf({ settings, without = [] }: Command): Promise<readonly Option[]> {
+  const { optionTable } = await import("../config.ts");
+  return optionTable.filter(({ name, scopes }) => {
+    if (typeof settings !== "string") return settings.includes(name);
+    return scopes.includes(settings) && !without.includes(name);
+  });
+}
+
+/** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
+async function flagsOf(command: Command): Promise<readonly FlagShape[]> {
+  const { commonFlags } = await import("./help.ts");
+  const { settings, flags = [] } = command;
+  const shapes: readonly FlagShape[] =
+    typeof settings === "string"
+      ? (await settingsOf(command)).map(({ flag = "", value }) => ({ name: flag.slice(2), value }))
+      : settings.map((name) => ({
+          name: name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+          value: "VALUE",
+        }));
+  return [...shapes, ...flags, ...commonFlags];
+}
+
+async function print(text: string): Promise<number> {
+  await output.line(text);
+  return 0;
+}
+
+function report(error: unknown): number {
+  process.stderr.write(`${errorLine(error)}\n`);
+  return exitCodeOf(error);
+}
+
+function version(): string {
+  const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  };
+  return version;
+}
+
+function unknownCommand(name: string | undefined): SnowleaseError {
+  const names = Object.keys(commands);
+  const meant = name === undefined ? undefined : nearest(name, names);
+  const got = name === undefined ? "nothing" : shown(name);
+  const advice = meant === undefined ? "see `snowlease --help`" : `did you mean \`${meant}\`?`;
+  return new SnowleaseError("CONFIG_INVALID", `Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
+}

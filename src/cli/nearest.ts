@@ -1,0 +1,29 @@
+/** The known word that an unknown one was probably meant to be; undefined when none is near. */
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const [best] = known
+    .map((candidate) => ({
+      candidate,
+      distance: candidate.startsWith(word) && word !== "" ? 1 : editsBetween(word, candidate),
+    }))
+    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
+    .toSorted((a, b) => a.distance - b.distance);
+  return best?.candidate;
+}
+
+/** How many letters to insert, delete, replace or swap with their neighbour to make one word of the other. */
+function editsBetween(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let edits = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        edits = Math.min(edits, (beforeLast[j - 2] ?? 0) + 1);
+      row.push(edits);
+    }
+    [beforeLast, last] = [last, row];
+  }
+  return last[b.length] ?? 0;
+}

@@ -1,0 +1,100 @@
+import { once } from "node:events";
+import { SnowleaseError } from "../core/errors.ts";
+
+/** Texts are gathered up to this size, so that a million short lines are not a million writes. */
+const chunkSize = 65_536;
+
+/**
+ * What a command prints to stdout. Whoever reads it may go away at any time (`| head`): that ends the output quietly, and
+ * `closed` tells a command that it may stop.
+ */
+export class Output {
+  readonly #stream: NodeJS.WriteStream;
+  readonly #closed = new AbortController();
+  #pending = "";
+  #failure: SnowleaseError | undefined;
+
+  constructor(stream: NodeJS.WriteStream = process.stdout) {
+    this.#stream = stream;
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      // Output that is wanted and cannot be written (a full disk) is not the same as output that nobody wants any more.
+      if (error.code !== "EPIPE") {
+        this.#failure ??= new SnowleaseError(
+          "CONFIG_INVALID",
+          `The output cannot be written (${error.message}); write it somewhere else.`,
+        );
+      }
+      this.#closed.abort();
+    });
+  }
+
+  /** Aborted when nobody reads any more. */
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  /** Whether people read this, on a terminal. */
+  get isTerminal(): boolean {
+    return this.#stream.isTTY;
+  }
+
+  /** Prints a line, now. */
+  async line(text: string): Promise<void> {
+    await this.add(`${text}\n`);
+    await this.flush();
+  }
+
+  /** Prints a value as one line of JSON, now. */
+  json(value: unknown): Promise<void> {
+    return this.line(JSON.stringify(value));
+  }
+
+  /** Prints a text, now or with what follows; resolves when there is room for more. */
+  add(text: string): Promise<void> | undefined {
+    this.#pending += text;
+    return this.#pending.length < chunkSize ? undefined : this.flush();
+  }
+
+  /** Prints what was gathered. */
+  async flush(): Promise<void> {
+    const text = this.#pending;
+    this.#pending = "";
+    if (text === "" || this.closed.aborted || this.#stream.write(text)) return;
+    await once(this.#stream, "drain", { signal: this.closed }).catch(() => undefined);
+  }
+
+  /** Prints the rest. Throws CONFIG_INVALID when some of the output could not be written, but for a reader that went away. */
+  async end(): Promise<void> {
+    await this.flush();
+    if (!this.closed.aborted) await new Promise((resolve) => this.#stream.write("", resolve));
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+}
+
+/** Prints values as a JSON array, one a line. */
+export async function jsonList(output: Output, values: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
+  let before = "[";
+  for await (const value of values) {
+    await output.add(`${before}${JSON.stringify(value)}`);
+    if (output.closed.aborted) return;
+    before = ",\n ";
+  }
+  await output.line(before === "[" ? "[]" : "]");
+}
+
+/** A text that came from elsewhere, without what a terminal would obey. */
+export function printable(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "?");
+}
+
+/** Rows with aligned columns, under a heading. Numbers are right-aligned where a whole column holds them. */
+export function table(heading: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const texts = [heading, ...rows].map((row) => row.map((cell) => printable(String(cell))));
+  const widths = heading.map((_, column) => texts.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
+  const numeric = heading.map((_, column) => rows.every((row) => typeof row[column] === "number"));
+  const aligned = (row: readonly string[]): string[] =>
+    row.map((cell, column) =>
+      numeric[column] === true ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+    );
+  return texts.map((row) => aligned(row).join("  ").trimEnd()).join("\n");
+}

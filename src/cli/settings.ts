@@ -1,0 +1,56 @@
+import { existsSync } from "node:fs";
+import type { Config } from "../config.ts";
+import type { RegistryAddress } from "../core/address.ts";
+import { SnowleaseError } from "../core/errors.ts";
+import type { Registry } from "../core/registry.ts";
+import type { Invocation } from "./command.ts";
+
+/** What a command that looks at a registry takes, or ends somebody's claim in it. */
+export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "config"];
+
+/** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
+export async function claimConfig({ flags }: Invocation, env: NodeJS.ProcessEnv = process.env): Promise<Config> {
+  const { resolveConfig } = await import("../config.ts");
+  return resolveConfig({ flags: Object.fromEntries(flags), env, cwd: process.cwd() });
+}
+
+/** The same for a command that is about a registry itself: inside `snowlease exec`, that is not the lease which is lent there. */
+export function registryConfig(invocation: Invocation): Promise<Config> {
+  const { SNOWLEASE_LEASE_SOCKET: _, SNOWLEASE_LEASE_NAMESPACE: __, SNOWLEASE_LEASE_LAYOUT: ___, ...env } = process.env;
+  return claimConfig(invocation, env);
+}
+
+/** Where the registry is: on a command line it is always a URL. */
+export function addressOf({ registry }: Config): RegistryAddress {
+  if ("claim" in registry) throw new TypeError("A command line names its registry by URL.");
+  return registry;
+}
+
+/** Opens the registry. */
+export async function openConfigured(config: Config): Promise<Registry> {
+  const { openRegistry } = await import("../registries/index.ts");
+  return openRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
+}
+
+/**
+ * Opens the registry for a look at it, and closes it in the end.
+ * @throws SnowleaseError NOT_FOUND for an embedded one that does not exist, which opening would make.
+ */
+export async function withRegistry<Result>(
+  config: Config,
+  use: (registry: Registry) => Promise<Result>,
+): Promise<Result> {
+  const address = addressOf(config);
+  if (address.kind === "sqlite" && !existsSync(address.path)) {
+    throw new SnowleaseError(
+      "NOT_FOUND",
+      `There is no registry ${address.redacted} yet; the first claim makes it, or \`snowlease init\`; or name another with \`--registry\`.`,
+    );
+  }
+  const registry = await openConfigured(config);
+  try {
+    return await use(registry);
+  } finally {
+    await registry.close().catch(() => undefined);
+  }
+}

@@ -1,0 +1,39 @@
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { encodings, type EncodingName } from "../core/encoding.ts";
+import type { Flag, Invocation } from "./command.ts";
+
+/** The forms of IDs, for `--format`. */
+export const formatNames: readonly EncodingName[] = Object.keys(encodings) as EncodingName[];
+
+/** `--format` of a command that reads IDs. */
+export const inputFormat: Flag = {
+  name: "format",
+  value: "FORMAT",
+  description: `The form the IDs are written in: ${formatNames.join(", ")}. Left out, the look of each tells.`,
+};
+
+/** One of several words. @throws SnowleaseError CONFIG_INVALID */
+export function wordOf<Word extends string>(
+  { flags }: Invocation,
+  flag: string,
+  words: readonly Word[],
+): Word | undefined {
+  const text = flags.get(flag);
+  if (text === undefined) return undefined;
+  const word = words.find((word) => word === text);
+  if (word !== undefined) return word;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}.`,
+  );
+}
+
+/** A plain decimal integer within bounds. @throws SnowleaseError CONFIG_INVALID */
+export function integerOf(text: string | true | undefined, name: string, first: number, last: number): number {
+  const number = typeof text === "string" && /^(?:0|[1-9][0-9]{0,9})$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= first && number <= last) return number;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}.`,
+  );
+}

@@ -1,0 +1,58 @@
+import type { WorkerRecord, WorkerState } from "../core/registry.ts";
+import { timeText } from "../core/window.ts";
+import { listWorkers } from "../ops/workers.ts";
+import { workerJson } from "../registries/daemon/codec.ts";
+import type { Command } from "./command.ts";
+import { jsonList, table } from "./output.ts";
+import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
+import { wordOf } from "./values.ts";
+
+const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "foreign"];
+
+export const workers: Command = {
+  name: "workers",
+  summary: "Show who holds, or last held, which worker ID. Those that were never used are not listed.",
+  details: [
+    "live: held. resting: given up or crashed, and its window has not passed. free: its window has passed. pinned: kept out of the " +
+      "pool. foreign: taken by a program that keeps no window.",
+  ],
+  examples: ["snowlease workers", "snowlease workers --state live --json"],
+  settings: registrySettings,
+  flags: [{ name: "state", value: "STATE", description: `Only those in this state: ${states.join(", ")}.` }],
+
+  async run(invocation) {
+    const { output, json } = invocation;
+    const state = wordOf(invocation, "state", states);
+    const config = await registryConfig(invocation);
+    await withRegistry(config, async (registry) => {
+      const found = listWorkers(registry, config.namespace, state);
+      if (json) return jsonList(output, mapped(found, workerJson));
+      const rows: (string | number)[][] = [];
+      for await (const worker of found) rows.push(rowOf(worker));
+      const heading = ["WORKER ID", "STATE", "HOST", "IP", "PID", "INSTANCE", "SINCE", "UNTIL", "FENCE"];
+      await output.line(
+        rows.length === 0 ? `No worker ID${state === undefined ? "" : ` is ${state}`}.` : table(heading, rows),
+      );
+    });
+  },
+};
+
+function rowOf({ workerId, state, holder, claimedAt, until, fence, pinned }: WorkerRecord): (string | number)[] {
+  const { host = "", ip = "", pid = "", instance = "" } = holder ?? {};
+  const since = claimedAt === undefined ? "" : timeText(claimedAt);
+  return [
+    workerId,
+    pinned === undefined ? state : `${state} (${pinned})`,
+    host,
+    ip,
+    pid,
+    instance,
+    since,
+    timeText(until),
+    fence,
+  ];
+}
+
+async function* mapped<From, To>(values: AsyncIterable<From>, map: (value: From) => To): AsyncGenerator<To> {
+  for await (const value of values) yield map(value);
+}

@@ -1,0 +1,350 @@
+import { readFileSync, statSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { pathAddress, type RegistryAddress } from "./core/address.ts";
+import { parseWorkerId, type WorkerIdAssigner } from "./core/assigner.ts";
+import { shown, SnowleaseError } from "./core/errors.ts";
+import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
+import type { LeaseOptions } from "./core/lease.ts";
+import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
+import { defaultRollback } from "./core/rollback.ts";
+import { blaming, type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
+
+export { type Option, type OptionScope, optionTable } from "./options.ts";
+
+/** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
+export interface ConfigSources {
+  /** As passed to `snowlease()`; one that is undefined counts as not given. */
+  readonly options?: object | undefined;
+  /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them; names that are no options are somebody else's. */
+  readonly flags?: Readonly<Record<string, unknown>> | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The folder in which to look for `snowlease.json`. Left out: no config file is read, whatever names one. */
+  readonly cwd?: string | undefined;
+}
+
+/** All options, resolved. Times in ms. */
+export interface Config {
+  readonly registry: RegistryAddress | Registry;
+  /** named: by an option. default: the embedded file. borrowed: the lease of the `snowlease exec` that started this process. */
+  readonly registryFrom: "named" | "default" | "borrowed";
+  readonly namespace: string;
+  readonly layout: Layout;
+  /** What is left after fixed fields. */
+  readonly pool: PoolBounds;
+  /** Undefined, like `claimTimeout` and `onLost`: see `leaseDefaults`. */
+  readonly window: number | undefined;
+  readonly claimTimeout: number | undefined;
+  readonly operationTimeout: number;
+  readonly maxWait: number;
+  readonly maxTell: number;
+  /** Only those that were given. */
+  readonly limits: Partial<NamespaceLimits>;
+  readonly reuse: "any" | "never";
+  readonly onLost: "switch" | "stop" | undefined;
+  /** From any source but the environment, which an assigner reads. */
+  readonly workerId: number | undefined;
+  readonly properties: Readonly<Record<string, unknown>> | undefined;
+  readonly env: string | undefined;
+  readonly assigner: WorkerIdAssigner | string | undefined;
+  readonly ordinal: boolean;
+  readonly ordinalBase: number;
+  readonly ip: string | undefined;
+  readonly interface: string | undefined;
+  readonly host: string;
+  readonly instance: string;
+  readonly listen: { readonly host: string; readonly port: number } | undefined;
+  readonly socket: string | undefined;
+  /** Where each option that was given came from. */
+  readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
+}
+
+/** Where an option came from. */
+interface ConfigSource {
+  readonly level: "program" | "environment" | "file";
+  /** For people: "--window", "SNOWLEASE_WINDOW". */
+  readonly text: string;
+}
+
+/** The options given at one level. */
+interface Level {
+  readonly level: ConfigSource["level"];
+  readonly values: Partial<Record<OptionName, unknown>>;
+  readonly sources: Partial<Record<OptionName, ConfigSource>>;
+}
+
+const inScope = (...scopes: readonly OptionScope[]): readonly OptionName[] =>
+  optionTable.filter((option) => option.scopes.some((scope) => scopes.includes(scope))).map(({ name }) => name);
+const libraryOptions = inScope("library");
+const urlOptions = inScope("url");
+const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config");
+
+const usualWindow = 60_000;
+/** Where the registry is a file on this host, a short outage is the end of the host; a crashed holder's ID should rest briefly. */
+const embeddedWindow = 2000;
+const maxFileBytes = 1024 * 1024;
+
+/**
+ * Reads all options. Every value that is given is checked, also one that a stronger source overrides. The query of a registry
+ * URL counts where the URL was given, behind what is given there by itself; that of an overridden URL does not count.
+ * @throws SnowleaseError CONFIG_INVALID that names option, rule, value and source.
+ */
+export function resolveConfig(from: ConfigSources): Config {
+  const { env } = from;
+  const levels = [readProgram(from), readEnvironment(env), readFile(from)];
+  const named = levels.find(({ values }) => values.registry !== undefined);
+  const query = named === undefined ? new Map<string, string>() : readQuery(named);
+  const values = Object.assign({}, ...levels.map((level) => level.values).toReversed()) as OptionValues;
+  const sources: Config["sources"] = Object.assign({}, ...levels.map((level) => level.sources).toReversed());
+
+  const namespace = values.namespace ?? "default";
+  const borrowed = env["SNOWLEASE_LEASE_SOCKET"] !== undefined && env["SNOWLEASE_LEASE_NAMESPACE"] === namespace;
+  const layout = values.layout ?? (borrowed ? lentLayout(env) : defaultLayout);
+  const pool = narrowed(values, sources, layout, query);
+  const { maxWindow, maxClockSkew, workerId } = values;
+  checkWindow("window", values, layout, sources);
+  checkWindow("maxWindow", values, layout, sources);
+
+  return {
+    registry: borrowed ? lender(env) : (values.registry ?? defaultRegistry(env)),
+    registryFrom: borrowed ? "borrowed" : named === undefined ? "default" : "named",
+    namespace,
+    layout,
+    pool: borrowed ? layout.pool : pool,
+    window: values.window,
+    claimTimeout: values.claimTimeout,
+    operationTimeout: values.operationTimeout ?? 5000,
+    maxWait: values.maxWait ?? defaultRollback.maxWait,
+    maxTell: values.maxTell ?? defaultRollback.maxTell,
+    limits: {
+      ...(maxWindow !== undefined && !borrowed && { maxWindow }),
+      ...(maxClockSkew !== undefined && !borrowed && { maxClockSkew }),
+    },
+    reuse: values.reuse ?? "any",
+    onLost: values.onLost,
+    workerId:
+      workerId === undefined ? undefined : parseWorkerId(workerId, sources.workerId?.text ?? "", { layout, pool }),
+    properties: values.properties,
+    env: values.env,
+    assigner: values.assigner,
+    ordinal: values.ordinal ?? false,
+    ordinalBase: values.ordinalBase ?? 0,
+    ip: values.ip,
+    interface: values.interface,
+    host: values.host ?? hostname(),
+    instance: values.instance ?? "",
+    listen: values.listen,
+    socket: values.socket,
+    sources,
+  };
+}
+
+/**
+ * The options whose default depends on the claim.
+ * @param fixed the claim names the worker ID.
+ * @param kind of the registry that is asked.
+ */
+export function leaseDefaults(
+  { window, claimTimeout, onLost, layout, limits, registryFrom }: Config,
+  fixed: boolean,
+  kind: string,
+): Pick<LeaseOptions, "window" | "claimTimeout" | "onLost"> {
+  const embedded = fixed && kind === "sqlite";
+  const borrowed = registryFrom === "borrowed";
+  const usual = Math.max(embedded || borrowed ? embeddedWindow : usualWindow, 4 * layout.tick);
+  const length = window ?? Math.min(usual, limits.maxWindow ?? defaultLimits.maxWindow);
+  return {
+    window: length,
+    // After a crash, the same worker ID comes free within one window.
+    claimTimeout: claimTimeout ?? (fixed || borrowed ? length : 0),
+    onLost: onLost ?? (fixed ? "stop" : "switch"),
+  };
+}
+
+function emptyLevel(level: ConfigSource["level"]): Level {
+  return { level, values: {}, sources: {} };
+}
+
+function give({ level, values, sources }: Level, name: OptionName, value: unknown, text: string): void {
+  values[name] = readOption(name, value, text);
+  sources[name] = { level, text };
+}
+
+function readProgram({ options = {}, flags = {} }: ConfigSources): Level {
+  const level = emptyLevel("program");
+  for (const [key, value] of Object.entries(options)) {
+    const name = known(key, libraryOptions, "the options");
+    if (value !== undefined) give(level, name, value, `the option \`${name}\``);
+  }
+  for (const { name, flag } of optionTable) {
+    const value = flag === undefined ? undefined : flags[flag.slice(2)];
+    if (value !== undefined) give(level, name, value, `${flag}`);
+  }
+  return level;
+}
+
+function readEnvironment(env: ConfigSources["env"]): Level {
+  const level = emptyLevel("environment");
+  for (const { name, env: variable } of optionTable) {
+    // Read by an assigner, since the order of assigners puts a property before it.
+    if (name === "workerId" || variable === undefined) continue;
+    const value = env[variable];
+    if (value !== undefined) give(level, name, value, variable);
+  }
+  return level;
+}
+
+function readFile({ flags = {}, env, cwd }: ConfigSources): Level {
+  const level = emptyLevel("file");
+  if (cwd === undefined) return level;
+  const named = flags["config"] ?? env["SNOWLEASE_CONFIG"];
+  const path = resolve(cwd, typeof named === "string" ? named : "snowlease.json");
+  for (const [key, value] of Object.entries(readJson(path, named !== undefined))) {
+    const name = known(key, fileOptions, path);
+    give(level, name, value, `\`${name}\` in ${path}`);
+  }
+  return level;
+}
+
+/** The object in a config file; an empty one where there is no file and none was named. */
+function readJson(path: string, named: boolean): object {
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new SnowleaseError("CONFIG_INVALID", `The config file ${path} ${what}.`, {}, { cause });
+  };
+  let bytes: Uint8Array;
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat === undefined) return named ? refuse("does not exist; name another one, or none") : {};
+    if (!stat.isFile()) refuse("is not a regular file; name one that is");
+    if (stat.size > maxFileBytes)
+      refuse(`has ${stat.size} bytes, and at most ${maxFileBytes} are read; name the right one`);
+    bytes = readFileSync(path);
+  } catch (cause) {
+    if (cause instanceof SnowleaseError) throw cause;
+    return refuse(`cannot be read (${(cause as NodeJS.ErrnoException).code}); mend its permissions`, cause);
+  }
+  let text = "";
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    refuse("is not UTF-8; save it as UTF-8");
+  }
+  if (text.startsWith("\ufeff")) refuse("starts with a byte order mark; save it without");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    // What JSON.parse says may quote the file, and with it a password: only the place is taken from it.
+    const [, position] = /position (\d+)/.exec(String(cause)) ?? [];
+    const before = text.slice(0, Number(position ?? 0)).split("\n");
+    const place = position === undefined ? "" : ` (line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1})`;
+    refuse(`is not JSON${place}; mend it`);
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  return refuse(
+    `holds ${value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`}; it has to be one JSON object`,
+  );
+}
+
+/** Adds the query of this level's registry URL to the level. Returns what is no option: it may be a field of the layout. */
+function readQuery(level: Level): Map<string, string> {
+  const { registry } = level.values as OptionValues;
+  const rest = new Map<string, string>();
+  if (registry === undefined || !("parameters" in registry)) return rest;
+  for (const [key, value] of Object.entries(registry.parameters)) {
+    const name = urlOptions.find((name) => name === key);
+    const text = `\`${key}\` in the registry URL from ${level.sources.registry?.text}`;
+    if (name === undefined) rest.set(key, value);
+    else if (level.values[name] === undefined) give(level, name, value, text);
+    else readOption(name, value, text);
+  }
+  return rest;
+}
+
+/** The pool within the fixed fields. */
+function narrowed(
+  { pool, datacenter, fields }: OptionValues,
+  sources: Config["sources"],
+  layout: Layout,
+  query: ReadonlyMap<string, string>,
+): PoolBounds {
+  const url = `the query of the registry URL from ${sources.registry?.text}`;
+  const identity = layout.fields.map(({ name }) => name).filter((name) => name !== "timestamp" && name !== "sequence");
+  const fixed: Record<string, unknown> = {};
+  for (const [key, value] of query) {
+    const name = known(key, [...urlOptions, ...identity], url);
+    // Left as text when it is no number: `narrow` then names it.
+    fixed[name] = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
+  }
+  Object.assign(fixed, fields, datacenter !== undefined && { datacenter });
+  const blamed = [sources.pool?.text, sources.datacenter?.text, sources.fields?.text, query.size > 0 ? url : undefined];
+  return blaming(blamed.filter((text) => text !== undefined).join(" or "), () =>
+    layout.narrow(fixed as Record<string, number>, pool),
+  );
+}
+
+function checkWindow(
+  name: "window" | "maxWindow",
+  { [name]: value }: OptionValues,
+  layout: Layout,
+  sources: Config["sources"],
+): void {
+  const least = 3 * layout.tick;
+  if (value === undefined || value >= least) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`${name}\` to be at least ${least} ms (3 ticks of the layout), got ${shown(value)}; correct ${sources[name]?.text}.`,
+  );
+}
+
+/** The folder that is the default registry's, by the XDG rules: a relative one does not count. */
+function defaultRegistry({ XDG_STATE_HOME: state = "", HOME: home = "" }: ConfigSources["env"]): RegistryAddress {
+  const folder = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homeOfUser(), ".local/state");
+  return pathAddress("sqlite", join(folder, "snowlease/registry.db"));
+}
+
+function homeOfUser(): string {
+  try {
+    return userInfo().homedir;
+  } catch (cause) {
+    const message = "There is no home folder for the default registry; set HOME or XDG_STATE_HOME, or name a registry.";
+    throw new SnowleaseError("CONFIG_INVALID", message, {}, { cause });
+  }
+}
+
+/** The lease of the `snowlease exec` that started this process, as a registry. */
+function lender({ SNOWLEASE_LEASE_SOCKET: socket = "" }: ConfigSources["env"]): RegistryAddress {
+  return blaming("SNOWLEASE_LEASE_SOCKET", () => pathAddress("unix", socket));
+}
+
+function lentLayout({ SNOWLEASE_LEASE_LAYOUT: layout }: ConfigSources["env"]): Layout {
+  return layout === undefined ? defaultLayout : readOption("layout", layout, "SNOWLEASE_LEASE_LAYOUT");
+}
+
+/** The option of this name. CONFIG_INVALID when there is none, with the nearest one that there is. */
+function known<Name extends string>(name: string, names: readonly Name[], from: string): Name {
+  const found = names.find((known) => known === name);
+  if (found !== undefined) return found;
+  const [nearest] = names.toSorted((a, b) => distance(name, a) - distance(name, b));
+  const quoted = shown(name).replace(/ \(string\)$/, "");
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `There is no option ${quoted}, the nearest is \`${nearest}\`; correct ${from}.`,
+  );
+}
+
+/** How many letters to insert, delete or replace to make one name of the other (Levenshtein). */
+function distance(from: string, to: string): number {
+  const source = from.slice(0, 64).toLowerCase();
+  const target = to.toLowerCase();
+  let row = Array.from({ length: target.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= source.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= target.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (source[i - 1] === target[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[target.length] ?? 0;
+}

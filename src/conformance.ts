@@ -1,0 +1,10 @@
+/*
+ * The registry contract as data. Whoever writes a registry proves it with:
+ *
+ *     for (const check of conformance) {
+ *       test(check.title, () => check.run({ namespace: newName(), open: () => myRegistry(), pause: sleep, now: Date.now }));
+ *     }
+ */
+export type { ConformanceCheck } from "./conformance/check.ts";
+export { conformance, runCheck, runConformance, type ConformanceResult } from "./conformance/run.ts";
+export type { Capability, ConformanceSubject } from "./conformance/subject.ts";

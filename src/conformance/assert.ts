@@ -1,0 +1,59 @@
+import { isSnowleaseError, type ErrorCode, type SnowleaseError } from "../core/errors.ts";
+
+/** Longest text of a seen value in a message. */
+const longest = 400;
+
+/** Throws unless it holds: `Expected the fence to rise above 3, got 3.` */
+export function ensure(holds: boolean, expectation: string, seen: unknown): asserts holds {
+  if (holds) return;
+  const text = textOf(seen);
+  throw new Error(`Expected ${expectation}, got ${text.length > longest ? `${text.slice(0, longest)}...` : text}.`);
+}
+
+/** Throws unless both are equal by value, where an absent property and an undefined one are the same. */
+export function equal(seen: unknown, expected: unknown, what: string): void {
+  const text = textOf(expected);
+  const shown = text.length > longest ? `${text.slice(0, longest)}...` : text;
+  ensure(textOf(seen) === text, `${what} to be ${shown}`, seen);
+}
+
+/** Throws unless a Unix ms, or another integer, lies in [low, high]. */
+export function between(seen: number | undefined, low: number, high: number, what: string): void {
+  const holds = seen !== undefined && Number.isSafeInteger(seen) && seen >= low && seen <= high;
+  ensure(holds, `${what} to be an integer from ${low} to ${high}`, seen);
+}
+
+/** Throws unless an answer has this outcome. */
+export function outcome<Answer extends { readonly outcome: string }, Name extends Answer["outcome"]>(
+  answer: Answer,
+  name: Name,
+  what: string,
+): asserts answer is Extract<Answer, { readonly outcome: Name }> {
+  ensure(answer.outcome === name, `${what} to be answered \`${name}\``, answer);
+}
+
+/** Throws unless the operation rejects with this code, on one line. */
+export async function refuses(code: ErrorCode, what: string, operation: Promise<unknown>): Promise<SnowleaseError> {
+  const [answer, error] = await operation.then(
+    (answer) => [answer, undefined],
+    (error: unknown) => [undefined, error],
+  );
+  ensure(error !== undefined, `${what} to be refused with ${code}`, answer);
+  ensure(isSnowleaseError(error, code), `${what} to be refused with a SnowleaseError ${code}`, error);
+  ensure(!/[\r\n]/.test(error.message), "an error's message to be one line", error.message);
+  return error;
+}
+
+/** A value as text that is equal for equal values: keys in order, nothing undefined, bytes in hex, errors with their facts. */
+export function textOf(value: unknown): string {
+  if (value instanceof Uint8Array)
+    return `bytes(${Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join("")})`;
+  if (Array.isArray(value)) return `[${value.map(textOf).join(", ")}]`;
+  if (value instanceof Error) return textOf(Object.fromEntries([...Object.entries(value), ["message", value.message]]));
+  if (typeof value === "object" && value !== null) {
+    const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+    const sorted = entries.toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return `{${sorted.map(([key, item]) => `${key}: ${textOf(item)}`).join(", ")}}`;
+  }
+  return typeof value === "string" ? JSON.stringify(value) : String(value);
+}

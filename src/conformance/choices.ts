@@ -1,0 +1,234 @@
+import { between, ensure, equal, outcome, refuses } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { long, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+
+/** A layout of 22 bits of worker. */
+const wideLayout = "timestamp:40,worker:22,sequence:1@1490346283706/1";
+
+/** Claims until the pool refuses, each from a host of its own. */
+async function fill(trial: Trial, pool: { first: number; last: number }): Promise<Held[]> {
+  const held: Held[] = [];
+  for (let i = pool.first; i <= pool.last; i++) held.push(await trial.claim({ pool, holder: on(`host-${i}`) }));
+  return held;
+}
+
+const idOf = ({ grant }: Held): number => grant.workerId;
+const ascending = (held: readonly Held[]): number[] => held.map(idOf).toSorted((a, b) => a - b);
+
+/** Which worker ID is given out where any of the pool will do. */
+export const choices: readonly ConformanceCheck[] = [
+  check("numbers that were never used are given out in ascending order", async (trial) => {
+    await trial.claim({ workerId: 1, holder: on("other") });
+    const ids: number[] = [];
+    for (const host of ["alpha", "beta", "gamma"]) ids.push(idOf(await trial.claim({ holder: on(host) })));
+    equal(ids, [0, 2, 3], "the worker IDs beside 1, which is held");
+  }),
+
+  check("a number never used comes before one that another host gave back", async (trial) => {
+    await trial.usedOnce(0, 100, "beta");
+    equal(idOf(await trial.claim()), 1, "the worker ID");
+  }),
+
+  check("a host gets a worker ID back that it used before", async (trial) => {
+    await trial.usedOnce(3, 100, "alpha");
+    await trial.claim({ holder: on("beta") });
+    equal(idOf(await trial.claim({ holder: on("alpha") })), 3, "the worker ID");
+  }),
+
+  check("a host gets a worker ID back whose process crashed", async (trial) => {
+    const crashed = await trial.claim({ window: short });
+    await trial.claim({ holder: on("beta") });
+    await trial.passed(crashed.grant.until);
+    equal(idOf(await trial.claim()), idOf(crashed), "the worker ID");
+  }),
+
+  check("a host whose processes restart keeps to the same worker IDs", async (trial) => {
+    const round = async (): Promise<number[]> => {
+      const held = [await trial.claim(), await trial.claim(), await trial.claim()];
+      for (const claim of held) await trial.released(claim, { until: claim.grant.from });
+      return ascending(held);
+    };
+    const first = await round();
+    for (let i = 0; i < 3; i++) equal(await round(), first, "the worker IDs after a restart");
+  }),
+
+  check("preferred worker IDs come first, in their order", async (trial) => {
+    const preferred = [2000, 9, 4];
+    equal(idOf(await trial.claim({ preferred })), 9, "the worker ID of the first claim");
+    equal(idOf(await trial.claim({ preferred })), 4, "the worker ID of the second claim");
+    const third = idOf(await trial.claim({ preferred }));
+    ensure(![...preferred].includes(third) && third <= 1023, "another worker ID of the pool", third);
+  }),
+
+  check(
+    "once all were used, the worker ID whose window ended longest ago comes first",
+    async (trial) => {
+      const pool = { first: 0, last: 2 };
+      const held = await fill(trial, pool);
+      const used = [3000, 1000, 2000];
+      for (const [i, claim] of held.entries())
+        await trial.released(claim, { until: claim.grant.from + (used[i] ?? 0) });
+      const byAge = held.toSorted((a, b) => (used[held.indexOf(a)] ?? 0) - (used[held.indexOf(b)] ?? 0)).map(idOf);
+      for (const expected of byAge)
+        equal(idOf(await trial.claim({ pool, holder: on("new") })), expected, "the worker ID");
+    },
+    { needs: "oldest-first" },
+  ),
+
+  check("a claim keeps to its pool", async (trial) => {
+    const pool = { first: 512, last: 515 };
+    equal(ascending(await fill(trial, pool)), [512, 513, 514, 515], "the worker IDs of the pool");
+    outcome(await trial.ask({ pool }), "exhausted", "a fifth claim in a pool of four");
+    equal(ascending(await fill(trial, { first: 0, last: 1 })), [0, 1], "the worker IDs of another pool");
+    equal(ascending(await fill(trial, { first: 516, last: 517 })), [516, 517], "the ones above it");
+  }),
+
+  check("a host's worker IDs outside the pool are left alone", async (trial) => {
+    await trial.usedOnce(3, 100, "alpha");
+    between(idOf(await trial.claim({ pool: { first: 512, last: 513 } })), 512, 513, "the worker ID");
+  }),
+
+  check("a full pool is `exhausted`, and says when the first worker ID comes free", async (trial) => {
+    const pool = { first: 0, last: 1 };
+    await trial.claim({ pool, window: 50_000 });
+    const { grant } = await trial.claim({ pool, window: 40_000 });
+    const refusal = await trial.ask({ pool, holder: on("beta") });
+    outcome(refusal, "exhausted", "a claim in a full pool");
+    equal([refusal.pool, refusal.freeAt], [pool, grant.until], "the pool, and when the first one comes free");
+    between(refusal.clock, grant.clock, grant.clock + long, "the registry's clock");
+  }),
+
+  check("a pool that rests is `exhausted` until its windows have passed", async (trial) => {
+    const pool = { first: 0, last: 0 };
+    const held = await trial.claim({ pool, window: short });
+    await trial.released(held);
+    outcome(await trial.ask({ pool, clock: held.request.clock }), "exhausted", "a claim before the window has passed");
+    await trial.passed(held.grant.until);
+    await trial.claim({ pool, holder: on("beta") });
+  }),
+
+  check("a holder whose clock lags waits for the window on its own clock", async (trial) => {
+    const pool = { first: 0, last: 0 };
+    const held = await trial.claim({ pool, window: short });
+    await trial.passed(held.grant.until);
+    const refusal = await trial.ask({ pool, holder: on("beta"), clock: held.grant.until - 1 });
+    outcome(refusal, "exhausted", "a claim by a clock that shows a time in the window");
+    await trial.claim({ pool, holder: on("beta"), clock: held.grant.until });
+  }),
+
+  check("a pool that will never come free by itself is `exhausted` without a time", async (trial) => {
+    const pool = { first: 0, last: 1 };
+    for (const workerId of [0, 1]) await trial.registry.pin(trial.namespace, workerId, "not ours");
+    const refusal = await trial.ask({ pool });
+    outcome(refusal, "exhausted", "a claim where all is pinned");
+    equal(refusal.freeAt, undefined, "the time at which one comes free");
+  }),
+
+  check("`reuse: never` gives each number out once", async (trial) => {
+    const pool = { first: 0, last: 2 };
+    const claims: Held[] = [];
+    for (let i = 0; i < 3; i++) {
+      const held = await trial.claim({ pool, reuse: "never", preferred: [0] });
+      await trial.released(held, { until: held.grant.from });
+      claims.push(held);
+    }
+    equal(ascending(claims), [0, 1, 2], "the worker IDs");
+    const refusal = await trial.ask({ pool, reuse: "never" });
+    outcome(refusal, "exhausted", "a fourth claim");
+    equal(refusal.freeAt, undefined, "the time at which a number that nobody used comes free");
+    await trial.claim({ pool });
+  }),
+
+  check(
+    "a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind",
+    async (trial) => {
+      const ahead = await trial.claim({ clock: trial.now() + 2000 });
+      const clock = ahead.request.clock - 2000;
+      const { grant } = await trial.claim({ clock });
+      ensure(grant.workerId !== ahead.grant.workerId, "another worker ID", grant.workerId);
+      equal(grant.rollback, 2000, "the rollback");
+      const elsewhere = await trial.claim({ clock, holder: on("beta") });
+      equal(elsewhere.grant.rollback, undefined, "the rollback of another host");
+    },
+  ),
+
+  check("a wanted worker ID that nobody used is granted", async (trial) => {
+    equal(idOf(await trial.claim({ workerId: 733 })), 733, "the worker ID");
+  }),
+
+  check("a wanted worker ID that is held is refused, and its holder named", async (trial) => {
+    const { grant } = await trial.claim({ workerId: 7, holder: on("alpha") });
+    const before = await trial.record(7);
+    const refusal = await trial.ask({ workerId: 7, holder: on("beta") });
+    outcome(refusal, "held", "a claim of a worker ID that is held");
+    const { clock, ...rest } = refusal;
+    const since = before.claimedAt;
+    equal(
+      rest,
+      { outcome: "held", workerId: 7, live: true, holder: on("alpha"), since, freeAt: grant.until },
+      "the refusal",
+    );
+    between(clock, grant.clock, grant.clock + long, "the registry's clock");
+    equal(await trial.record(7), before, "the record after a refusal");
+  }),
+
+  check("a wanted worker ID that rests is refused until its window has passed", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: short });
+    await trial.released(held);
+    const refusal = await trial.ask({ workerId: 7, holder: on("beta"), clock: held.request.clock });
+    outcome(refusal, "held", "a claim of a worker ID that rests");
+    equal([refusal.live, refusal.freeAt], [false, held.grant.until], "whether it is live, and when it comes free");
+    await trial.passed(held.grant.until);
+    await trial.claim({ workerId: 7, holder: on("beta") });
+  }),
+
+  check("a wanted worker ID whose holder crashed is granted once its window has passed", async (trial) => {
+    const crashed = await trial.claim({ workerId: 7, window: short });
+    await trial.passed(crashed.grant.until);
+    const { grant } = await trial.claim({ workerId: 7, holder: on("beta") });
+    ensure(grant.fence > crashed.grant.fence, "a new claim", grant);
+    equal((await trial.record(7)).holder, on("beta"), "the holder");
+  }),
+
+  check("a wanted worker ID that was given back is granted at once", async (trial) => {
+    await trial.usedOnce(7, 100, "beta");
+    equal(idOf(await trial.claim({ workerId: 7 })), 7, "the worker ID");
+  }),
+
+  check("a wanted worker ID that this host used at later times is refused as a rollback", async (trial) => {
+    const clock = trial.now() + 2000;
+    const held = await trial.claim({ workerId: 7, clock });
+    await trial.released(held, undefined, { clock });
+    const { until } = held.grant;
+    const refusal = await trial.ask({ workerId: 7, clock: clock - 1500 });
+    outcome(refusal, "rollback", "a claim by a clock that was set back");
+    equal([refusal.workerId, refusal.behind, refusal.freeAt], [7, 1500, until], "worker ID, rollback and time");
+    const elsewhere = await trial.ask({ workerId: 7, clock: clock - 1500, holder: on("beta") });
+    outcome(elsewhere, "held", "a claim by another host, whose clock may differ");
+  }),
+
+  check("a wanted worker ID outside the pool is CONFIG_INVALID", async (trial) => {
+    for (const workerId of [511, 516, -1, 512.5]) {
+      const asked = trial.ask({ workerId, pool: { first: 512, last: 515 } });
+      await refuses("CONFIG_INVALID", `worker ID ${workerId} outside a pool of 512 to 515`, asked);
+    }
+    equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+  }),
+
+  check(
+    "a pool of 4,194,304 is served from end to end",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      await registry.init({ namespace, layout: wideLayout });
+      const all = { layout: wideLayout, pool: { first: 0, last: 4_194_303 } };
+      const top = await trial.claim({ ...all, workerId: all.pool.last });
+      await trial.released(top, { until: top.grant.from, recents: recentsFrom(top.grant.from) });
+      equal((await trial.record(all.pool.last)).workerId, all.pool.last, "the highest worker ID");
+      equal(idOf(await trial.claim({ ...all, holder: on("beta") })), 0, "the first worker ID");
+      const upper = { ...all, pool: { first: 4_194_302, last: 4_194_303 } };
+      const rest = [await trial.claim(upper), await trial.claim({ ...upper, holder: on("beta") })];
+      equal(ascending(rest), [4_194_302, 4_194_303], "the last two worker IDs");
+    },
+    { limits: false },
+  ),
+];

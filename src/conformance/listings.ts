@@ -1,0 +1,221 @@
+import { layouts } from "../core/layout.ts";
+import type { HistoryRange, HistoryRow, WorkersPage } from "../core/registry.ts";
+import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { long, newToken, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+
+async function idsOf(trial: Trial, page?: WorkersPage): Promise<number[]> {
+  return (await trial.registry.workers(trial.namespace, page)).map(({ workerId }) => workerId);
+}
+
+function rowsOf(trial: Trial, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]> {
+  return trial.registry.history(trial.namespace, workerId, range);
+}
+
+async function fencesOf(trial: Trial, range?: HistoryRange): Promise<number[]> {
+  return (await rowsOf(trial, 7, range)).map(({ fence }) => fence);
+}
+
+/** Worker 7 in three hands: two that gave it back, one second into their windows, and one that holds it. */
+async function threeClaims(trial: Trial): Promise<[Held, Held, Held]> {
+  const first = await trial.usedOnce(7, 1000, "alpha");
+  const second = await trial.usedOnce(7, 1000, "beta");
+  return [first, second, await trial.claim({ workerId: 7 })];
+}
+
+/** What can be read about worker IDs. */
+export const listings: readonly ConformanceCheck[] = [
+  check("a claimed worker ID is shown with all that its holder said", async (trial) => {
+    const { grant, request } = await trial.claim({ workerId: 7 });
+    const { claimedAt, ...record } = await trial.record(7);
+    const { fence, from, until } = grant;
+    const about = { workerId: 7, state: "live", fence, from, until, seenClock: request.clock, clean: false };
+    equal(record, { ...about, holder: request.holder }, "the record");
+    between(claimedAt, grant.clock - 1000, grant.clock + 1000, "`claimedAt`");
+    equal(await trial.registry.workers(trial.namespace), [{ ...record, claimedAt }], "the list");
+  }),
+
+  check("labels of holders come back as they were", async (trial) => {
+    const labels = [
+      { host: "knoten-äöü-節點-🐧", ip: "", pid: 0, instance: "" },
+      { host: "a'b\"c\\d`e%f;--", ip: "2001:db8::1", pid: 4_194_304, instance: "x".repeat(255) },
+      { host: "", ip: "203.0.113.7", pid: 1, instance: "{}[]|x1x" },
+    ];
+    for (const [workerId, holder] of labels.entries()) {
+      await trial.claim({ workerId, holder });
+      equal((await trial.record(workerId)).holder, holder, "the holder in the record");
+      equal((await rowsOf(trial, workerId))[0]?.holder, holder, "the holder in the history");
+      const refusal = await trial.ask({ workerId, holder: on("gamma") });
+      outcome(refusal, "held", "a claim by another");
+      equal(refusal.holder, holder, "the holder in a refusal");
+    }
+  }),
+
+  check("worker IDs are listed in ascending order, a page at a time", async (trial) => {
+    equal(await idsOf(trial), [], "a list before the first claim");
+    for (const workerId of [3, 900, 17, 100]) await trial.claim({ workerId });
+    equal(await idsOf(trial), [3, 17, 100, 900], "the list");
+    equal(await idsOf(trial, { limit: 2 }), [3, 17], "the first page");
+    equal(await idsOf(trial, { limit: 2, after: 17 }), [100, 900], "the second page");
+    equal(await idsOf(trial, { limit: 2, after: 900 }), [], "the page behind the last");
+    equal(await idsOf(trial, { after: 18 }), [100, 900], "the list above a number that was never used");
+  }),
+
+  check("worker IDs are listed by state", async (trial) => {
+    await trial.claim({ workerId: 1 });
+    await trial.released(await trial.claim({ workerId: 2 }));
+    await trial.usedOnce(3, 100, "alpha");
+    await trial.registry.pin(trial.namespace, 4, "kept");
+    await trial.claim({ workerId: 5 });
+    await trial.registry.pin(trial.namespace, 5, "kept after its holder");
+    const crashed = await trial.claim({ workerId: 6, window: short });
+    await trial.passed(crashed.grant.until);
+    const states = { live: [1, 5], resting: [2], free: [3, 6], pinned: [4], foreign: [] } as const;
+    for (const state of ["live", "resting", "free", "pinned", "foreign"] as const) {
+      equal(await idsOf(trial, { state }), states[state], `the worker IDs that are ${state}`);
+    }
+    equal(await idsOf(trial, { state: "free", limit: 1 }), [3], "the first page of those that are free");
+    equal(await idsOf(trial, { state: "free", limit: 1, after: 3 }), [6], "the second page of those that are free");
+  }),
+
+  check("a worker ID that nobody used is unknown, and has no history", async (trial) => {
+    await trial.claim({ workerId: 7 });
+    equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record");
+    equal(await rowsOf(trial, 8), [], "the history");
+  }),
+
+  check("no answer and no error ever carries a token", async (trial) => {
+    const { namespace, registry } = trial;
+    const tokens: string[] = [];
+    const token = (): string => (tokens.push(newToken()), tokens.at(-1) ?? "");
+    const held = await trial.claim({ workerId: 7, token: token() });
+    const { from, until } = held.grant;
+    const answers: unknown[] = [
+      held.grant,
+      await trial.ask({ workerId: 7, token: token() }),
+      await trial.renew(held),
+      await trial.renew(held, { token: token() }),
+      await registry.forceRelease({ namespace, workerId: 7, force: false }),
+      await registry.workers(namespace),
+      await refuses(
+        "CLOCK_SKEW",
+        "a clock an hour ahead",
+        trial.ask({ token: token(), clock: trial.now() + 3_600_000 }),
+      ),
+      await refuses(
+        "LAYOUT_MISMATCH",
+        "another layout",
+        trial.ask({ token: token(), layout: layouts.twitter.fingerprint }),
+      ),
+      await refuses("CONFIG_INVALID", "a window of 0", trial.renew(held, { window: 0 })),
+      await refuses("CONFIG_INVALID", "`until` outside", trial.release(held, { until: until + long })),
+      await trial.release(held, { until: from, recents: recentsFrom(from) }),
+      await trial.record(7),
+      await registry.history(namespace, 7),
+      await registry.describe(namespace),
+      await registry.ping(),
+    ];
+    const text = answers.map(textOf).join("\n");
+    equal(tokens.filter((token) => text.includes(token)).length, 0, "the number of tokens in all answers");
+  }),
+
+  check("the history has a row for each claim, oldest first, with the window as it ended", async (trial) => {
+    const crashed = await trial.claim({ workerId: 7, window: short, holder: on("alpha") });
+    const { until } = await trial.renewed(crashed, { window: short + 40 });
+    await trial.passed(until);
+    const second = await trial.claim({ workerId: 7, holder: on("beta") });
+    const closed = second.grant.from + 1000;
+    await trial.released(second, { until: closed });
+    const third = await trial.claim({ workerId: 7, holder: on("gamma"), clock: closed });
+    const live = await trial.renewed(third);
+    const rows = await rowsOf(trial, 7);
+    const ends = [
+      { held: crashed, until, end: "taken-over" },
+      { held: second, until: closed, end: "released" },
+      { held: third, until: live.until, end: undefined },
+    ];
+    const expected = ends.map(({ held, until, end }) => {
+      const { fence, from } = held.grant;
+      return { workerId: 7, fence, from, until, holder: held.request.holder, end };
+    });
+    equal(
+      rows.map(({ claimedAt: _, endedAt: __, ...row }) => row),
+      expected,
+      "the rows",
+    );
+    for (const [i, { claimedAt, endedAt, end }] of rows.entries()) {
+      const begun = ends[i]?.held.grant.clock ?? 0;
+      between(claimedAt, begun - 1000, begun + 1000, "`claimedAt`");
+      if (end === undefined) equal(endedAt, undefined, "`endedAt` of the present claim");
+      else between(endedAt, claimedAt, (await trial.registry.ping()).clock, "`endedAt`");
+    }
+  }),
+
+  check("the history says how a claim was ended from outside", async (trial) => {
+    const { namespace, registry } = trial;
+    const forced = await trial.claim({ workerId: 7 });
+    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    await trial.claim({ workerId: 8 });
+    const reset = await registry.forceRelease({ namespace, workerId: 8, force: true, resetWindow: true });
+    outcome(reset, "released", "a forced release");
+    const given = await trial.claim({ workerId: 9 });
+    await trial.released(given);
+    const rows = [...(await rowsOf(trial, 7)), ...(await rowsOf(trial, 8)), ...(await rowsOf(trial, 9))];
+    const expected = [
+      ["forced", forced.grant.until],
+      ["reset", reset.until],
+      ["released", given.grant.until],
+    ];
+    equal(
+      rows.map(({ end, until }) => [end, until]),
+      expected,
+      "how the claims ended, and where",
+    );
+    await trial.passed(reset.until);
+    await trial.claim({ workerId: 8 });
+    equal((await rowsOf(trial, 8))[0]?.end, "reset", "how the first claim ended, after the second began");
+  }),
+
+  check("the history of a span names who could use a time in it", async (trial) => {
+    const [first, second, third] = await threeClaims(trial);
+    const [a, b, c] = [first.grant, second.grant, third.grant];
+    equal(await fencesOf(trial), [a.fence, b.fence, c.fence], "all claims");
+    equal(await fencesOf(trial, { from: b.from, until: b.from + 1000 }), [b.fence], "those in the second window");
+    equal(
+      await fencesOf(trial, { from: a.from + 999, until: a.from + 1000 }),
+      [a.fence],
+      "those in the first one's last ms",
+    );
+    equal(await fencesOf(trial, { until: a.from }), [], "those before the first");
+    equal(await fencesOf(trial, { until: a.from + 1 }), [a.fence], "those at the first one's first ms");
+    equal(await fencesOf(trial, { from: c.from }), [c.fence], "those after the second");
+    equal(await fencesOf(trial, { from: c.until }), [], "those after the last");
+    const renewal = await trial.renewed(third, { clock: trial.now() + 3000 });
+    equal(await fencesOf(trial, { from: renewal.until - 1 }), [c.fence], "those at the end of the renewed window");
+  }),
+
+  check("a limited history gives the newest rows, oldest first", async (trial) => {
+    const [, second, third] = await threeClaims(trial);
+    equal(await fencesOf(trial, { limit: 2 }), [second.grant.fence, third.grant.fence], "the last two");
+    equal(
+      await fencesOf(trial, { limit: 1, until: third.grant.from }),
+      [second.grant.fence],
+      "the last before the third",
+    );
+  }),
+
+  check("prune deletes rows whose window ended before a time, and keeps the last of each worker ID", async (trial) => {
+    const { namespace, registry } = trial;
+    const [, second, third] = await threeClaims(trial);
+    await trial.usedOnce(8, 100, "alpha");
+    const before = await registry.workers(namespace);
+    equal(await registry.prune(namespace, second.grant.from + 1000), 1, "the number of rows that went");
+    equal(await fencesOf(trial), [second.grant.fence, third.grant.fence], "the rows left");
+    equal(await registry.prune(namespace, third.grant.until + long), 1, "the number of rows that went later");
+    equal(await fencesOf(trial), [third.grant.fence], "the row left");
+    equal((await rowsOf(trial, 8)).length, 1, "the rows of another worker ID");
+    equal(await registry.prune(namespace, third.grant.until + long), 0, "the number of rows that went at last");
+    equal(await registry.workers(namespace), before, "the records");
+    ensure((await trial.renew(third)).outcome === "renewed", "the holder to go on", "lost");
+  }),
+];

@@ -1,0 +1,175 @@
+import { layouts } from "../core/layout.ts";
+import { defaultLimits } from "../core/registry.ts";
+import { isSnowleaseError } from "../core/errors.ts";
+import { between, ensure, equal, outcome, refuses } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { layout, long, newToken, on, type Trial } from "./trial.ts";
+
+const otherLayout = layouts.twitter.fingerprint;
+const limits = { maxWindow: 5000, maxClockSkew: 4000 };
+
+/** Claims and renewals by a clock that is wrong by so many ms. */
+async function refusesSkew(trial: Trial, skew: number): Promise<void> {
+  await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.ask({ clock: trial.now() + skew, window: 1000 }));
+  equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+}
+
+/** What is fixed for a namespace, and the connection to a registry. */
+export const namespaces: readonly ConformanceCheck[] = [
+  check(
+    "`init` creates a namespace, and is repeatable",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      equal(await registry.describe(namespace), undefined, "what is known of a namespace before");
+      const info = { layout, ...defaultLimits };
+      equal(await registry.init({ namespace, layout }), info, "the answer to `init`");
+      equal(await (await trial.another()).describe(namespace), info, "what another client knows of it");
+      equal(await registry.init({ namespace, layout, ...defaultLimits }), info, "the answer to a second `init`");
+      equal(await registry.workers(namespace), [], "the worker IDs in use");
+    },
+    { limits: false },
+  ),
+
+  check(
+    "`init` by two clients at once creates one namespace",
+    async (trial) => {
+      const clients = [trial.registry, await trial.another()];
+      const asked = clients.map((registry) => registry.init({ namespace: trial.namespace, layout }));
+      for (const info of await Promise.all(asked)) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
+    },
+    { limits: false },
+  ),
+
+  check(
+    "`init` keeps the limits that it was given, and refuses others",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      await trial.claim({ window: limits.maxWindow });
+      for (const other of [{ maxWindow: 6000 }, { maxClockSkew: 2000 }]) {
+        await refuses("CONFIG_INVALID", "`init` with another limit", registry.init({ namespace, layout, ...other }));
+        await refuses("CONFIG_INVALID", "a claim with another limit", trial.ask({ limits: other, window: 1000 }));
+      }
+      for (const same of [{}, limits, { maxWindow: limits.maxWindow }]) {
+        equal(await registry.init({ namespace, layout, ...same }), { layout, ...limits }, "the answer to `init`");
+        await trial.claim({ limits: same, window: 1000 });
+      }
+      equal(await registry.describe(namespace), { layout, ...limits }, "what is known of the namespace");
+    },
+    { limits },
+  ),
+
+  check("another layout is LAYOUT_MISMATCH, and changes nothing", async (trial) => {
+    const { namespace, registry } = trial;
+    await refuses("LAYOUT_MISMATCH", "`init` with another layout", registry.init({ namespace, layout: otherLayout }));
+    await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout }));
+    equal(await registry.describe(namespace), { layout, ...defaultLimits }, "what is known of the namespace");
+    equal(await registry.workers(namespace), [], "the worker IDs in use");
+  }),
+
+  check("a window longer than maxWindow, or none, is CONFIG_INVALID", async (trial) => {
+    for (const window of [defaultLimits.maxWindow + 1, 0, -1, 1.5]) {
+      await refuses("CONFIG_INVALID", `a claim for ${window} ms`, trial.ask({ window }));
+    }
+    equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+    await trial.claim({ window: defaultLimits.maxWindow });
+  }),
+
+  check("a clock too far ahead is CLOCK_SKEW", async (trial) => {
+    await refusesSkew(trial, 60_000);
+    await trial.claim({ clock: trial.now() + 8000 });
+  }),
+
+  check("a clock too far behind is CLOCK_SKEW", async (trial) => {
+    await refusesSkew(trial, -60_000);
+    await trial.claim({ clock: trial.now() - 8000 });
+  }),
+
+  check(
+    "the namespace's own maxWindow and maxClockSkew are the measure",
+    async (trial) => {
+      await refuses("CONFIG_INVALID", "a window of 5001 ms", trial.ask({ window: 5001 }));
+      for (const skew of [9000, -9000]) await refusesSkew(trial, skew);
+      const { grant } = await trial.claim({ window: 5000 });
+      equal(grant.from, grant.clock - limits.maxClockSkew, "`from`");
+    },
+    { limits },
+  ),
+
+  check(
+    "a claim creates a missing namespace, with the limits that it brings",
+    async (trial) => {
+      await trial.claim({ limits: { maxWindow: 5000 }, window: 5000 });
+      const info = { ...defaultLimits, layout, maxWindow: 5000 };
+      equal(await trial.registry.describe(trial.namespace), info, "what is known of the namespace");
+      await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout, window: 1000 }));
+    },
+    { limits: false, needs: "creates-namespaces" },
+  ),
+
+  check(
+    "a claim that is refused creates no namespace",
+    async (trial) => {
+      await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0, layout: otherLayout }));
+      const skewed = trial.ask({ clock: trial.now() + 3_600_000, layout: otherLayout });
+      await refuses("CLOCK_SKEW", "a clock an hour ahead", skewed);
+      equal(await trial.registry.describe(trial.namespace), undefined, "what is known of the namespace");
+      await trial.claim();
+    },
+    { limits: false, needs: "creates-namespaces" },
+  ),
+
+  check("namespaces know nothing of each other", async (trial) => {
+    const { registry } = trial;
+    const namespace = await trial.otherNamespace();
+    const token = newToken();
+    const here = await trial.claim({ workerId: 7, token });
+    equal(await registry.worker(namespace, 7), undefined, "the record in the other namespace");
+    const there = await trial.claim({ namespace, workerId: 7, token, holder: on("beta") });
+    await registry.pin(namespace, 8, "kept");
+    await trial.claim({ workerId: 8 });
+    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    outcome(await trial.renew(there), "lost", "the renewal in the other namespace");
+    await trial.renewed(here);
+    equal(
+      (await registry.workers(trial.namespace)).map(({ pinned }) => pinned),
+      [undefined, undefined],
+      "the pins",
+    );
+    equal((await registry.history(trial.namespace, 7)).length, 1, "the number of claims in the history");
+    await registry.prune(namespace, trial.now() + 2 * long);
+  }),
+
+  check("`ping` tells the registry's clock and its promise, `kind` its name", async (trial) => {
+    const { clock, promise } = await trial.registry.ping();
+    const now = trial.now();
+    between(clock, now - defaultLimits.maxClockSkew, now + defaultLimits.maxClockSkew, "the registry's clock");
+    ensure(promise.trim().length > 0 && !promise.includes("\n"), "the promise to be one line for people", promise);
+    ensure(/^[a-z]+$/.test(trial.registry.kind), "a kind in lower case letters", trial.registry.kind);
+    await trial.pause(20);
+    const later = await trial.registry.ping();
+    ensure(later.clock > clock, `the registry's clock to go on from ${clock}`, later.clock);
+  }),
+
+  check(
+    "a registry that was closed refuses, and leaves claims as they are",
+    async (trial) => {
+      const second = await trial.another();
+      const held = await trial.claim({ workerId: 7 }, second);
+      await second.close();
+      await second.close();
+      const error = await trial.claim({ workerId: 8 }, second).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      ensure(isSnowleaseError(error), "a claim through a closed registry to be refused with a SnowleaseError", error);
+      equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record of what was asked");
+      await trial.renewed(held);
+    },
+    { needs: "connections" },
+  ),
+
+  check("`close` may be repeated", async (trial) => {
+    const second = await trial.another();
+    for (let i = 0; i < 3; i++) await second.close();
+  }),
+];

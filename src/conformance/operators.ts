@@ -1,0 +1,186 @@
+import type { ForceReleased } from "../core/registry.ts";
+import { between, ensure, equal, outcome } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
+
+function force(
+  trial: Trial,
+  workerId: number,
+  options: { force: boolean; resetWindow?: boolean },
+): Promise<ForceReleased> {
+  return trial.registry.forceRelease({ namespace: trial.namespace, workerId, ...options });
+}
+
+/** That worker 7, which nobody holds, stays closed up to its `until`. */
+async function ensureClosed(trial: Trial, until: number, what: string): Promise<void> {
+  equal((await trial.record(7)).until, until, `\`until\` after ${what}`);
+  const refusal = await trial.ask({ workerId: 7, holder: on("gamma") });
+  outcome(refusal, "held", `a claim after ${what}`);
+  equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it comes free");
+}
+
+/** What operators may do to a worker ID: end its claim, and keep it out of the pool. */
+export const operators: readonly ConformanceCheck[] = [
+  check("a release of a live holder from outside is refused without `force`, and names the holder", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: 30_000 });
+    const before = await trial.record(7);
+    for (const resetWindow of [false, true]) {
+      const answer = await force(trial, 7, { force: false, resetWindow });
+      equal(answer, { outcome: "live", holder: on("alpha"), until: held.grant.until }, "the answer");
+    }
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held);
+  }),
+
+  check("a forced release ends the claim, and the window stays closed", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const { until } = held.grant;
+    equal(await force(trial, 7, { force: true }), { outcome: "released", until }, "the answer");
+    outcome(await trial.renew(held), "lost", "a renewal by the holder");
+    await ensureClosed(trial, until, "a forced release");
+    const { state, clean } = await trial.record(7);
+    equal([state, clean], ["resting", false], "state and `clean`");
+  }),
+
+  check("the holder's own release after a forced one changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const { from } = held.grant;
+    await force(trial, 7, { force: true });
+    const before = await trial.record(7);
+    await trial.release(held, { until: from, recents: recentsFrom(from) });
+    equal(await trial.record(7), before, "the record");
+  }),
+
+  check("a forced release of a worker ID that rests keeps its window closed", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    await trial.released(held);
+    const { until } = held.grant;
+    equal(await force(trial, 7, { force: false }), { outcome: "released", until }, "the answer");
+    await ensureClosed(trial, until, "a forced release");
+  }),
+
+  check("a holder whose window has passed is released without `force`", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: short });
+    await trial.passed(held.grant.until);
+    equal(await force(trial, 7, { force: false }), { outcome: "released", until: held.grant.until }, "the answer");
+    outcome(await trial.renew(held), "lost", "a renewal by the holder");
+  }),
+
+  check("a forced release of a worker ID that nobody used is `absent`", async (trial) => {
+    await trial.registry.pin(trial.namespace, 8, "kept");
+    for (const workerId of [7, 8])
+      equal(await force(trial, workerId, { force: true }), { outcome: "absent" }, "the answer");
+    equal(await trial.registry.worker(trial.namespace, 7), undefined, "the record");
+  }),
+
+  check("only `resetWindow` opens a window again: down to the registry's clock", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const answer = await force(trial, 7, { force: true, resetWindow: true });
+    outcome(answer, "released", "a forced release");
+    const { clock } = await trial.registry.ping();
+    between(answer.until, held.grant.clock, clock, "`until`");
+    equal((await trial.record(7)).until, answer.until, "`until` in the record");
+    outcome(await trial.renew(held), "lost", "a renewal by the holder");
+    await trial.passed(answer.until);
+    const next = await trial.claim({ workerId: 7, holder: on("beta") });
+    ensure(next.grant.from >= answer.until, `\`from\` at or after ${answer.until}`, next.grant.from);
+    ensure(next.grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, next.grant.fence);
+  }),
+
+  check("`resetWindow` never raises `until`", async (trial) => {
+    const { grant } = await trial.usedOnce(7, 100, "alpha");
+    const until = grant.from + 100;
+    const answer = await force(trial, 7, { force: true, resetWindow: true });
+    equal(answer, { outcome: "released", until }, "the answer");
+  }),
+
+  check("a pinned worker ID stays out of the pool", async (trial) => {
+    const pool = { first: 0, last: 2 };
+    await trial.usedOnce(0, 100, "alpha");
+    for (const workerId of [0, 1]) await trial.registry.pin(trial.namespace, workerId, "kept for the printer");
+    equal((await trial.claim({ pool, preferred: [0, 1] })).grant.workerId, 2, "the worker ID");
+    outcome(await trial.ask({ pool }), "exhausted", "a claim where all others are pinned");
+    for (const workerId of [0, 1]) {
+      const refusal = await trial.ask({ workerId });
+      outcome(refusal, "pinned", "a claim of a pinned worker ID");
+      equal([refusal.workerId, refusal.reason], [workerId, "kept for the printer"], "worker ID and reason");
+    }
+  }),
+
+  check("the holder of a worker ID that is pinned goes on, and it stays pinned after its release", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: 1000 });
+    await trial.registry.pin(trial.namespace, 7, "kept");
+    const again = await trial.registry.claim(held.request);
+    outcome(again, "granted", "the holder's own claim, repeated");
+    equal(again.fence, held.grant.fence, "its fence");
+    await trial.renewed(held);
+    const live = await trial.record(7);
+    equal([live.state, live.pinned], ["live", "kept"], "state and reason");
+    await trial.released(held, { until: held.grant.from });
+    const record = await trial.record(7);
+    equal([record.state, record.pinned], ["pinned", "kept"], "state and reason after the release");
+    outcome(await trial.ask({ workerId: 7 }), "pinned", "the next claim");
+  }),
+
+  check("pin and unpin leave the window closed", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    await trial.released(held);
+    const before = await trial.record(7);
+    await trial.registry.pin(trial.namespace, 7, "kept");
+    equal(
+      { ...(await trial.record(7)), state: "", pinned: undefined },
+      { ...before, state: "" },
+      "the record while pinned",
+    );
+    equal(await trial.registry.unpin(trial.namespace, 7), true, "the answer to `unpin`");
+    equal(await trial.record(7), before, "the record after `unpin`");
+    await ensureClosed(trial, held.grant.until, "pin and unpin");
+  }),
+
+  check("pin and unpin leave a live holder its claim", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: 30_000 });
+    const before = await trial.record(7);
+    await trial.registry.pin(trial.namespace, 7, "kept");
+    await trial.registry.unpin(trial.namespace, 7);
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held);
+  }),
+
+  check("a number that was pinned before it was used is listed, and unused again after `unpin`", async (trial) => {
+    await trial.registry.pin(trial.namespace, 0, "kept");
+    const { workerId, state, pinned, holder, claimedAt } = await trial.record(0);
+    const expected = { workerId: 0, state: "pinned", pinned: "kept" };
+    equal({ workerId, state, pinned, holder, claimedAt }, expected, "the record");
+    equal((await trial.claim()).grant.workerId, 1, "the worker ID beside a pinned one");
+    equal(await trial.registry.unpin(trial.namespace, 0), true, "the answer to `unpin`");
+    equal(await trial.registry.worker(trial.namespace, 0), undefined, "the record of a number that nobody used");
+    const { grant } = await trial.claim({ workerId: 0, holder: on("beta") });
+    equal(grant.from < grant.clock && grant.recents === undefined, true, "a first window");
+  }),
+
+  check("a number that was unpinned unused is given out again", async (trial) => {
+    const pool = { first: 0, last: 2 };
+    await trial.registry.pin(trial.namespace, 1, "kept");
+    await trial.claim({ pool, holder: on("beta") });
+    await trial.claim({ pool, holder: on("gamma") });
+    await trial.registry.unpin(trial.namespace, 1);
+    equal((await trial.claim({ pool })).grant.workerId, 1, "the worker ID");
+  }),
+
+  check("pinning again replaces the reason, and `unpin` says whether it was pinned", async (trial) => {
+    const { namespace, registry } = trial;
+    await trial.usedOnce(7, 100, "alpha");
+    for (const reason of ["old", "Grüße, für später: 'x'"]) {
+      await registry.pin(namespace, 7, reason);
+      equal((await trial.record(7)).pinned, reason, "the reason");
+    }
+    const answers = [
+      await registry.unpin(namespace, 7),
+      await registry.unpin(namespace, 7),
+      await registry.unpin(namespace, 8),
+    ];
+    equal(answers, [true, false, false], "the answers to `unpin`");
+    equal((await trial.record(7)).pinned, undefined, "the reason after `unpin`");
+    equal((await trial.claim({ workerId: 7, window: long })).grant.workerId, 7, "the worker ID");
+  }),
+];

@@ -1,0 +1,201 @@
+import type { Registry } from "../core/registry.ts";
+import { ensure, equal } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { heldBy, on, recentsFrom, type Held, type Trial } from "./trial.ts";
+
+/** Numbers that are the same in every run (mulberry32), so that a failure comes back. */
+function seeded(seed: number): (n: number) => number {
+  let state = seed;
+  return (n) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 4_294_967_296) * n);
+  };
+}
+
+const hosts = ["alpha", "beta", "gamma"] as const;
+const steps = 160;
+
+/** What the rule says about one worker ID: who holds it, and up to where its embedded time is taken. */
+interface Known {
+  readonly held: Held;
+  readonly until: number;
+  readonly released: boolean;
+}
+
+/** Does one thing after the other to three worker IDs and compares each answer with the rule. */
+class Walk {
+  readonly #trial: Trial;
+  readonly #pick: (n: number) => number;
+  readonly #known = new Map<number, Known>();
+  /** Everybody who ever held something: they come back, late. */
+  readonly #holders: Held[] = [];
+
+  constructor(trial: Trial, pick: (n: number) => number) {
+    this.#trial = trial;
+    this.#pick = pick;
+  }
+
+  async step(): Promise<void> {
+    const { namespace, registry } = this.#trial;
+    const workerId = this.#pick(3);
+    const held = this.#holders[this.#pick(this.#holders.length)];
+    switch (this.#pick(held === undefined ? 1 : 9)) {
+      case 0:
+      case 1:
+        return this.#claim(workerId);
+      case 2:
+      case 3:
+        return held && this.#renew(held);
+      case 4:
+        return held && this.#release(held);
+      case 5:
+        return held && this.#repeat(held);
+      case 6:
+        await registry.pin(namespace, workerId, "for a while");
+        await registry.unpin(namespace, workerId);
+        return;
+      case 7: {
+        const answer = await registry.forceRelease({ namespace, workerId, force: this.#pick(2) === 0 });
+        const known = this.#known.get(workerId);
+        if (answer.outcome === "released" && known) this.#known.set(workerId, { ...known, released: true });
+        return;
+      }
+      default:
+        return this.#trial.pause(10 + this.#pick(30));
+    }
+  }
+
+  /** That every record says what its holders were told. */
+  async compare(): Promise<void> {
+    for (const [workerId, { until, held }] of this.#known) {
+      const record = await this.#trial.record(workerId);
+      equal([record.until, record.fence], [until, held.grant.fence], `\`until\` and fence of worker ${workerId}`);
+    }
+  }
+
+  async #claim(workerId: number): Promise<void> {
+    const wanted = this.#pick(2) === 0 ? { workerId } : {};
+    const pool = { first: 0, last: 2 };
+    const clock = this.#trial.now() + this.#pick(100) - 50;
+    const holder = on(hosts[this.#pick(hosts.length)] ?? "alpha");
+    const request = this.#trial.request({ ...wanted, pool, holder, clock, window: 20 + this.#pick(40) });
+    const grant = await this.#trial.registry.claim(request);
+    if (grant.outcome !== "granted") return;
+    const before = this.#known.get(grant.workerId);
+    if (before !== undefined) {
+      const { until, held } = before;
+      ensure(grant.from >= until, `a window of worker ${grant.workerId} that begins at or after ${until}`, grant);
+      ensure(grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, grant);
+    }
+    const held = heldBy(request, grant);
+    this.#holders.push(held);
+    this.#known.set(grant.workerId, { held, until: grant.until, released: false });
+  }
+
+  async #renew(held: Held): Promise<void> {
+    const answer = await this.#trial.renew(held, { window: 20 + this.#pick(40) });
+    const known = this.#presentOf(held);
+    equal(answer.outcome, known ? "renewed" : "lost", `the answer to a holder that ${known ? "is" : "is not"} present`);
+    if (answer.outcome !== "renewed" || known === undefined) return;
+    ensure(answer.until >= known.until && answer.from === held.grant.from, "a window that only grows", answer);
+    this.#known.set(held.grant.workerId, { ...known, until: answer.until });
+  }
+
+  async #release(held: Held): Promise<void> {
+    const known = this.#presentOf(held);
+    const { from } = held.grant;
+    const until = known === undefined ? held.grant.until : from + this.#pick(known.until - from + 1);
+    const recents = this.#pick(2) === 0 ? recentsFrom(from + this.#pick(until - from + 1)) : undefined;
+    const used = this.#pick(3) === 0 ? undefined : { until, recents };
+    const { outcome } = await this.#trial.release(held, used);
+    if (known === undefined) return;
+    equal(outcome, "released", "the answer to the present holder");
+    this.#known.set(held.grant.workerId, { ...known, until: used?.until ?? known.until, released: true });
+  }
+
+  async #repeat(held: Held): Promise<void> {
+    const known = this.#presentOf(held);
+    if (known === undefined) return;
+    const answer = await this.#trial.registry.claim({ ...held.request, clock: this.#trial.now() });
+    ensure(answer.outcome === "granted", "a repeated claim to be granted", answer);
+    const { fence, from } = held.grant;
+    equal(
+      [answer.fence, answer.from, answer.until],
+      [fence, from, known.until],
+      "the repeated grant's fence and window",
+    );
+  }
+
+  /** What is known of a holder's worker ID, when that holder is the present one. */
+  #presentOf(held: Held): Known | undefined {
+    const known = this.#known.get(held.grant.workerId);
+    return known?.held === held && !known.released ? known : undefined;
+  }
+}
+
+/** A window as its holder could use it. */
+interface Span {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Claims, renews, and gives back or crashes, again and again. */
+async function compete(trial: Trial, registry: Registry, host: string, pick: (n: number) => number): Promise<Span[]> {
+  const spans: Span[] = [];
+  for (let round = 0; round < 8; round++) {
+    const window = 20 + pick(20);
+    const request = trial.request({ pool: { first: 0, last: 1 }, holder: on(host), window });
+    const answer = await registry.claim(request);
+    if (answer.outcome !== "granted") {
+      await trial.pause(10);
+      continue;
+    }
+    const held = heldBy(request, answer);
+    const { workerId, fence, from } = answer;
+    let { until } = answer;
+    await trial.pause(pick(30));
+    const renewal = await trial.renew(held, { registry, window });
+    if (renewal.outcome === "renewed") {
+      ({ until } = renewal);
+      const used = { until: from + pick(until - from + 1) };
+      const giveBack = pick(2) === 0 && (await trial.release(held, used, { registry })).outcome === "released";
+      if (giveBack) ({ until } = used);
+    }
+    spans.push({ workerId, fence, from, until });
+  }
+  return spans;
+}
+
+/** The rule itself, whatever is asked and in whatever order. */
+export const overlaps: readonly ConformanceCheck[] = [
+  check("the windows ever granted for a worker ID never overlap, whatever is asked", async (trial) => {
+    for (const seed of [1, 2]) {
+      const walk = new Walk(trial, seeded(seed));
+      for (let i = 0; i < steps; i++) await walk.step();
+      await walk.compare();
+      // The next walk knows nothing of this one's worker IDs: they have to be nobody's, and their windows over.
+      await trial.pause(200);
+    }
+  }),
+
+  check("the windows ever granted for a worker ID never overlap, whoever competes", async (trial) => {
+    const clients = [trial.registry, await trial.another()];
+    const competitors = ["alpha", "alpha", "beta", "gamma"].map((host, i) => {
+      return compete(trial, clients[i % 2] ?? trial.registry, host, seeded(i));
+    });
+    const spans = (await Promise.all(competitors))
+      .flat()
+      .toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
+    ensure(spans.length > 4, "several claims to be granted", spans.length);
+    for (const [i, span] of spans.entries()) {
+      const next = spans[i + 1];
+      if (next === undefined || next.workerId !== span.workerId) continue;
+      ensure(next.fence > span.fence, "fences that rise", [span, next]);
+      ensure(next.from >= span.until, "windows that do not overlap", [span, next]);
+    }
+  }),
+];

@@ -1,0 +1,154 @@
+import type { Checkpoint, ClaimKey } from "../core/registry.ts";
+import { ensure, equal, outcome, refuses } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { long, newToken, on, recentsFrom, short } from "./trial.ts";
+
+/** What a renewal may and may not do. */
+export const renewals: readonly ConformanceCheck[] = [
+  check("a renewal moves `until` to a window after the later clock, and leaves `from`", async (trial) => {
+    const held = await trial.claim({ window: 1000 });
+    for (const ahead of [0, 3000]) {
+      const clock = trial.now() + ahead;
+      const renewal = await trial.renewed(held, { clock });
+      equal(renewal.from, held.grant.from, "`from`");
+      equal(renewal.until, Math.max(clock, renewal.clock) + long, `\`until\` with a clock ${ahead} ms ahead`);
+      const record = await trial.record(held.grant.workerId);
+      equal([record.from, record.until, record.seenClock], [renewal.from, renewal.until, clock], "the record");
+    }
+  }),
+
+  check("a renewal never lowers `until`", async (trial) => {
+    const held = await trial.claim();
+    const { until } = held.grant;
+    const renewal = await trial.renewed(held, { window: 10, clock: trial.now() - 3000 });
+    equal([renewal.until, (await trial.record(held.grant.workerId)).until], [until, until], "`until`, told and stored");
+  }),
+
+  check("renewals at once leave the latest `until` and the highest checkpoint", async (trial) => {
+    const clients = [trial.registry, await trial.another()];
+    const held = await trial.claim({ window: 1000 });
+    const timestamp = held.request.clock;
+    const asked = Array.from({ length: 10 }, (_, i) => {
+      const options = { window: 10_000 * (10 - i), checkpoint: { timestamp, sequence: i } };
+      return trial.renewed(held, { ...options, registry: clients[i % 2] ?? trial.registry });
+    });
+    const untils = (await Promise.all(asked)).map(({ until }) => until);
+    const record = await trial.record(held.grant.workerId);
+    equal(record.until, Math.max(...untils), "`until`");
+    equal(record.checkpoint, { timestamp, sequence: 9 }, "the checkpoint");
+  }),
+
+  check("a checkpoint only rises", async (trial) => {
+    const held = await trial.claim();
+    const { clock } = held.request;
+    const stored = async (checkpoint?: Checkpoint): Promise<Checkpoint | undefined> => {
+      await trial.renewed(held, checkpoint && { checkpoint });
+      return (await trial.record(held.grant.workerId)).checkpoint;
+    };
+    equal(await stored(), undefined, "the checkpoint before there was one");
+    const steps: [told: Checkpoint, kept: Checkpoint][] = [
+      [
+        { timestamp: clock, sequence: 5 },
+        { timestamp: clock, sequence: 5 },
+      ],
+      [
+        { timestamp: clock, sequence: 3 },
+        { timestamp: clock, sequence: 5 },
+      ],
+      [
+        { timestamp: clock - 1, sequence: 4095 },
+        { timestamp: clock, sequence: 5 },
+      ],
+      [
+        { timestamp: clock, sequence: 4095 },
+        { timestamp: clock, sequence: 4095 },
+      ],
+      [
+        { timestamp: clock + 1, sequence: 0 },
+        { timestamp: clock + 1, sequence: 0 },
+      ],
+    ];
+    for (const [told, kept] of steps) equal(await stored(told), kept, "the checkpoint");
+    equal(await stored(), { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a renewal without one");
+    await trial.released(held, { until: clock + 1, checkpoint: { timestamp: clock, sequence: 9 } });
+    const { checkpoint } = await trial.record(held.grant.workerId);
+    equal(checkpoint, { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a release with a lower one");
+  }),
+
+  check("a renewal with a wrong token, fence, worker ID or namespace is `lost`, and changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: 30_000 });
+    await trial.claim({ workerId: 8, window: 30_000 });
+    const namespace = await trial.otherNamespace();
+    const before = await trial.registry.workers(trial.namespace);
+    const { fence } = held.key;
+    const wrong: Partial<ClaimKey>[] = [
+      { token: newToken() },
+      { fence: fence + 1 },
+      { fence: fence - 1 },
+      { workerId: 8 },
+      { workerId: 9 },
+      { namespace },
+    ];
+    for (const key of wrong) {
+      const what = `a renewal with another ${Object.keys(key)[0]}`;
+      outcome(await trial.renew(held, { ...key, window: long }), "lost", what);
+    }
+    equal(await trial.registry.workers(trial.namespace), before, "the records");
+    equal(await trial.registry.workers(namespace), [], "the records of the other namespace");
+  }),
+
+  check("a holder may renew past `until` as long as nobody else has claimed", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: short });
+    await trial.passed(held.grant.until);
+    const renewal = await trial.renewed(held);
+    ensure(renewal.until > held.grant.until, "the window to be open again", renewal);
+    equal(renewal.from, held.grant.from, "`from`");
+    outcome(await trial.ask({ workerId: 7, holder: on("beta") }), "held", "a claim by another");
+  }),
+
+  check("a renewal after somebody else has claimed is `lost`, and changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: short });
+    await trial.passed(held.grant.until);
+    await trial.claim({ workerId: 7, holder: on("beta"), window: 30_000 });
+    const before = await trial.record(7);
+    outcome(await trial.renew(held, { checkpoint: { timestamp: trial.now(), sequence: 1 } }), "lost", "this renewal");
+    equal(await trial.record(7), before, "the record");
+  }),
+
+  check("a renewal after the release is `lost`, and leaves `until` and recents", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const { from } = held.grant;
+    const until = from + 1000;
+    await trial.released(held, { until, recents: recentsFrom(from) });
+    const before = await trial.record(7);
+    const late = { checkpoint: { timestamp: held.request.clock, sequence: 1 } };
+    outcome(await trial.renew(held, late), "lost", "a late renewal");
+    const after = await trial.record(7);
+    equal(after, before, "the record");
+    equal(after.until, until, "`until`");
+    const next = await trial.claim({ workerId: 7, holder: on("beta"), clock: from + 1000 });
+    ensure(next.grant.recents !== undefined, "the recents to be handed over", next.grant);
+  }),
+
+  check("a renewal after a release without usage, or a forced one, is `lost`", async (trial) => {
+    const [gone, ended] = [await trial.claim({ workerId: 7 }), await trial.claim({ workerId: 8 })];
+    await trial.released(gone);
+    await trial.registry.forceRelease({ namespace: trial.namespace, workerId: 8, force: true });
+    const before = await trial.registry.workers(trial.namespace);
+    for (const held of [gone, ended]) outcome(await trial.renew(held), "lost", "a late renewal");
+    equal(await trial.registry.workers(trial.namespace), before, "the records");
+  }),
+
+  check("a renewal that is refused changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: 30_000 });
+    const before = await trial.record(7);
+    for (const window of [600_001, 0, -1, 1.5]) {
+      await refuses("CONFIG_INVALID", `a renewal for ${window} ms`, trial.renew(held, { window }));
+    }
+    for (const skew of [60_000, -60_000]) {
+      await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.renew(held, { clock: trial.now() + skew }));
+    }
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held);
+  }),
+];

@@ -1,0 +1,56 @@
+import { choices } from "./choices.ts";
+import type { ConformanceCheck } from "./check.ts";
+import { continuing } from "./continuing.ts";
+import { grants } from "./grants.ts";
+import { listings } from "./listings.ts";
+import { namespaces } from "./namespaces.ts";
+import { operators } from "./operators.ts";
+import { overlaps } from "./overlaps.ts";
+import { releases } from "./releases.ts";
+import { renewals } from "./renewals.ts";
+import type { ConformanceSubject } from "./subject.ts";
+
+/** The registry contract: every promise of the port as a check with a title. Runs in any test runner, or in none. */
+export const conformance: readonly ConformanceCheck[] = [
+  ...namespaces,
+  ...grants,
+  ...choices,
+  ...renewals,
+  ...releases,
+  ...continuing,
+  ...operators,
+  ...listings,
+  ...overlaps,
+];
+
+/** What became of one check. */
+export type ConformanceResult =
+  | { readonly title: string; readonly outcome: "passed" }
+  | { readonly title: string; readonly outcome: "skipped"; readonly reason: string }
+  | { readonly title: string; readonly outcome: "failed"; readonly error: unknown };
+
+/** Runs one check on a subject made for it, and tears the subject down. Rejects only when making or closing it fails. */
+export async function runCheck(
+  check: ConformanceCheck,
+  makeSubject: () => Promise<ConformanceSubject>,
+): Promise<ConformanceResult> {
+  const { title, needs } = check;
+  const subject = await makeSubject();
+  try {
+    const reason = needs && subject.lacks?.[needs];
+    if (reason !== undefined) return { title, outcome: "skipped", reason };
+    await check.run(subject);
+    return { title, outcome: "passed" };
+  } catch (error) {
+    return { title, outcome: "failed", error };
+  } finally {
+    await subject.close?.();
+  }
+}
+
+/** Runs the whole contract, check by check, each on a subject of its own. */
+export async function* runConformance(
+  makeSubject: () => Promise<ConformanceSubject>,
+): AsyncGenerator<ConformanceResult, void, undefined> {
+  for (const check of conformance) yield await runCheck(check, makeSubject);
+}

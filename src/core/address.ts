@@ -1,0 +1,148 @@
+import { shown, SnowleaseError } from "./errors.ts";
+
+interface AddressText {
+  /** Without the query, as it was given: it may hold a password. */
+  readonly text: string;
+  /** `text` for people: no password, no token. */
+  readonly redacted: string;
+  /** The query, decoded. */
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** Where a registry is, read from a registry URL. */
+export type RegistryAddress = AddressText &
+  (
+    | { readonly kind: "sqlite" | "unix"; /** As given, decoded: may be relative. */ readonly path: string }
+    | { readonly kind: "memory" }
+    | {
+        readonly kind: "http";
+        /** http or https, one or more, without trailing slash, in the order of preference; may hold user and password. */
+        readonly urls: readonly string[];
+      }
+  );
+
+const present = ["sqlite", "memory", "http", "https", "unix"] as const;
+const planned = ["redis", "rediss", "redis+sentinel", "redis+cluster", "mysql", "oracle", "postgres", "zookeeper"];
+
+/** What fits `sun_path` on Linux with its closing 0, bytes. */
+const maxSocketPath = 107;
+const controlCharacter = /[\u0000-\u001f\u007f]/;
+
+/**
+ * Reads a registry URL: `sqlite:PATH`, `memory:`, `unix:PATH`, `http://…` or `https://…`, several of these separated by
+ * commas (a later one may leave out the scheme); with a query at the end. Paths and query are percent-decoded, so a `?`, `#`
+ * or `%` in a path is written `%3F`, `%23`, `%25`.
+ * @throws SnowleaseError CONFIG_INVALID, never with a password in it.
+ */
+export function parseAddress(text: string): RegistryAddress {
+  const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
+  const scheme = prefix.toLowerCase();
+  if (planned.includes(scheme)) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `A registry of the kind \`${scheme}\` is not in this version of Snowlease, got ${redact(text)}; use ${present.join(", ")}.`,
+    );
+  }
+  const kind = present.find((kind) => kind === scheme);
+  if (kind === undefined) return refuse(`to start with one of ${present.map((kind) => `${kind}:`).join(" ")}`, text);
+  if (controlCharacter.test(text) || text.trimEnd() !== text)
+    refuse("to have no control characters or space at its end", text);
+  if (rest.includes("#")) refuse("to have no `#`; in a path write %23", text);
+
+  const end = rest.indexOf("?");
+  const body = end < 0 ? rest : rest.slice(0, end);
+  const parameters = end < 0 ? {} : parseQuery(rest.slice(end + 1), text);
+  const clean = `${scheme}:${body}`;
+  if (kind === "http" || kind === "https") {
+    const [first = "", ...others] = clean.split(",");
+    const parts = [first, ...others.map((part) => (part.includes("://") ? part : `${kind}://${part}`))];
+    const urls = parts.map((part) => parseUrl(part, text));
+    const redacted = urls.map(withoutUser).join(",");
+    return { kind: "http", urls: urls.map(textOf), text: clean, redacted, parameters };
+  }
+  if (kind === "memory") {
+    if (body !== "") refuse("to be just `memory:`, with or without a query", text);
+    return { kind, text: clean, redacted: clean, parameters };
+  }
+  return { kind, path: parsePath(kind, body, text), text: clean, redacted: clean, parameters };
+}
+
+/** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */
+export function pathAddress(kind: "sqlite" | "unix", path: string): RegistryAddress {
+  const text = `${kind}:${path.replace(/[%?#]/g, encodeURIComponent)}`;
+  return { kind, path: checkPath(kind, path, text), text, redacted: text, parameters: {} };
+}
+
+function parsePath(kind: "sqlite" | "unix", body: string, text: string): string {
+  if (body.startsWith("//") && !body.startsWith("///")) {
+    refuse(`to have a path, ${kind}:./relative or ${kind}:///absolute, and no host`, text);
+  }
+  const path = body.startsWith("//") ? body.slice(2) : body;
+  if (/^\/?~/.test(path)) refuse("to have a path without `~`, which is not expanded; write it out", text);
+  return checkPath(kind, decode(path, text), text);
+}
+
+function checkPath(kind: "sqlite" | "unix", path: string, text: string): string {
+  if (path === "" || controlCharacter.test(path)) refuse("to have a path without control characters", text);
+  // SQLite itself gives these a meaning: a database in memory would forget every window.
+  if (kind === "sqlite" && /^(:|file:)/i.test(path)) {
+    refuse("to name a file (one whose name begins so is written ./NAME); for a registry in memory use `memory:`", text);
+  }
+  if (kind === "unix" && new TextEncoder().encode(path).length > maxSocketPath) {
+    refuse(`to have a socket path of at most ${maxSocketPath} bytes`, text);
+  }
+  return path;
+}
+
+function parseUrl(part: string, text: string): URL {
+  const url = /^https?:\/\/[^/\\\s]\S*$/i.test(part) && URL.canParse(part) ? new URL(part) : undefined;
+  if (url === undefined || url.hostname === "" || url.port === "0") {
+    return refuse("to be a list of addresses like http://HOST:PORT, separated by commas", text);
+  }
+  return url;
+}
+
+function textOf(url: URL): string {
+  return url.href.replace(/\/$/, "");
+}
+
+function withoutUser(url: URL): string {
+  const { username, password, protocol, host, pathname } = url;
+  // A user alone may be a token.
+  const user = password !== "" && username !== "" ? `${username}:***@` : `${username}${password}` === "" ? "" : "***@";
+  return `${protocol}//${user}${host}${pathname}`.replace(/\/$/, "");
+}
+
+function parseQuery(query: string, text: string): Readonly<Record<string, string>> {
+  const pairs = new Map<string, string>();
+  for (const part of query.split("&")) {
+    const at = part.indexOf("=");
+    const name = decode(at < 0 ? part : part.slice(0, at), text);
+    if (name === "" || at < 0) refuse("to have a query like ?name=value&name=value", text);
+    if (pairs.has(name)) refuse(`to have the query parameter ${shown(name)} once`, text);
+    pairs.set(name, decode(part.slice(at + 1), text));
+  }
+  // Defines properties, so that `__proto__` is a name like any other.
+  return Object.fromEntries(pairs);
+}
+
+function decode(part: string, text: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return refuse("to have only whole percent-encoded characters; a `%` itself is written %25", text);
+  }
+}
+
+/** What may be shown of a text that could not be read: everything up to the last `@` may be a password, and so may the query. */
+function redact(text: unknown): string {
+  if (typeof text !== "string") return shown(text);
+  const [prefix = ""] = /^[a-z+]+:(\/\/)?/i.exec(text) ?? [];
+  const known = [...present, ...planned].some((kind) => prefix.toLowerCase().startsWith(`${kind}:`));
+  const rest = known ? text.slice(prefix.length) : text;
+  return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);
+}
+
+function refuse(rule: string, text: unknown): never {
+  throw new SnowleaseError("CONFIG_INVALID", `Expected the registry URL ${rule}, got ${redact(text)}.`);
+}

@@ -1,0 +1,181 @@
+import { type Clock, monotonic } from "./clock.ts";
+import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "./errors.ts";
+import type { Layout, PoolBounds } from "./layout.ts";
+import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Refusal, Registry, Renewal } from "./registry.ts";
+import { timeText } from "./window.ts";
+
+/** What to lease, and how to behave when it cannot be had or kept. Times in ms. */
+export interface LeaseOptions {
+  readonly namespace: string;
+  readonly layout: Layout;
+  readonly pool: PoolBounds;
+  /** The one worker ID that will do; without it the registry picks one. */
+  readonly workerId?: number | undefined;
+  readonly preferred?: readonly number[] | undefined;
+  readonly window: number;
+  /** How long a claim may wait for a worker ID to come free. */
+  readonly claimTimeout: number;
+  /** How far back a clock may be for a claim to wait for it. */
+  readonly maxWait: number;
+  /** How long a claim whose answer is unknown is asked again. */
+  readonly operationTimeout: number;
+  readonly reuse: "any" | "never";
+  /** `switch`: a lost lease claims another worker ID and goes on. `stop`: it ends. */
+  readonly onLost: "switch" | "stop";
+  readonly holder: HolderLabel;
+  readonly limits?: Partial<NamespaceLimits> | undefined;
+}
+
+/** What a lease needs from the outside. */
+export interface LeaseHost {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  /** Makes a token: 128 random bits as 32 hex digits. */
+  readonly makeToken: () => string;
+  /** Called once when the lease has ended, to close what was opened for it. */
+  readonly onEnd?: (() => Promise<void>) | undefined;
+}
+
+/** A worker ID that was granted. */
+export interface Claim {
+  readonly grant: Grant;
+  readonly token: string;
+  /** Monotonic ms just before the request that was granted went out. */
+  readonly asked: number;
+  /** The wall clock when the grant arrived, Unix ms. */
+  readonly since: number;
+}
+
+/**
+ * Refuses what a registry cannot have meant: from a number that is none, or a worker ID beyond the layout's bits, IDs would be
+ * made that are somebody else's.
+ * @throws SnowleaseError SCHEMA_INCOMPATIBLE
+ */
+function checkGrant(grant: Grant, { pool }: LeaseOptions): Grant {
+  const { workerId, fence, from, until, recents } = grant;
+  const floor = recents?.from ?? from;
+  const whole = [workerId, fence, from, until, floor].every((number) => Number.isSafeInteger(number));
+  if (whole && workerId >= pool.first && workerId <= pool.last && floor <= from && from <= until) return grant;
+  throw nonsense("grant", { workerId, fence, from, until, recentFrom: recents?.from });
+}
+
+/** The same for a renewal. */
+export function checkRenewal(renewal: Renewal): Renewal {
+  const { from, until } = renewal;
+  if (Number.isSafeInteger(from) && Number.isSafeInteger(until)) return renewal;
+  throw nonsense("renewal", { from, until });
+}
+
+function nonsense(what: string, answer: object): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The registry answered with a ${what} that makes no sense, ${shown(answer)}: look whether it is of this version, and what answers in its place.`,
+  );
+}
+
+/** Between two looks at whether a worker ID has come free, ms; it may be given back long before its window ends. */
+const longestLook = 200;
+const firstRetry = 20;
+
+/**
+ * Claims once, waiting up to `claimTimeout` where a worker ID is going to come free, and asking again with the same token, up to
+ * `operationTimeout`, where the answer was lost. Throws the refusal as an error. Once it has thrown, its token is forgotten: a
+ * grant that nobody heard of rests until its window has passed.
+ */
+export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Claim> {
+  const { registry, clock } = host;
+  const token = host.makeToken();
+  const started = monotonic(clock);
+  const left = (timeout: number): number => timeout - (monotonic(clock) - started);
+  for (let retry = firstRetry; ;) {
+    signal?.throwIfAborted();
+    const asked = monotonic(clock);
+    let pause: number;
+    try {
+      const answer = await registry.claim(claimRequest(options, token, clock.now()));
+      if (answer.outcome === "granted") {
+        const grant = checkGrant(answer, options);
+        if (!signal?.aborted) return { grant, token, asked, since: clock.now() };
+        // Granted to somebody who has gone away: it need not rest for a window.
+        await giveBackUnused(host, options, grant, token);
+        continue;
+      }
+      const error = refusalError(answer, options.namespace, clock.now());
+      const wait = error.details.retryAfterMs;
+      const waits = answer.outcome !== "rollback" || answer.behind <= options.maxWait;
+      if (wait === undefined || !waits || left(options.claimTimeout) <= 0) throw error;
+      pause = Math.min(wait, longestLook, left(options.claimTimeout));
+    } catch (cause) {
+      const error = asSnowleaseError(cause);
+      const timeout = isSnowleaseError(error, "REGISTRY_UNAVAILABLE")
+        ? Math.max(options.operationTimeout, options.claimTimeout)
+        : isSnowleaseError(error, "QUARANTINE") || isSnowleaseError(error, "RATE_LIMITED")
+          ? options.claimTimeout
+          : 0;
+      if (left(timeout) <= retry) throw error;
+      pause = retry;
+      retry = Math.min(retry * 2, 1000);
+    }
+    await clock.sleep(pause, { signal });
+  }
+}
+
+async function giveBackUnused(
+  { registry, clock }: LeaseHost,
+  { namespace }: LeaseOptions,
+  { workerId, fence, from, recents }: Grant,
+  token: string,
+): Promise<void> {
+  const key = { namespace, workerId, fence, token };
+  await registry.release({ ...key, clock: clock.now(), used: { until: from, recents } }).catch(() => undefined);
+}
+
+function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
+  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, limits } = options;
+  const { fingerprint } = layout;
+  return { namespace, token, workerId, pool, preferred, holder, clock, window, layout: fingerprint, reuse, limits };
+}
+
+/** A refusal as the error that people see. `now`: the claimer's wall clock. */
+export function refusalError(refusal: Refusal, namespace: string, now: number): SnowleaseError {
+  const remaining =
+    "freeAt" in refusal && refusal.freeAt !== undefined
+      ? Math.max(1, refusal.freeAt - Math.min(now, refusal.clock))
+      : undefined;
+  const details = { namespace, refusal, ...(remaining !== undefined && { retryAfterMs: remaining }) };
+  switch (refusal.outcome) {
+    case "exhausted":
+      return new SnowleaseError(
+        "POOL_EXHAUSTED",
+        `No worker ID from ${refusal.pool.first} to ${refusal.pool.last} of namespace \`${namespace}\` is free` +
+          (remaining === undefined
+            ? `, and none will come free by itself; use a larger pool.`
+            : `; the first may come free in ${remaining} ms: try again then, or use a larger pool.`),
+        details,
+      );
+    case "held": {
+      const { workerId, holder, since, live } = refusal;
+      const who = `${holder.host} (${holder.ip}), pid ${holder.pid}, since ${timeText(since)}`;
+      return new SnowleaseError(
+        "WORKER_ID_HELD",
+        live
+          ? `Worker ${workerId} of namespace \`${namespace}\` is held by ${who}; let the registry pick a number, or stop that process.`
+          : `Worker ${workerId} of namespace \`${namespace}\` rests for another ${remaining} ms after ${who}; try again then, or let the registry pick a number.`,
+        details,
+      );
+    }
+    case "rollback":
+      return new SnowleaseError(
+        "CLOCK_ROLLBACK",
+        `The clock was set back by ${refusal.behind} ms since worker ${refusal.workerId} of namespace \`${namespace}\` was last used here; ` +
+          `it comes free in ${remaining} ms: wait, set the clock, or let the registry pick a number.`,
+        { ...details, behindMs: refusal.behind },
+      );
+    case "pinned":
+      return new SnowleaseError(
+        "WORKER_ID_HELD",
+        `Worker ${refusal.workerId} of namespace \`${namespace}\` is pinned (${refusal.reason}); ask for another one, or unpin it.`,
+        details,
+      );
+  }
+}

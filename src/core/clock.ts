@@ -1,0 +1,88 @@
+/** Where time comes from. Always an argument, so that a test can freeze it, step it and turn it back. */
+export interface Clock {
+  /** The wall clock in whole Unix ms. It may jump in either direction at any time; nothing relies on it for safety. */
+  now(): number;
+  /** Nanoseconds since any fixed point, never going back; only differences mean anything. */
+  nanos(): bigint;
+  /** Resolves after `ms` on the monotonic clock, or at once when the signal aborts: look at the signal afterwards. */
+  sleep(ms: number, options?: SleepOptions): Promise<void>;
+  /**
+   * Blocks the thread until the wall clock reads at least `wall`, for `atMost` ms at the most.
+   * A clock that does not move by itself has none: where one would spin, the caller then gets an error.
+   */
+  spin?(wall: number, atMost: number): void;
+}
+
+/** How to sleep. */
+export interface SleepOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** False: this sleep does not keep the process alive. Default true. */
+  readonly keepAlive?: boolean | undefined;
+}
+
+/** Longest delay that `setTimeout` honours; a longer one fires at once. */
+const longestTimer = 2_147_483_647;
+
+/** The machine's clocks. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  nanos: process.hrtime.bigint,
+  sleep(ms, { signal, keepAlive = true } = {}) {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const done = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", done);
+        resolve();
+      };
+      const timer = setTimeout(done, Math.min(Math.max(0, ms), longestTimer));
+      if (!keepAlive) timer.unref();
+      signal?.addEventListener("abort", done, { once: true });
+    });
+  },
+  spin(wall, atMost) {
+    const deadline = process.hrtime.bigint() + BigInt(Math.ceil(atMost * 1e6));
+    while (Date.now() < wall && process.hrtime.bigint() < deadline);
+  },
+};
+
+/** The monotonic clock in ms. */
+export function monotonic(clock: Clock): number {
+  return Number(clock.nanos()) / 1e6;
+}
+
+/**
+ * Tells from the monotonic clock, which is cheaper to read, whether the wall clock still shows the same tick.
+ *
+ * Both clocks run at the same rate (Linux slews them together), so there is one unknown: the monotonic time at which the wall
+ * clock was 0. Each reading of both says that it was not before some time, and the latest of these is kept. Only while it proves
+ * that a tick has not ended is the wall clock left alone: a timestamp made from it does not lead the clock, and does not lag it.
+ * A wall clock that was set back only makes the proof fail early. One that was set forward contradicts it, and it starts anew;
+ * less than a millisecond may go unnoticed.
+ */
+export class WallGate {
+  readonly #clock: Clock;
+  /** The wall clock was 0 at this monotonic time or later. At first later than any, so that the first reading sets it. */
+  #zero: bigint = 2n ** 80n;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Reads the wall clock, Unix ms. */
+  read(): number {
+    const before = this.#clock.nanos();
+    const wall = this.#clock.now();
+    const begin = BigInt(wall) * 1_000_000n;
+    const zero = before - begin - 1_000_000n;
+    // Looked at once more where there is doubt: reading the wall clock may have taken any time.
+    const contradicted = before - begin < this.#zero && this.#clock.nanos() - begin < this.#zero;
+    if (zero > this.#zero || contradicted) this.#zero = zero;
+    return wall;
+  }
+
+  /** The monotonic time up to which the wall clock is known to show less than `wall`. */
+  before(wall: number): bigint {
+    return BigInt(wall) * 1_000_000n + this.#zero;
+  }
+}

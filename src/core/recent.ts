@@ -1,0 +1,167 @@
+import type { Layout } from "./layout.ts";
+import { isSnowleaseError, SnowleaseError } from "./errors.ts";
+import type { Recents } from "./registry.ts";
+
+/** How much embedded time is remembered, ms: a clock that goes back by less is simply continued behind what was used there. */
+export const memorySpan = 10_000;
+
+/** Recents must fit a request body of 64 KiB as base64, with room for the rest. */
+const maxBytes = 44_000;
+
+const formatVersion = 1;
+
+/**
+ * The highest sequence handed out in each of the last ticks: a ring over the 10 s below the highest tick ever used. Its floor
+ * only rises, so what it does not list at or above the floor was never used by anyone.
+ */
+export class RecentTicks {
+  /**
+   * The memory of a holder that may use [floor, until), `recents` being what was used before `from`. Recents that cannot be read,
+   * or that tell of times that were nobody's, are worth nothing: this holder then begins at `from`, as if there were none.
+   */
+  static after(
+    layout: Layout,
+    { from, floor, recents }: { readonly from: number; readonly floor: number; readonly recents?: Recents | undefined },
+  ): RecentTicks {
+    if (recents === undefined) return new RecentTicks(layout, floor);
+    try {
+      const memory = new RecentTicks(layout, floor, recents);
+      if (memory.highest < firstWholeTick(layout, from)) return memory;
+    } catch (error) {
+      if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
+    }
+    return new RecentTicks(layout, from);
+  }
+
+  readonly #layout: Layout;
+  readonly #span: number;
+  readonly #tags: Float64Array;
+  readonly #sequences: Int32Array;
+  #floor: number;
+  #highest = -1;
+
+  /**
+   * @param from Unix ms from which on this memory is complete.
+   * @param inherited what the holder before handed over: listed ticks count as used.
+   * @param span how far the memory reaches below the highest tick, ms.
+   */
+  constructor(layout: Layout, from: number, inherited?: Recents, span: number = memorySpan) {
+    this.#layout = layout;
+    this.#span = Math.ceil(span / layout.tick);
+    // One slot more than the span holds ticks: the highest and the lowest one must not share a slot.
+    this.#tags = new Float64Array(this.#span + 1).fill(-1);
+    this.#sequences = new Int32Array(this.#span + 1);
+    this.#floor = firstWholeTick(layout, from);
+    if (inherited !== undefined) for (const [tick, sequence] of read(layout, inherited)) this.raise(tick, sequence);
+  }
+
+  /** Lowest tick that may still be used. */
+  get floor(): number {
+    return this.#floor;
+  }
+
+  /** Highest tick ever used; -1 when there was none. */
+  get highest(): number {
+    return this.#highest;
+  }
+
+  /** Highest sequence used in a tick at or above the floor; -1 when it was not used. */
+  sequenceOf(tick: number): number {
+    const slot = tick % this.#tags.length;
+    return this.#tags[slot] === tick ? (this.#sequences[slot] ?? -1) : -1;
+  }
+
+  /** Notes that sequences up to this one were handed out in a tick. Ticks below the floor are past caring. */
+  raise(tick: number, sequence: number): void {
+    if (tick < this.#floor || sequence <= this.sequenceOf(tick)) return;
+    if (tick > this.#highest) {
+      this.#highest = tick;
+      this.#floor = Math.max(this.#floor, tick - this.#span);
+    }
+    const slot = tick % this.#tags.length;
+    this.#tags[slot] = tick;
+    this.#sequences[slot] = sequence;
+  }
+
+  /**
+   * What to hand over when the window is given back with this `until`. Where the listing would grow too large, its beginning
+   * is raised instead: a shorter memory is safe, a cut one is not.
+   */
+  handOver(until: number): Recents {
+    const entries: number[] = [];
+    for (let tick = this.#floor; tick <= this.#highest; tick++) {
+      const sequence = this.sequenceOf(tick);
+      if (sequence >= 0) entries.push(tick, sequence);
+    }
+    let first = this.#floor;
+    let bytes = write(first, entries);
+    while (bytes.length > maxBytes) {
+      entries.splice(0, Math.ceil(entries.length / 8) * 2);
+      first = entries[0] ?? this.#highest + 1;
+      bytes = write(first, entries);
+    }
+    return { from: Math.min(this.#layout.timeOf(first), until), bytes };
+  }
+}
+
+/** The first tick that lies wholly at or after a time. */
+export function firstWholeTick(layout: Layout, ms: number): number {
+  return Math.max(0, Math.ceil((ms - layout.epoch) / layout.tick));
+}
+
+/** The pairs of tick and highest sequence in recents, ascending by tick. */
+export function listRecents(
+  layout: Layout,
+  recents: Recents,
+): ReadonlyArray<readonly [tick: number, sequence: number]> {
+  return [...read(layout, recents)];
+}
+
+/*
+ * The bytes: a version, then for each used tick in ascending order how many ticks were left out since the one before (or since
+ * the first whole tick at or after `from`), and its highest sequence; each number in groups of 7 bits, lowest first, the top
+ * bit set while more follow (LEB128).
+ */
+function write(first: number, entries: readonly number[]): Uint8Array {
+  const bytes: number[] = [formatVersion];
+  let next = first;
+  for (let i = 0; i < entries.length; i += 2) {
+    const tick = entries[i] ?? 0;
+    writeNumber(bytes, tick - next);
+    writeNumber(bytes, entries[i + 1] ?? 0);
+    next = tick + 1;
+  }
+  return Uint8Array.from(bytes);
+}
+
+function writeNumber(bytes: number[], value: number): void {
+  for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+  bytes.push(value);
+}
+
+function* read(layout: Layout, { from, bytes }: Recents): Generator<readonly [number, number]> {
+  if (bytes[0] !== formatVersion) throw unreadable(`version ${bytes[0] ?? "missing"}`);
+  let at = 1;
+  const number = (): number => {
+    for (let value = 0, unit = 1; at < bytes.length && unit < 2 ** 49; unit *= 128) {
+      const byte = bytes[at++] ?? 0;
+      value += (byte & 127) * unit;
+      if (byte < 128) return value;
+    }
+    throw unreadable(`cut off at byte ${at}`);
+  };
+  for (let tick = firstWholeTick(layout, from); at < bytes.length; tick++) {
+    tick += number();
+    const sequence = number();
+    if (sequence > layout.maxSequence) throw unreadable(`sequence ${sequence}`);
+    yield [tick, sequence];
+  }
+}
+
+function unreadable(what: string): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The registry's recent sequences cannot be read (${what}): they were written by another version, or damaged; ` +
+      `release the worker ID with \`snowlease release WORKER_ID\` and wait until its window has passed.`,
+  );
+}

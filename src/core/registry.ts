@@ -1,0 +1,319 @@
+import type { PoolBounds } from "./layout.ts";
+
+/*
+ * The port that every store implements. It is written as promises; `conformance.ts` checks them.
+ *
+ * For all methods: an adapter owns its connection, lets no driver type through and parses what it reads. It retries, within
+ * its operation timeout, only what is known not to have been applied. It throws a SnowleaseError: REGISTRY_UNAVAILABLE when
+ * the answer is unknown (the operation may have been applied), another code when it is known that nothing was changed.
+ * All times are Unix ms. Safety rests on three promises alone: `until` is on durable storage before an answer names it, only
+ * `release` by the holder ever lowers it, and a claim never opens a window before it.
+ */
+
+/** Durable authority over who may use a worker ID, and for which span of embedded time. */
+export interface Registry {
+  /** The kind of store: "sqlite", "redis", ... */
+  readonly kind: string;
+
+  /**
+   * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits.
+   * Repeatable.
+   */
+  init(request: InitRequest): Promise<NamespaceInfo>;
+
+  /** What is fixed for a namespace; undefined when it does not exist yet. */
+  describe(namespace: string): Promise<NamespaceInfo | undefined>;
+
+  /**
+   * One atomic step: picks a free worker ID, raises its fence, stores token and window. Idempotent by token: asked again, the
+   * same grant comes back, fence and window unmoved, inherited recents included until the first renewal. Creates the
+   * namespace when it is missing. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
+   */
+  claim(request: ClaimRequest): Promise<Grant | Refusal>;
+
+  /**
+   * Compare-and-set on (worker ID, fence, token, not released): raises `until`, never lowers it, and lets the checkpoint only
+   * rise. A holder may renew past its `until` as long as nobody else has claimed. Throws CLOCK_SKEW, QUARANTINE.
+   */
+  renew(request: RenewRequest): Promise<Renewal | Lost>;
+
+  /**
+   * Ends the claim and stores what was used, in one step. Repeating it answers "released" and changes nothing. CONFIG_INVALID
+   * for a `used.until` outside the window, or recents that reach below what this holder may know.
+   */
+  release(request: ReleaseRequest): Promise<Released | Lost>;
+
+  /** Worker IDs that were ever used or are pinned, in ascending order, a page at a time. */
+  workers(namespace: string, page?: WorkersPage): Promise<readonly WorkerRecord[]>;
+
+  /** One worker ID; undefined when it was never used. */
+  worker(namespace: string, workerId: number): Promise<WorkerRecord | undefined>;
+
+  /** Who held a worker ID: a row a claim, oldest first. The window of the present holder is its live one. */
+  history(namespace: string, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]>;
+
+  /** Ends somebody's claim. The window stays closed, and the right to continue is void. */
+  forceRelease(request: ForceReleaseRequest): Promise<ForceReleased>;
+
+  /** Keeps a worker ID out of the pool. A present holder goes on. Pinning again replaces the reason. */
+  pin(namespace: string, workerId: number, reason: string): Promise<void>;
+
+  /** Puts a pinned worker ID back; its window stays as it was. False when it was not pinned. */
+  unpin(namespace: string, workerId: number): Promise<boolean>;
+
+  /** Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. */
+  prune(namespace: string, before: number): Promise<number>;
+
+  /**
+   * Takes the registry's clock as it is, after a step ahead was refused with CLOCK_SKEW: an operator's word that it is right now.
+   * Leaves a note. `by`: how far it is ahead of what was accepted before, ms. Absent where no such step is noticed.
+   */
+  acceptClock?(): Promise<{ readonly by: number }>;
+
+  /** One round trip: the registry's clock, and what it promises. */
+  ping(): Promise<Pong>;
+
+  /** Ends the connection. Claims stay as they are. Repeatable. */
+  close(): Promise<void>;
+}
+
+/** Limits of a namespace, stored at its creation. */
+export interface NamespaceLimits {
+  /** Longest window that may be asked for, ms. Default 10 min. */
+  readonly maxWindow: number;
+  /** Largest difference between a holder's clock and the registry's that is tolerated, ms. Default 10 s. */
+  readonly maxClockSkew: number;
+}
+
+/** Used where a namespace's own limits were not given. */
+export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
+
+/** What is fixed for a namespace. */
+export interface NamespaceInfo extends NamespaceLimits {
+  /** Fingerprint of the layout that the first claim brought. */
+  readonly layout: string;
+}
+
+/** A namespace to create; limits that are left out are not checked against an existing one. */
+export interface InitRequest extends Partial<NamespaceLimits> {
+  readonly namespace: string;
+  readonly layout: string;
+}
+
+/** A label for people: it says where a holder runs and decides nothing about safety. */
+export interface HolderLabel {
+  readonly host: string;
+  readonly ip: string;
+  readonly pid: number;
+  readonly instance: string;
+}
+
+/** What a claim asks for. */
+export interface ClaimRequest {
+  readonly namespace: string;
+  /** 32 hex digits, random, made for this one claim; a claim that was given up is never asked again with its token. */
+  readonly token: string;
+  /** The one worker ID that will do; without it, any of the pool. */
+  readonly workerId?: number | undefined;
+  readonly pool: PoolBounds;
+  /** Worker IDs to try first, most wanted first; at most 8 are looked at. */
+  readonly preferred?: readonly number[] | undefined;
+  readonly holder: HolderLabel;
+  /** The holder's wall clock when it asked. */
+  readonly clock: number;
+  /** Length of the window, ms. */
+  readonly window: number;
+  /** Fingerprint of the layout. */
+  readonly layout: string;
+  /** `never`: only a number that nobody ever used. Default `any`. */
+  readonly reuse?: "any" | "never" | undefined;
+  /** Whether this holder can go on behind the recents of the one before. Default true. */
+  readonly continues?: boolean | undefined;
+  /** Limits for a namespace that this claim creates. */
+  readonly limits?: Partial<NamespaceLimits> | undefined;
+}
+
+/** The highest sequence of each tick in [from, until of the holder's window); a tick not listed was never used by anyone. */
+export interface Recents {
+  readonly from: number;
+  /** As written by `RecentTicks`; opaque to a registry, at most 64 KiB. */
+  readonly bytes: Uint8Array;
+}
+
+/** A claim that was granted. */
+export interface Grant {
+  readonly outcome: "granted";
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  readonly until: number;
+  /** The registry's clock when it decided. */
+  readonly clock: number;
+  /** Present: the holder may also use [recents.from, from), above what is listed. The right is this holder's alone. */
+  readonly recents?: Recents | undefined;
+  /** How far the claimer's clock is behind what this registry last saw of its host, ms. */
+  readonly rollback?: number | undefined;
+}
+
+/** A claim that cannot be granted now. `clock` is the registry's. */
+export type Refusal =
+  | {
+      /** No worker ID of the pool is free; `freeAt`: when the first one may be, absent when none ever will. */
+      readonly outcome: "exhausted";
+      readonly pool: PoolBounds;
+      readonly freeAt?: number | undefined;
+      readonly clock: number;
+    }
+  | {
+      /** The wanted worker ID is somebody's, or rests until its last window has passed. */
+      readonly outcome: "held";
+      readonly workerId: number;
+      readonly live: boolean;
+      readonly holder: HolderLabel;
+      readonly since: number;
+      readonly freeAt: number;
+      readonly clock: number;
+    }
+  | {
+      /** The wanted worker ID was used at times that the claimer's clock has yet to reach again. */
+      readonly outcome: "rollback";
+      readonly workerId: number;
+      readonly behind: number;
+      readonly freeAt: number;
+      readonly clock: number;
+    }
+  | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string; readonly clock: number };
+
+/** How far a holder has come: the newest tick it used, and the highest sequence in it. */
+export interface Checkpoint {
+  readonly timestamp: number;
+  readonly sequence: number;
+}
+
+/** Names a holder's claim, and proves that it is the holder's. */
+export interface ClaimKey {
+  readonly namespace: string;
+  readonly workerId: number;
+  readonly fence: number;
+  readonly token: string;
+}
+
+/** Asks for more time. */
+export interface RenewRequest extends ClaimKey {
+  readonly clock: number;
+  readonly window: number;
+  readonly checkpoint?: Checkpoint | undefined;
+}
+
+/** The window as it stands after a renewal. `from` may have been raised by a quarantine. */
+export interface Renewal {
+  readonly outcome: "renewed";
+  readonly from: number;
+  readonly until: number;
+  readonly clock: number;
+}
+
+/** The claim is over: somebody else has the worker ID, or an operator ended it. Nothing was changed. */
+export interface Lost {
+  readonly outcome: "lost";
+}
+
+/** Gives a worker ID back. */
+export interface ReleaseRequest extends ClaimKey {
+  readonly clock: number;
+  /** What was handed out, emitted or not. Left out by a holder that does not know it: `until` then stays as it is. */
+  readonly used?: Usage | undefined;
+}
+
+/** What a holder handed out. */
+export interface Usage {
+  /** max(from, end of the highest tick handed out): the window closes here. */
+  readonly until: number;
+  readonly checkpoint?: Checkpoint | undefined;
+  /** Inherited and own recents, merged. Left out: nobody can continue behind this holder. */
+  readonly recents?: Recents | undefined;
+}
+
+/** The worker ID is given back. */
+export interface Released {
+  readonly outcome: "released";
+}
+
+/** live: held. resting: nobody's, but its window has not passed. foreign: taken by a program that keeps no window. */
+export type WorkerState = "live" | "resting" | "free" | "pinned" | "foreign";
+
+/** What is stored about a worker ID, less its token. */
+export interface WorkerRecord {
+  readonly workerId: number;
+  readonly state: WorkerState;
+  readonly fence: number;
+  readonly from: number;
+  readonly until: number;
+  /** The holder's clock at the last write. */
+  readonly seenClock: number;
+  /** Given back by a holder that said what it used. */
+  readonly clean: boolean;
+  readonly recents?: Recents | undefined;
+  readonly checkpoint?: Checkpoint | undefined;
+  /** The present or last holder; absent, like `claimedAt`, for a worker ID that was pinned before it was ever used. */
+  readonly holder?: HolderLabel | undefined;
+  readonly claimedAt?: number | undefined;
+  readonly releasedAt?: number | undefined;
+  /** The reason why it is kept out of the pool. */
+  readonly pinned?: string | undefined;
+}
+
+/** Which worker IDs to list. */
+export interface WorkersPage {
+  readonly state?: WorkerState | undefined;
+  /** Only worker IDs above this one. */
+  readonly after?: number | undefined;
+  /** Default 1000, at most 10000. */
+  readonly limit?: number | undefined;
+}
+
+/** Rows whose window, continued part included, meets [from, until). */
+export interface HistoryRange {
+  readonly from?: number | undefined;
+  readonly until?: number | undefined;
+  /** The newest so many. Default 1000, at most 10000. */
+  readonly limit?: number | undefined;
+}
+
+/** One claim in the history of a worker ID. */
+export interface HistoryRow {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  readonly until: number;
+  /** Where the window began that was inherited from the holder before. */
+  readonly continuedFrom?: number | undefined;
+  readonly holder: HolderLabel;
+  readonly claimedAt: number;
+  readonly endedAt?: number | undefined;
+  /** How it ended; absent while it goes on. `reset` is a forced release that reopened the window. */
+  readonly end?: "released" | "forced" | "reset" | "taken-over" | undefined;
+}
+
+/** Ends a claim from outside. */
+export interface ForceReleaseRequest {
+  readonly namespace: string;
+  readonly workerId: number;
+  /** End it even while its window has not passed. */
+  readonly force: boolean;
+  /** Also lower `until` to the registry's clock: only for an operator who knows that no holder is left. */
+  readonly resetWindow?: boolean | undefined;
+}
+
+/** What became of a forced release. */
+export type ForceReleased =
+  | { readonly outcome: "released"; readonly until: number }
+  | { readonly outcome: "live"; readonly holder: HolderLabel; readonly until: number }
+  | { readonly outcome: "absent" };
+
+/** An answer to `ping`. */
+export interface Pong {
+  readonly clock: number;
+  /** One sentence for people: what acknowledged writes survive here. */
+  readonly promise: string;
+}

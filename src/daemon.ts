@@ -1,0 +1,188 @@
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
+import { hostname } from "node:os";
+import { pino, destination } from "pino";
+import { type Clock, systemClock } from "./core/clock.ts";
+import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
+import type { Lease } from "./core/lease.ts";
+import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
+import { defaultRollback } from "./core/rollback.ts";
+import { createApp } from "./http/app.ts";
+import type { Log } from "./http/log.ts";
+import { drain, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
+import { ownLeases } from "./ops/ids.ts";
+
+/** What a daemon serves, and where. Times in ms. */
+export interface DaemonOptions {
+  /** Closed when the daemon has drained. */
+  readonly registry: Registry;
+  /** Loopback only: 127.0.0.1, ::1 or localhost; port 0 takes a free one. Default 127.0.0.1:7070, unless only a socket is wanted. */
+  readonly listen?: { readonly host: string; readonly port: number } | undefined;
+  /** Path of a Unix socket. */
+  readonly socket?: string | undefined;
+  /** Of namespaces that do not exist yet. Default: westid. */
+  readonly layout?: Layout | undefined;
+  /** Worker IDs of a claim that names no pool, and of the daemon's own. Default: all of the layout. */
+  readonly pool?: PoolBounds | undefined;
+  /** Window of a claim that names none, and of the daemon's own, as far as the namespace allows it. Default 60 s. */
+  readonly window?: number | undefined;
+  /** Of namespaces that do not exist yet. */
+  readonly namespaceLimits?: Partial<NamespaceLimits> | undefined;
+  /** How long the daemon's own claims are asked again when the registry does not answer. Default 5 s. */
+  readonly operationTimeout?: number | undefined;
+  /** How long requests in flight may take once the daemon drains. Default 5 s. */
+  readonly drainTimeout?: number | undefined;
+  readonly limits?: Partial<ServerLimits> | undefined;
+  /** Label of the daemon's own claims. */
+  readonly holder?: HolderLabel | undefined;
+  readonly clock?: Clock | undefined;
+  /** Default: JSON lines on stderr. */
+  readonly log?: Log | undefined;
+}
+
+/** A daemon that listens. */
+export interface Daemon {
+  /** `http://127.0.0.1:7070`; undefined when it listens on a socket only. */
+  readonly url: string | undefined;
+  readonly socket: string | undefined;
+  /**
+   * `drain`: takes no more connections, finishes what is in flight, gives its own worker IDs back, closes the registry. `now`: the
+   * same without waiting for anybody; also ends a drain that is under way. Never rejects: what fails is logged.
+   */
+  close(how?: "drain" | "now"): Promise<void>;
+}
+
+const defaultListen = { host: "127.0.0.1", port: 7070 };
+
+/**
+ * Serves a registry over HTTP.
+ * @throws SnowleaseError CONFIG_INVALID for an address that is not loopback or taken, a socket path that is no socket or has a
+ * daemon behind it. The registry stays open then.
+ */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const {
+    registry,
+    layout = defaultLayout,
+    pool,
+    window = 60_000,
+    namespaceLimits: limits,
+    operationTimeout = 5000,
+    drainTimeout = 5000,
+  } = options;
+  const { log = stderrLog(), clock = systemClock } = options;
+  const ids = ownLeases(
+    { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
+    {
+      layout,
+      pool,
+      window,
+      limits,
+      operationTimeout,
+      claimTimeout: 0,
+      maxWait: defaultRollback.maxWait,
+      reuse: "any",
+      holder: options.holder ?? { host: hostname(), ip: "127.0.0.1", pid: process.pid, instance: "daemon" },
+      onLease: (lease) => tell(lease, log),
+    },
+  );
+  const app = createApp({ registry, layout, pool, window, limits, ids, clock, log });
+
+  const servers: Server[] = [];
+  const listening = async <Where>(listen: (server: Server) => Promise<Where>): Promise<Where> => {
+    const server = makeServer(app, options.limits);
+    servers.push(server);
+    const where = await listen(server);
+    // One connection that cannot be accepted (no file descriptor is left) must not end all the others.
+    server.on("error", (err) => log.error({ err }, err.message));
+    return where;
+  };
+  let url: string | undefined;
+  try {
+    const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
+    if (address !== undefined) url = await listening((server) => listenOnTcp(server, address));
+    const { socket } = options;
+    if (socket !== undefined) await listening((server) => listenOnSocket(server, socket));
+  } catch (error) {
+    for (const server of servers) server.close();
+    throw error;
+  }
+
+  const hurry = new AbortController();
+  let closing: Promise<void> | undefined;
+
+  const attempt = async (what: string, step: () => Promise<void>): Promise<void> => {
+    try {
+      await step();
+    } catch (err) {
+      log.warn({ err }, `could not ${what}`);
+    }
+  };
+
+  async function close(): Promise<void> {
+    log.info({ event: "draining" }, "draining");
+    await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
+    await Promise.race([attempt("give every worker ID back", ids.close), aborted(hurry.signal)]);
+    await attempt("close the registry", registry.close);
+    log.info({ event: "stopped" }, "stopped");
+  }
+
+  log.info({ event: "listening", url, socket: options.socket, registry: registry.kind }, "listening");
+  return {
+    url,
+    socket: options.socket,
+    close(how = "drain") {
+      if (how === "now") hurry.abort();
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+/** Drains at the first SIGTERM or SIGINT, stops at once at the second. Resolves when the daemon has stopped. */
+export function closeOnSignals(daemon: Daemon): Promise<void> {
+  return new Promise((resolve) => {
+    let how: "drain" | "now" = "drain";
+    const signals = ["SIGTERM", "SIGINT"] as const;
+    const stop = (): void => {
+      const closed = daemon.close(how);
+      how = "now";
+      void closed.then(() => {
+        for (const signal of signals) process.off(signal, stop);
+        resolve();
+      });
+    };
+    for (const signal of signals) process.on(signal, stop);
+  });
+}
+
+/** JSON lines on stderr; written at once, so that the last words of a daemon that is killed are not lost. */
+function stderrLog(): Log {
+  return pino({ base: null, formatters: { level: (level) => ({ level }) } }, destination({ fd: 2, sync: true }));
+}
+
+/** Writes the life of one of the daemon's own leases to the log. */
+function tell(lease: Lease, log: Log): void {
+  const own = { own: true };
+  lease.on("acquired", (event) => log.info({ event: "claimed", ...own, ...event }, "claimed"));
+  lease.on("released", (event) => log.info({ event: "released", ...own, ...event }, "released"));
+  lease.on("switched", (event) =>
+    log.warn({ event: "switched", ...own, ...event }, "another worker ID took its place"),
+  );
+  lease.on("lost", ({ error, ...event }) => log.error({ event: "lost", ...own, ...event }, error.message));
+  lease.on("renew-failed", ({ error, ...event }) => {
+    log.warn({ event: "renew-failed", ...own, ...event, code: error.code }, error.message);
+  });
+  const facts = (): object => ({ ...own, namespace: lease.namespace, workerId: lease.workerId, fence: lease.fence });
+  lease.on("clock.rollback", (event) =>
+    log.warn({ event: "clock.rollback", ...facts(), ...event }, "the clock went back"),
+  );
+  lease.on("clock.jump", (event) => log.warn({ event: "clock.jump", ...facts(), ...event }, "the clock was stepped"));
+  lease.on("quarantine", ({ error }) => log.warn({ event: "quarantine", ...facts() }, error.message));
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from "node:crypto";
+import { Hono } from "hono";
+import { systemClock, type Clock } from "../core/clock.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
+import type { NamespaceLimits, Registry } from "../core/registry.ts";
+import type { IdSource } from "../ops/ids.ts";
+import { type Asked, type Reply, responseOf } from "./exchange.ts";
+import { guard } from "./guard.ts";
+import { idRoutes, idsPath } from "./ids.ts";
+import { leaseRoutes } from "./leases.ts";
+import type { Log } from "./log.ts";
+import { namespaceRoutes } from "./namespaces.ts";
+import { HttpRefusal, problemReply } from "./problem.ts";
+import type { Route } from "./route.ts";
+import { systemRoutes } from "./system.ts";
+import { workerRoutes } from "./workers.ts";
+
+/** What the HTTP API serves, and what it assumes where a request leaves something out. */
+export interface AppOptions {
+  readonly registry: Registry;
+  /** Of a namespace that does not exist yet. Default: westid. */
+  readonly layout?: Layout | undefined;
+  /** Worker IDs of a claim that names no pool. Default: all of the layout. */
+  readonly pool?: PoolBounds | undefined;
+  /** Window of a claim that names none, as far as the namespace allows it, ms. Default 60 s. */
+  readonly window?: number | undefined;
+  /** Of a namespace that does not exist yet, where nobody asks for others. */
+  readonly limits?: Partial<NamespaceLimits> | undefined;
+  /** Makes the IDs of `POST …/ids`; without it there is no such route. */
+  readonly ids?: IdSource | undefined;
+  readonly clock?: Clock | undefined;
+  /** Makes a token for a claim that brings none: 32 hex digits. */
+  readonly makeToken?: (() => string) | undefined;
+  readonly log?: Log | undefined;
+}
+
+/** What the routes work on. */
+export interface AppContext {
+  readonly registry: Registry;
+  readonly layout: Layout;
+  readonly pool: PoolBounds | undefined;
+  readonly window: number;
+  readonly limits: Partial<NamespaceLimits> | undefined;
+  readonly clock: Clock;
+  readonly makeToken: () => string;
+  readonly log: Log;
+}
+
+/** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
+export interface App {
+  fetch(request: Request): Response | Promise<Response>;
+  /** `POST /v1/{namespace}/ids`, for whoever has no Request yet: to make one and a Response costs several times the ID. */
+  readonly makeIds?: ((asked: Asked) => Promise<Reply>) | undefined;
+}
+
+const defaultWindow = 60_000;
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const silent: Log = { info() {}, warn() {}, error() {} };
+
+/** The HTTP API of a registry: the leases of everybody who asks, and whoever may look at or end them. */
+export function createApp(options: AppOptions): App {
+  const {
+    registry,
+    pool,
+    limits,
+    ids,
+    log = silent,
+    layout = defaultLayout,
+    window = defaultWindow,
+    clock = systemClock,
+  } = options;
+  const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
+  const context: AppContext = { registry, layout, pool, window, limits, clock, makeToken, log };
+  const routes: Route[] = [
+    ...leaseRoutes(context),
+    ...idRoutes(context, ids),
+    ...workerRoutes(context),
+    ...namespaceRoutes(context),
+  ];
+  routes.push(...systemRoutes(context, routes));
+
+  const app = new Hono();
+  // One handler a route: hono then calls it as it is, without composing a chain for each request.
+  for (const { method, path, run } of routes) app.on(method, path, run);
+
+  app.notFound((c) => {
+    guard((name) => c.req.raw.headers.get(name));
+    const allowed = methods.filter((method) => app.router.match(method, c.req.path)[0].length > 0);
+    const what = shown(`${c.req.method} ${c.req.path}`).replace(/ \(string\)$/, "");
+    if (allowed.length === 0) throw new SnowleaseError("NOT_FOUND", `There is no ${what} here; see /openapi.json.`);
+    if (allowed.includes("GET")) allowed.push("HEAD");
+    const allow = allowed.join(", ");
+    throw new HttpRefusal(405, "NOT_FOUND", `There is no ${what} here, only ${allow}.`, { allow });
+  });
+
+  function failed(cause: unknown): Reply {
+    const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
+    const reply = problemReply(error);
+    // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
+    if (error.code === "REGISTRY_UNAVAILABLE" || reply.status === 500) log.error({ err: cause }, error.message);
+    return reply;
+  }
+
+  app.onError((cause) => responseOf(failed(cause)));
+
+  const made = routes.find(({ method, path }) => method === "POST" && path === idsPath);
+  return {
+    fetch: (request) => app.fetch(request),
+    makeIds: made && ((asked) => made.serve(asked).catch(failed)),
+  };
+}
+
+function unexpected(cause: unknown): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    "The daemon failed on this request; its log says why.",
+    {},
+    { cause },
+  );
+}

@@ -1,0 +1,96 @@
+import { z } from "zod";
+import { decodeAny, encodings, type EncodingName } from "../core/encoding.ts";
+import { explain } from "../ops/explain.ts";
+import type { IdSource } from "../ops/ids.ts";
+import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
+import { historyJson } from "../registries/daemon/codec.ts";
+import type { AppContext } from "./app.ts";
+import { type Route, route } from "./route.ts";
+
+/** Where IDs are made. */
+export const idsPath = "/v1/:namespace/ids";
+
+const mostIds = 100_000;
+const countRule = `to be an integer from 1 to ${mostIds}`;
+const names = Object.keys(encodings) as EncodingName[];
+const format = z.enum(names, `to be one of ${names.join(", ")}`).optional();
+
+const idsBody: z.ZodType<{ readonly count?: number | undefined; readonly format?: EncodingName | undefined }> =
+  z.strictObject({
+    count: z.int(countRule).min(1, countRule).max(mostIds, countRule).describe("Default 1.").optional(),
+    format: format.describe("Default decimal."),
+  });
+
+const idsAnswer: z.ZodType<{ readonly ids: readonly string[] }> = z.object({ ids: z.array(z.string()) });
+
+const explainQuery: z.ZodType<{ readonly format?: EncodingName | undefined }> = z.strictObject({
+  format: format.describe("Default: told by its look."),
+});
+
+interface ExplainAnswer {
+  readonly id: string;
+  readonly layout: string;
+  readonly timestamp: number;
+  readonly time: string;
+  readonly workerId: number;
+  readonly sequence: number;
+  readonly fields: Readonly<Record<string, number>>;
+  readonly holders: readonly HistoryJson[];
+}
+
+const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
+  id: z.string().describe("The ID in decimal."),
+  layout: z.string(),
+  timestamp: z.int().describe("When its tick begins, Unix ms."),
+  time: z.iso.datetime(),
+  workerId: z.int(),
+  sequence: z.int(),
+  fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
+  holders: z
+    .array(historyRow)
+    .describe(
+      "The claims whose window holds the timestamp; several where one continued behind another; none: nobody's.",
+    ),
+});
+
+/** IDs of the daemon's own lease, and what an ID tells. */
+export function idRoutes({ registry }: AppContext, source: IdSource | undefined): readonly Route[] {
+  const explained = route({
+    method: "GET",
+    path: "/v1/:namespace/ids/:id",
+    summary: "Take an ID apart, and say who held its worker ID then",
+    status: 200,
+    query: explainQuery,
+    answer: explainAnswer,
+    problems: ["NOT_FOUND"],
+    async handle({ namespace, id, query }) {
+      const found = await explain(registry, namespace, decodeAny(id, query.format).id);
+      const { layout, parts, holders } = found;
+      const time = new Date(parts.timestamp).toISOString();
+      return { id: String(found.id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson) };
+    },
+  });
+  if (source === undefined) return [explained];
+
+  const made = route({
+    method: "POST",
+    path: idsPath,
+    summary: "Make IDs, on the daemon's own lease",
+    status: 200,
+    body: idsBody,
+    answer: idsAnswer,
+    problems: [
+      "POOL_EXHAUSTED",
+      "SEQUENCE_EXHAUSTED",
+      "WINDOW_NOT_OPEN",
+      "LEASE_EXPIRED",
+      "CLOCK_ROLLBACK",
+      "LAYOUT_EXPIRED",
+    ],
+    async handle({ namespace, body: { count = 1, format = "decimal" } }) {
+      const ids = await source.take(namespace, count);
+      return { ids: Array.from(ids, encodings[format].encode) };
+    },
+  });
+  return [made, explained];
+}

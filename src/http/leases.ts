@@ -1,0 +1,207 @@
+import { refusalError } from "../core/claim.ts";
+import { SnowleaseError } from "../core/errors.ts";
+import { Layout, type PoolBounds } from "../core/layout.ts";
+import { listRecents } from "../core/recent.ts";
+import {
+  type Checkpoint,
+  defaultLimits,
+  type NamespaceInfo,
+  type NamespaceLimits,
+  type Recents,
+  type Usage,
+  type WorkerRecord,
+} from "../core/registry.ts";
+import { checkTicks, usualWindow } from "../ops/terms.ts";
+import { claimAnswer, renewAnswer } from "../registries/daemon/answers.ts";
+import { recentsJson } from "../registries/daemon/codec.ts";
+import { type ClaimBody, claimBody, type ReleaseBody, releaseBody, renewBody } from "../registries/daemon/requests.ts";
+import type { AppContext } from "./app.ts";
+import { readLayout } from "./namespaces.ts";
+import { type Route, route } from "./route.ts";
+
+/** What a renewal's share of the window is: two more can fail before it closes. */
+const renewShare = 1 / 3;
+
+interface ClaimTerms {
+  readonly layout: Layout;
+  readonly pool: PoolBounds;
+  readonly window: number;
+  readonly limits: Partial<NamespaceLimits>;
+}
+
+/** Claim, renew, give back. */
+export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: AppContext): readonly Route[] {
+  /**
+   * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
+   * would not do: what is stored is how far the window reached, and that would grow by what the clocks differ, again and again.
+   */
+  const known = new Map<string, { readonly fence: number; readonly window: number }>();
+
+  const layoutFrom = (info: NamespaceInfo | undefined): Layout =>
+    info === undefined ? defaults.layout : Layout.parse(info.layout);
+
+  async function layoutOf(namespace: string): Promise<Layout> {
+    return layoutFrom(await registry.describe(namespace));
+  }
+
+  /** What a claim asks for or leaves to this daemon. A client that names everything costs no look-up. */
+  async function claimTerms(namespace: string, body: ClaimBody): Promise<ClaimTerms> {
+    const asks = body.layout === undefined || body.windowMs === undefined || defaults.limits !== undefined;
+    const info = asks ? await registry.describe(namespace) : undefined;
+    const layout = body.layout === undefined ? layoutFrom(info) : await readLayout(registry, namespace, body.layout);
+    const limits = { ...(info === undefined && defaults.limits), ...body.limits };
+    const { maxWindow } = { ...defaultLimits, ...limits, ...info };
+    const window = body.windowMs ?? usualWindow(defaults.window, layout, maxWindow);
+    checkTicks("windowMs", window, layout);
+    return { layout, pool: layout.narrow({}, body.pool ?? defaults.pool), window, limits };
+  }
+
+  /** Window of a lease that another daemon claimed: what the last write left of it, or a little more. */
+  async function storedWindow(namespace: string, { until, seenClock }: WorkerRecord): Promise<number> {
+    const info = await registry.describe(namespace);
+    return usualWindow(until - seenClock, layoutFrom(info), (info ?? defaultLimits).maxWindow);
+  }
+
+  async function present(namespace: string, workerId: number): Promise<WorkerRecord> {
+    const record = await registry.worker(namespace, workerId);
+    if (record === undefined) throw lost(namespace, workerId);
+    return record;
+  }
+
+  function lost(namespace: string, workerId: number, fence?: number): SnowleaseError {
+    log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
+    return new SnowleaseError(
+      "LEASE_LOST",
+      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: its window had passed and somebody else claimed it, or an operator released it; claim again.`,
+      { namespace, workerId },
+    );
+  }
+
+  async function checkpointOf(
+    namespace: string,
+    { lastTimestamp, lastSequence }: { lastTimestamp?: number | undefined; lastSequence?: number | undefined },
+  ): Promise<Checkpoint | undefined> {
+    if (lastTimestamp === undefined) return undefined;
+    return { timestamp: lastTimestamp, sequence: lastSequence ?? (await layoutOf(namespace)).maxSequence };
+  }
+
+  async function usageOf(
+    namespace: string,
+    body: ReleaseBody,
+    from: () => Promise<number>,
+  ): Promise<Usage | undefined> {
+    const { lastTimestamp, recent } = body;
+    let { until } = body;
+    if (until === undefined && lastTimestamp !== undefined) {
+      const layout = await layoutOf(namespace);
+      until = Math.max(await from(), layout.timeOf(layout.tickOf(lastTimestamp) + 1));
+    }
+    if (until === undefined) return undefined;
+    const used = { until, checkpoint: await checkpointOf(namespace, body) };
+    if (recent === undefined) return used;
+    const bytes = Uint8Array.from(Buffer.from(recent, "base64"));
+    const recents = { from: body.recentFrom ?? (await from()), bytes };
+    checkRecents(recents, until, await layoutOf(namespace));
+    return { ...used, recents };
+  }
+
+  return [
+    route({
+      method: "POST",
+      path: "/v1/:namespace/leases",
+      summary: "Claim a worker ID",
+      status: 201,
+      body: claimBody,
+      answer: claimAnswer,
+      problems: ["POOL_EXHAUSTED", "WORKER_ID_HELD", "CLOCK_SKEW", "CLOCK_ROLLBACK", "LAYOUT_MISMATCH", "QUARANTINE"],
+      async handle({ namespace, body }) {
+        const { layout, pool, window, limits } = await claimTerms(namespace, body);
+        const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues } = body;
+        const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
+        const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
+        const terms = { pool, window, layout: layout.fingerprint, reuse, continues, limits };
+        const answer = await registry.claim({ namespace, token, workerId, preferred, holder, clock: now, ...terms });
+        if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
+        const { outcome: _, recents, ...grant } = answer;
+        const { fence, from, until } = grant;
+        known.set(`${namespace}/${grant.workerId}`, { fence, window });
+        log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
+        const renewAfterMs = Math.floor(window * renewShare);
+        return { ...grant, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
+      },
+    }),
+
+    route({
+      method: "PATCH",
+      path: "/v1/:namespace/leases/:workerId",
+      summary: "Renew a lease",
+      status: 200,
+      body: renewBody,
+      answer: renewAnswer,
+      problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
+      async handle({ namespace, workerId, body }) {
+        const { token, now } = body;
+        const stored = lazily(() => present(namespace, workerId));
+        const fence = body.fence ?? (await stored()).fence;
+        const name = `${namespace}/${workerId}`;
+        const claim = known.get(name);
+        const window =
+          body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
+        const checkpoint = await checkpointOf(namespace, body);
+        const answer = await registry.renew({ namespace, workerId, fence, token, clock: now, window, checkpoint });
+        if (answer.outcome === "lost") throw lost(namespace, workerId, fence);
+        if (body.windowMs === undefined) known.set(name, { fence, window });
+        const { from, until } = answer;
+        return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
+      },
+    }),
+
+    route({
+      method: "DELETE",
+      path: "/v1/:namespace/leases/:workerId",
+      summary: "Give a worker ID back; repeating it changes nothing",
+      status: 204,
+      body: releaseBody,
+      problems: ["LEASE_LOST"],
+      async handle({ namespace, workerId, body }) {
+        const stored = lazily(() => present(namespace, workerId));
+        const fence = body.fence ?? (await stored()).fence;
+        const used = await usageOf(namespace, body, async () => (await stored()).from);
+        const { token, now = clock.now() } = body;
+        const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
+        if (answer.outcome === "lost") throw lost(namespace, workerId, fence);
+        known.delete(`${namespace}/${workerId}`);
+        log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
+      },
+    }),
+  ];
+}
+
+/**
+ * Refuses recents that the next holder could not read, or that name ticks which were not this holder's: nobody would make an ID
+ * on that worker ID again before such a tick.
+ */
+function checkRecents(recents: Recents, until: number, layout: Layout): void {
+  let last: number;
+  try {
+    last = listRecents(layout, recents).at(-1)?.[0] ?? -1;
+  } catch (cause) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      "Expected `recent` to list ticks and their highest sequences as a holder writes them, got other bytes; leave it out.",
+      {},
+      { cause },
+    );
+  }
+  if (last < 0 || layout.timeOf(last) < until) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`recent\` to list ticks before ${until} (where the window closes), got one that begins at ${layout.timeOf(last)}.`,
+  );
+}
+
+/** The same promise each time, made when it is first asked for. */
+function lazily<Value>(make: () => Promise<Value>): () => Promise<Value> {
+  let made: Promise<Value> | undefined;
+  return () => (made ??= make());
+}

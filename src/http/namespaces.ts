@@ -1,0 +1,67 @@
+import { Layout } from "../core/layout.ts";
+import type { Registry } from "../core/registry.ts";
+import { checkLayout, noNamespace } from "../core/window.ts";
+import { namespaceAnswer, pruneAnswer } from "../registries/daemon/answers.ts";
+import { initBody, pruneBody } from "../registries/daemon/requests.ts";
+import type { AppContext } from "./app.ts";
+import { type Route, route } from "./route.ts";
+
+/** What is fixed for a namespace, and the upkeep of its history. */
+export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/v1/:namespace",
+      summary: "What is fixed for a namespace",
+      status: 200,
+      answer: namespaceAnswer,
+      problems: ["NOT_FOUND"],
+      async handle({ namespace }) {
+        const info = await registry.describe(namespace);
+        if (info === undefined) throw noNamespace(namespace);
+        return info;
+      },
+    }),
+
+    route({
+      method: "PUT",
+      path: "/v1/:namespace",
+      summary: "Create a namespace, or check that it is as asked",
+      status: 200,
+      body: initBody,
+      answer: namespaceAnswer,
+      problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
+      async handle({ namespace, body: { layout: text, ...limits } }) {
+        const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);
+        const isNew = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
+        return registry.init({ namespace, layout: layout.fingerprint, ...(isNew && defaults.limits), ...limits });
+      },
+    }),
+
+    route({
+      method: "POST",
+      path: "/v1/:namespace/prune",
+      summary: "Delete old history",
+      status: 200,
+      body: pruneBody,
+      answer: pruneAnswer,
+      async handle({ namespace, body: { before } }) {
+        return { pruned: await registry.prune(namespace, before) };
+      },
+    }),
+  ];
+}
+
+/**
+ * A layout by its name or notation.
+ * @throws SnowleaseError CONFIG_INVALID when it is none; LAYOUT_MISMATCH when the namespace has one, since that is another.
+ */
+export async function readLayout(registry: Registry, namespace: string, text: string): Promise<Layout> {
+  try {
+    return Layout.parse(text);
+  } catch (error) {
+    const info = await registry.describe(namespace);
+    if (info !== undefined) checkLayout(namespace, text, info);
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+import { STATUS_CODES } from "node:http";
+import { z } from "zod";
+import type { ErrorCode } from "../core/errors.ts";
+import { problem } from "../registries/daemon/answers.ts";
+import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
+import { statusOf } from "./problem.ts";
+import type { Route } from "./route.ts";
+
+type Json = Record<string, unknown>;
+
+/** Errors that every route may answer with. */
+const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGISTRY_UNAVAILABLE"];
+
+const parameterSchemas: Readonly<Record<string, Json>> = {
+  namespace: { type: "string", pattern: namespacePattern.source },
+  workerId: schemaOf(workerId, "input"),
+  id: { type: "string" },
+};
+
+/** The description of the routes as OpenAPI 3.1, made of the schemas that validate. */
+export function openapi(routes: readonly Route[]): Json {
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    const path = route.path.replace(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Snowlease",
+      version: "1",
+      description:
+        "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings.",
+    },
+    paths,
+    components: { schemas: { Problem: schemaOf(problem, "output") } },
+  };
+}
+
+function operation({ path, summary, status, body, query, answer, problems = [] }: Route): Json {
+  return {
+    summary,
+    parameters: [...pathParameters(path), ...queryParameters(query)],
+    ...(body !== undefined && { requestBody: { content: json(schemaOf(body, "input")) } }),
+    responses: {
+      [status]: {
+        description: STATUS_CODES[status],
+        ...(answer !== undefined && { content: json(schemaOf(answer, "output")) }),
+      },
+      ...problemResponses([...everywhere, ...problems]),
+    },
+  };
+}
+
+function pathParameters(path: string): readonly Json[] {
+  return Array.from(path.matchAll(/:(\w+)/g), ([, name = ""]) => {
+    return { name, in: "path", required: true, schema: parameterSchemas[name] };
+  });
+}
+
+function queryParameters(query: z.ZodType | undefined): readonly Json[] {
+  if (query === undefined) return [];
+  const { properties = {} } = schemaOf(query, "input") as { properties?: Record<string, Json> };
+  return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", schema }));
+}
+
+function problemResponses(codes: readonly ErrorCode[]): Json {
+  const responses: Json = {};
+  for (const status of new Set(codes.map((code) => statusOf[code]))) {
+    const description = codes.filter((code) => statusOf[code] === status).join(", ");
+    const schema = { $ref: "#/components/schemas/Problem" };
+    responses[status] = { description, content: { "application/problem+json": { schema } } };
+  }
+  return responses;
+}
+
+function json(schema: Json): Json {
+  return { "application/json": { schema } };
+}
+
+function schemaOf(schema: z.ZodType, io: "input" | "output"): Json {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
+}

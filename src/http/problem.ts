@@ -1,0 +1,72 @@
+import { STATUS_CODES } from "node:http";
+import { type ErrorCode, SnowleaseError } from "../core/errors.ts";
+import type { Problem } from "../registries/daemon/answers.ts";
+import type { Reply } from "./exchange.ts";
+
+/** HTTP status of each error; a code that is added does not compile until it has one. */
+export const statusOf: Readonly<Record<ErrorCode, number>> = {
+  CONFIG_INVALID: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  WORKER_ID_HELD: 409,
+  LAYOUT_MISMATCH: 409,
+  LAYOUT_EXPIRED: 409,
+  CLOCK_SKEW: 409,
+  CLOCK_ROLLBACK: 409,
+  LEASE_LOST: 410,
+  LEASE_EXPIRED: 410,
+  RATE_LIMITED: 429,
+  SCHEMA_INCOMPATIBLE: 500,
+  DRIVER_MISSING: 500,
+  POOL_EXHAUSTED: 503,
+  SEQUENCE_EXHAUSTED: 503,
+  WINDOW_NOT_OPEN: 503,
+  QUARANTINE: 503,
+  REGISTRY_UNAVAILABLE: 503,
+};
+
+/** What to wait where nobody knows better, ms. */
+const defaultRetry = 1000;
+
+/** A refusal of the request as HTTP, before it means anything: 405, 413, 415. */
+export class HttpRefusal extends SnowleaseError {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, code: ErrorCode, message: string, headers: Readonly<Record<string, string>> = {}) {
+    super(code, message);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+/** An error as RFC 9457 has it. */
+export function problemReply(error: SnowleaseError): Reply {
+  const { code, message, details } = error;
+  const { retryAfterMs, ...rest } = details;
+  const status = error instanceof HttpRefusal ? error.status : statusOf[code];
+  const problem: Problem = {
+    title: STATUS_CODES[status] ?? code,
+    status,
+    detail: message,
+    code,
+    retryAfterMs,
+    details: Object.keys(rest).length > 0 ? rest : undefined,
+  };
+  const waits = retryAfterMs !== undefined || status === 503 || status === 429;
+  return {
+    status,
+    body: JSON.stringify(problem, bigintAsText),
+    headers: {
+      "content-type": "application/problem+json",
+      "cache-control": "no-store",
+      ...(waits && { "retry-after": String(Math.max(1, Math.ceil((retryAfterMs ?? defaultRetry) / 1000))) }),
+      ...(error instanceof HttpRefusal && error.headers),
+    },
+  };
+}
+
+function bigintAsText(_: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}

@@ -1,0 +1,227 @@
+import { once } from "node:events";
+import { chmod, lstat, mkdir, rm, unlink, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type ListenOptions } from "node:net";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { getRequestListener } from "@hono/node-server";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { maxBody } from "../registries/daemon/requests.ts";
+import type { App } from "./app.ts";
+import { responseOf } from "./exchange.ts";
+import { readMeasured } from "./body.ts";
+import { HttpRefusal, problemReply } from "./problem.ts";
+
+/** What one client may take of a server. Times in ms. */
+export interface ServerLimits {
+  /** For the headers of a request to arrive. */
+  readonly headersTimeout: number;
+  /** For a whole request to arrive. */
+  readonly requestTimeout: number;
+  /** How long a connection may be idle between two requests. */
+  readonly keepAliveTimeout: number;
+  /** How long a connection may stand still within a request or an answer. */
+  readonly idleTimeout: number;
+  readonly maxConnections: number;
+}
+
+const usualLimits: ServerLimits = {
+  headersTimeout: 10_000,
+  requestTimeout: 20_000,
+  keepAliveTimeout: 30_000,
+  idleTimeout: 60_000,
+  maxConnections: 1000,
+};
+const maxHeaderSize = 16 * 1024;
+const plainIdsPath = /^\/v1\/([a-z0-9_]+)\/ids$/;
+/** The only addresses to listen on: whoever reaches the daemon may do everything. */
+const loopback = new Map([
+  ["127.0.0.1", "127.0.0.1"],
+  ["::1", "::1"],
+  ["localhost", "127.0.0.1"],
+]);
+/** What fits `sun_path` on Linux with its closing 0, bytes. */
+const maxSocketPath = 107;
+/** A lock older than this was left by a daemon that was killed while it started, ms: to start takes a few. */
+const longestStart = 2000;
+/** How often connections that have come to rest are closed while draining, ms. */
+const sweep = 20;
+
+/** An HTTP server for the app that does not listen yet. */
+export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server {
+  const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout, maxConnections } = {
+    ...usualLimits,
+    ...limits,
+  };
+  const listener = getRequestListener((request) => app.fetch(request), {
+    // What is no request at all: a Host that is none, a target that is no URL.
+    errorHandler: () =>
+      responseOf(
+        problemReply(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
+      ),
+  });
+  const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
+  const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
+  const server = createServer({ ...timeouts, maxHeaderSize }, (request, response) => {
+    const namespace = plainIdsRequest(request);
+    if (namespace === undefined || app.makeIds === undefined) void listener(request, response);
+    else void makeIds(app.makeIds, namespace, request, response);
+  });
+  server.maxConnections = maxConnections;
+  server.setTimeout(idleTimeout);
+  return server;
+}
+
+/** The namespace that a request asks for IDs of, if it is written as nearly all are. */
+function plainIdsRequest({ method, url = "", headers }: IncomingMessage): string | undefined {
+  if (method !== "POST" || headers.host === undefined) return undefined;
+  if (!(Number(headers["content-length"]) <= maxBody)) return undefined;
+  return plainIdsPath.exec(url)?.[1];
+}
+
+/** Past Request and Response. */
+async function makeIds(
+  make: NonNullable<App["makeIds"]>,
+  namespace: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { url = "" } = request;
+  const header = (name: string): string | undefined => request.headers[name] as string | undefined;
+  const reply = await make({ header, param: () => namespace, url, body: () => readMeasured(request) });
+  const text = reply.body ?? "";
+  response.writeHead(reply.status, { ...reply.headers, "content-length": Buffer.byteLength(text) }).end(text);
+}
+
+/** Listens on a loopback address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */
+export async function listenOnTcp(server: Server, { host, port }: { host: string; port: number }): Promise<string> {
+  const address = loopback.get(host.toLowerCase());
+  if (address === undefined) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`listen\` to be on ${[...loopback.keys()].join(", ")}, since everybody who reaches the daemon may do everything, got ${shown(host)}.`,
+    );
+  }
+  await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);
+  const { address: ip, port: bound, family } = server.address() as AddressInfo;
+  return `http://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;
+}
+
+/**
+ * Listens on a Unix socket that its owner and group may use; makes the folder for it, and takes the place of a socket that a dead
+ * daemon left.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export async function listenOnSocket(server: Server, path: string): Promise<void> {
+  if (Buffer.byteLength(path) > maxSocketPath) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`socket\` to be a path of at most ${maxSocketPath} bytes, got ${shown(path)}.`,
+    );
+  }
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o750 });
+    await alone(`${path}.lock`, async () => {
+      await clearSocket(path);
+      await open(server, { path }, path);
+      await chmod(path, 0o660);
+    });
+  } catch (cause) {
+    if (cause instanceof SnowleaseError) throw cause;
+    throw cannotListen(path, cause);
+  }
+}
+
+/** Takes connections no more, lets requests in flight finish for so long, then ends what is left. */
+export async function drain(server: Server, timeout: number, hurry: AbortSignal): Promise<void> {
+  if (!server.listening) return;
+  const end = (): void => server.closeAllConnections();
+  const timer = setTimeout(end, timeout);
+  // Connections that were busy when the server was closed stay open for another request when they come to rest.
+  const sweeper = setInterval(() => server.closeIdleConnections(), sweep);
+  hurry.addEventListener("abort", end, { once: true });
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  if (hurry.aborted) end();
+  await closed;
+  clearTimeout(timer);
+  clearInterval(sweeper);
+  hurry.removeEventListener("abort", end);
+}
+
+async function open(server: Server, options: ListenOptions, where: string): Promise<void> {
+  try {
+    server.listen(options);
+    await once(server, "listening");
+  } catch (cause) {
+    throw cannotListen(where, cause);
+  }
+}
+
+function cannotListen(where: string, cause: unknown): SnowleaseError {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const what = code === "EADDRINUSE" ? "it is in use; stop what listens there, or choose another" : message;
+  return new SnowleaseError("CONFIG_INVALID", `Cannot listen on ${where}: ${what}.`, {}, { cause });
+}
+
+/**
+ * Keeps all others out who start on the same path: of two that find a dead daemon's socket there, each would remove what the other
+ * put in its place. The one who waits then finds a living daemon.
+ */
+async function alone(lock: string, start: () => Promise<void>): Promise<void> {
+  while (!(await taken(lock))) {
+    const { mtimeMs } = await lstat(lock).catch(() => ({ mtimeMs: Date.now() }));
+    if (Math.abs(Date.now() - mtimeMs) > longestStart) await rm(lock, { force: true });
+    else await sleep(20);
+  }
+  try {
+    await start();
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+async function taken(lock: string): Promise<boolean> {
+  try {
+    await writeFile(lock, "", { flag: "wx" });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Removes a socket on which nobody listens; refuses everything else that is in the way. */
+async function clearSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  if (found === undefined) return;
+  if (!found.isSocket()) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Cannot listen on ${path}: there is something that is not a socket; choose another path.`,
+    );
+  }
+  if (await answers(path)) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Cannot listen on ${path}: another daemon listens there; stop it, or choose another path.`,
+    );
+  }
+  await unlink(path);
+}
+
+/** Whether somebody listens on a socket. Only a refusal proves that nobody does. */
+async function answers(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ECONNREFUSED") return false;
+    throw error;
+  } finally {
+    socket.destroy();
+  }
+}

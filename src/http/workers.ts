@@ -1,0 +1,141 @@
+import { SnowleaseError } from "../core/errors.ts";
+import type { WorkerRecord } from "../core/registry.ts";
+import { forceReleaseAnswer, historyAnswer, workerAnswer, workersAnswer } from "../registries/daemon/answers.ts";
+import { historyJson, workerJson } from "../registries/daemon/codec.ts";
+import { forceReleaseBody, historyQuery, pinBody, workersQuery } from "../registries/daemon/requests.ts";
+import type { AppContext } from "./app.ts";
+import { type Route, route } from "./route.ts";
+
+const defaultLimit = 1000;
+/** Highest limit of a page. */
+const mostRows = 10_000;
+/** What a page may come to: well below what the client takes, and recents are up to 64 KiB each. Bytes. */
+const pageBudget = 1024 * 1024;
+/** A record or row without its labels and recents, bytes; as JSON it has some 300. */
+const recordSize = 512;
+
+/** Look at worker IDs, and operate on them. */
+export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/v1/:namespace/workers",
+      summary: "Worker IDs that were ever used or are pinned, in ascending order, a page at a time",
+      status: 200,
+      query: workersQuery,
+      answer: workersAnswer,
+      async handle({ namespace, query }) {
+        const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
+        const found = await registry.workers(namespace, { ...query, limit });
+        const page = withinBudget(found);
+        const more = page.length < found.length || found.length === limit;
+        return { workers: page.map(workerJson), ...(more && { next: page.at(-1)?.workerId }) };
+      },
+    }),
+
+    route({
+      method: "GET",
+      path: "/v1/:namespace/workers/:workerId",
+      summary: "One worker ID",
+      status: 200,
+      answer: workerAnswer,
+      problems: ["NOT_FOUND"],
+      async handle({ namespace, workerId }) {
+        const record = await registry.worker(namespace, workerId);
+        if (record !== undefined) return workerJson(record);
+        throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
+      },
+    }),
+
+    route({
+      method: "GET",
+      path: "/v1/:namespace/workers/:workerId/history",
+      summary: "Who held a worker ID: a row a claim, oldest first; the newest ones, a page at a time",
+      status: 200,
+      query: historyQuery,
+      answer: historyAnswer,
+      async handle({ namespace, workerId, query: { before, limit = defaultLimit, ...range } }) {
+        const wanted = { ...range, limit: before === undefined ? limit : mostRows };
+        const rows = await registry.history(namespace, workerId, wanted);
+        const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
+        const page = withinBudget(found.toReversed()).toReversed();
+        const more = page.length < found.length || found.length === limit;
+        return { rows: page.map(historyJson), ...(more && { next: page[0]?.fence }) };
+      },
+    }),
+
+    route({
+      method: "POST",
+      path: "/v1/:namespace/workers/:workerId/release",
+      summary: "End somebody's claim; its window stays closed",
+      status: 200,
+      body: forceReleaseBody,
+      answer: forceReleaseAnswer,
+      problems: ["NOT_FOUND", "WORKER_ID_HELD"],
+      async handle({ namespace, workerId, body: { force = false, resetWindow = false } }) {
+        const answer = await registry.forceRelease({ namespace, workerId, force, resetWindow });
+        const worker = `Worker ${workerId} of namespace \`${namespace}\``;
+        switch (answer.outcome) {
+          case "absent":
+            throw new SnowleaseError("NOT_FOUND", `${worker} was never claimed.`, { answer });
+          case "live": {
+            const { host, ip, pid } = answer.holder;
+            const what = `${worker} is held by ${host} (${ip}), pid ${pid}; stop that process, or force it.`;
+            throw new SnowleaseError("WORKER_ID_HELD", what, { answer });
+          }
+          case "released":
+            log.warn(
+              { event: "forced", namespace, workerId, until: answer.until, resetWindow },
+              "ended by an operator",
+            );
+            return { until: answer.until };
+        }
+      },
+    }),
+
+    route({
+      method: "PUT",
+      path: "/v1/:namespace/workers/:workerId/pin",
+      summary: "Keep a worker ID out of the pool",
+      status: 204,
+      body: pinBody,
+      problems: ["NOT_FOUND"],
+      async handle({ namespace, workerId, body: { reason } }) {
+        await registry.pin(namespace, workerId, reason);
+        log.info({ event: "pinned", namespace, workerId, reason }, "pinned");
+      },
+    }),
+
+    route({
+      method: "DELETE",
+      path: "/v1/:namespace/workers/:workerId/pin",
+      summary: "Put a pinned worker ID back",
+      status: 204,
+      problems: ["NOT_FOUND"],
+      async handle({ namespace, workerId }) {
+        if (!(await registry.unpin(namespace, workerId))) {
+          throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
+        }
+        log.info({ event: "unpinned", namespace, workerId }, "unpinned");
+      },
+    }),
+  ];
+}
+
+/** What makes a record or row of history large. */
+type Sized = Pick<WorkerRecord, "holder" | "recents">;
+
+/** As many of the first ones as fit a page, and at least one. */
+function withinBudget<Item extends Sized>(found: readonly Item[]): readonly Item[] {
+  let size = 0;
+  const end = found.findIndex((item, i) => {
+    size += sizeOf(item);
+    return size > pageBudget && i > 0;
+  });
+  return end < 0 ? found : found.slice(0, end);
+}
+
+function sizeOf({ holder, recents }: Sized): number {
+  const labels = holder === undefined ? "" : holder.host + holder.ip + holder.instance;
+  return recordSize + Buffer.byteLength(labels) + ((recents?.bytes.byteLength ?? 0) * 4) / 3;
+}

@@ -1,0 +1,227 @@
+import { constants, existsSync } from "node:fs";
+import { access, statfs } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { performance } from "node:perf_hooks";
+import { asSnowleaseError } from "../core/errors.ts";
+import { defaultLayout, formatPool, Layout, type PoolBounds } from "../core/layout.ts";
+import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
+import { timeText } from "../core/window.ts";
+import { listWorkers } from "./workers.ts";
+
+/** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be. */
+export interface Finding {
+  readonly check: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly detail: string;
+}
+
+/** What to examine. */
+export interface Patient {
+  /** Opens the registry; it is closed in the end. */
+  readonly open: () => Promise<Registry>;
+  readonly namespace: string;
+  /** The layout that claims are set to bring. Default: the namespace's. */
+  readonly layout?: Layout | undefined;
+  /** The worker IDs that claims are set to ask for. Default: all of the layout. */
+  readonly pool?: PoolBounds | undefined;
+  /** The file of an embedded registry. */
+  readonly file?: string | undefined;
+  /** This host's wall clock, Unix ms. */
+  readonly now: () => number;
+}
+
+const year = 365.25 * 24 * 3_600_000;
+/** How long before a layout's end people want to hear of it. */
+const notice = 2 * year;
+/** The share of a pool in use from which on it is time to think of a larger one. */
+const crowded = 0.8;
+const pings = 5;
+
+/** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
+const unfit: ReadonlyMap<number, string> = new Map([
+  [0x01021994, "in memory (tmpfs): it is forgotten when the machine restarts"],
+  [0x794c7630, "in a container's own layer (overlayfs): it is forgotten with the container; keep it on a volume"],
+  [0x6969, "on NFS: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
+  [0xff534d42, "on CIFS: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
+  [0xfe534d42, "on SMB: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
+]);
+
+/** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
+export async function examine(patient: Patient): Promise<readonly Finding[]> {
+  const { file, open, namespace, layout, now } = patient;
+  const place = [...(file === undefined ? [] : [await checkFile(file)]), checkProcess()];
+  // To open it would make it.
+  if (file !== undefined && !existsSync(file)) return [...place, checkEnd(layout ?? defaultLayout, now())];
+
+  const opened = await failing("registry", open);
+  if ("status" in opened) return [opened, ...place];
+  const registry = opened.value;
+  try {
+    const reached = await reach(registry, now);
+    if (reached.answer === undefined) return [reached.finding, ...place];
+    const { promise } = reached.answer;
+    const described = await failing("namespace", () => registry.describe(namespace));
+    const about = "status" in described ? [described] : await checkNamespace(patient, registry, described.value);
+    const info = "status" in described ? undefined : described.value;
+    return [
+      reached.finding,
+      { check: "promise", status: "ok", detail: promise },
+      checkClock(registry.kind, reached, info?.maxClockSkew ?? defaultLimits.maxClockSkew),
+      ...about,
+      ...place,
+    ];
+  } finally {
+    await registry.close().catch(() => undefined);
+  }
+}
+
+interface Reached {
+  readonly finding: Finding;
+  readonly answer?: Pong | undefined;
+  /** How far the registry's clock is ahead of this host's, give or take `margin`, ms. */
+  readonly ahead: number;
+  readonly margin: number;
+}
+
+/** Asks a few times: the first answer opens the connection, and the quickest one tells the clocks apart best. */
+async function reach(registry: Registry, now: () => number): Promise<Reached> {
+  const check = "registry";
+  let best: { readonly took: number; readonly ahead: number; readonly answer: Pong } | undefined;
+  try {
+    for (let i = 0; i < pings; i++) {
+      const [wall, start] = [now(), performance.now()];
+      const answer = await registry.ping();
+      const took = performance.now() - start;
+      if (took < (best?.took ?? Infinity)) best = { took, ahead: Math.round(answer.clock - wall - took / 2), answer };
+    }
+  } catch (cause) {
+    return { finding: failed(check, cause), ahead: 0, margin: 0 };
+  }
+  const { took = 0, ahead = 0, answer } = best ?? {};
+  const detail = `The ${registry.kind} registry answers in ${took.toFixed(2)} ms.`;
+  return { finding: { check, status: "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
+}
+
+function checkClock(kind: string, { ahead, margin }: Reached, maxClockSkew: number): Finding {
+  const check = "clock";
+  if (kind === "sqlite" || kind === "memory") {
+    return { check, status: "ok", detail: "The registry goes by this host's own clock." };
+  }
+  const off = Math.abs(ahead);
+  const detail = `The registry's clock is ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${margin} ms; up to ${maxClockSkew} ms is tolerated.`;
+  if (off > maxClockSkew) return { check, status: "fail", detail: `${detail} Set the clock that is wrong.` };
+  return { check, status: off > maxClockSkew / 2 ? "warn" : "ok", detail };
+}
+
+async function checkNamespace(
+  { namespace, layout: asked, pool, now }: Patient,
+  registry: Registry,
+  info: NamespaceInfo | undefined,
+): Promise<readonly Finding[]> {
+  const check = "namespace";
+  if (info === undefined) {
+    const detail = `\`${namespace}\` does not exist yet; \`snowlease init\` or the first claim makes it.`;
+    return [{ check, status: "ok", detail }, checkEnd(asked ?? defaultLayout, now())];
+  }
+  const layout = Layout.parse(info.layout);
+  const limits = `\`${namespace}\` has the layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`;
+  const mismatch = `\`${namespace}\` has the layout ${info.layout}, and claims here bring ${asked?.fingerprint}: each will be refused; set the namespace's.`;
+  return [
+    asked === undefined || asked.fingerprint === info.layout
+      ? { check, status: "ok", detail: limits }
+      : { check, status: "fail", detail: mismatch },
+    await checkRenewal(registry, namespace, now()),
+    checkEnd(layout, now()),
+    await checkPool(registry, namespace, pool ?? layout.pool),
+  ];
+}
+
+/** Asks to renew a claim that nobody has: whatever would keep a real one from being renewed shows itself, and nothing changes. */
+async function checkRenewal(registry: Registry, namespace: string, clock: number): Promise<Finding> {
+  const check = "renewal";
+  const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), clock, window: 1 };
+  const answer = await failing(check, () => registry.renew(request));
+  return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
+}
+
+function checkEnd({ fingerprint, endOfLife }: Layout, now: number): Finding {
+  const left = endOfLife - now;
+  const years = `${(Math.abs(left) / year).toFixed(1)} years`;
+  const detail =
+    left <= 0
+      ? `The timestamp bits of ${fingerprint} ran out on ${timeText(endOfLife)}, ${years} ago; move to another layout.`
+      : `The timestamp bits of ${fingerprint} last until ${timeText(endOfLife)}, another ${years}.`;
+  return { check: "layout", status: left <= 0 ? "fail" : left <= notice ? "warn" : "ok", detail };
+}
+
+async function checkPool(registry: Registry, namespace: string, pool: PoolBounds): Promise<Finding> {
+  const check = "pool";
+  const size = pool.last - pool.first + 1;
+  const taken = { live: 0, resting: 0, pinned: 0, foreign: 0 };
+  const counted = await failing(check, async () => {
+    for await (const { workerId, state } of listWorkers(registry, namespace)) {
+      if (state !== "free" && workerId >= pool.first && workerId <= pool.last) taken[state]++;
+    }
+  });
+  if ("status" in counted) return counted;
+  const sum = Object.values(taken).reduce((sum, count) => sum + count, 0);
+  const kinds = Object.entries(taken).map(([state, count]) => `${count} ${state}`);
+  const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.`;
+  if (sum < size * crowded) return { check, status: "ok", detail };
+  return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };
+}
+
+async function checkFile(file: string): Promise<Finding> {
+  const check = "file";
+  const present = existsSync(file);
+  try {
+    if (present) await access(file, constants.R_OK | constants.W_OK);
+    await access(nearestFolder(file), constants.W_OK);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    return {
+      check,
+      status: "fail",
+      detail: `${file} and its folder cannot be written (${code}); mend their permissions.`,
+    };
+  }
+  const { type } = await statfs(nearestFolder(file));
+  const problem = unfit.get(type);
+  if (problem !== undefined) return { check, status: "warn", detail: `The registry's file ${file} is ${problem}.` };
+  return {
+    check,
+    status: "ok",
+    detail: present ? `The registry is ${file}.` : `${file} does not exist yet; the first claim makes it.`,
+  };
+}
+
+/** The folder of a file, or the nearest one above it that exists. */
+function nearestFolder(file: string): string {
+  let folder = dirname(resolve(file));
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  return folder;
+}
+
+function checkProcess(): Finding {
+  const container =
+    existsSync("/.dockerenv") ||
+    existsSync("/run/.containerenv") ||
+    process.env["KUBERNETES_SERVICE_HOST"] !== undefined;
+  const detail = container
+    ? "This is a container: process IDs that the registry shows of it are those of its own namespace."
+    : "Process IDs that the registry shows of this host are those of the host.";
+  return { check: "process", status: "ok", detail };
+}
+
+async function failing<Value>(check: string, run: () => Promise<Value>): Promise<{ readonly value: Value } | Finding> {
+  try {
+    return { value: await run() };
+  } catch (cause) {
+    return failed(check, cause);
+  }
+}
+
+function failed(check: string, cause: unknown): Finding {
+  const { code, message } = asSnowleaseError(cause);
+  return { check, status: "fail", detail: `${code}: ${message}` };
+}

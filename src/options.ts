@@ -1,0 +1,385 @@
+import { z } from "zod";
+import { parseAddress, type RegistryAddress } from "./core/address.ts";
+import type { WorkerIdAssigner } from "./core/assigner.ts";
+import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
+import { Layout, parsePool, type PoolBounds } from "./core/layout.ts";
+import type { Registry } from "./core/registry.ts";
+
+/*
+ * One table makes the validation, the command line's flags and --help, the names in the environment, and the options table of
+ * the README.
+ */
+
+/** Every option that was given, as read. Times in ms. */
+export interface OptionValues {
+  readonly registry?: RegistryAddress | Registry;
+  readonly namespace?: string;
+  readonly layout?: Layout;
+  readonly pool?: PoolBounds;
+  readonly datacenter?: number;
+  readonly fields?: Readonly<Record<string, number>>;
+  readonly window?: number;
+  readonly claimTimeout?: number;
+  readonly operationTimeout?: number;
+  readonly maxWait?: number;
+  readonly maxTell?: number;
+  readonly maxClockSkew?: number;
+  readonly maxWindow?: number;
+  readonly reuse?: "any" | "never";
+  readonly onLost?: "switch" | "stop";
+  readonly workerId?: number | string;
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly env?: string;
+  readonly assigner?: WorkerIdAssigner | string;
+  readonly ordinal?: boolean;
+  readonly ordinalBase?: number;
+  readonly ip?: string;
+  readonly interface?: string;
+  readonly host?: string;
+  readonly instance?: string;
+  readonly listen?: { readonly host: string; readonly port: number };
+  readonly socket?: string;
+  readonly config?: string;
+}
+
+export type OptionName = keyof OptionValues;
+
+/** Where an option may be given. A config file takes those of `cli` and `daemon`, but for `config` itself. */
+export type OptionScope = "library" | "cli" | "url" | "daemon";
+
+/** An option as documentation and the command line see it. */
+export interface Option {
+  readonly name: OptionName;
+  /** `--claim-timeout`; undefined for an option that only the library has. */
+  readonly flag: string | undefined;
+  /** `SNOWLEASE_CLAIM_TIMEOUT`; undefined like `flag`. */
+  readonly env: string | undefined;
+  /** Stands for the value in `--help`; undefined for a flag without one. */
+  readonly value: string | undefined;
+  readonly description: string;
+  readonly default: string;
+  readonly scopes: readonly OptionScope[];
+}
+
+/** A kind of value. */
+interface Kind<Value> {
+  readonly schema: z.ZodType<Value>;
+  /** What a value has to be: goes on after "Expected `name`". */
+  readonly rule: string;
+  readonly value?: string;
+}
+
+interface Definition<Value> extends Kind<Value> {
+  readonly scopes: readonly OptionScope[];
+  readonly default: string;
+  readonly description: string;
+}
+
+/** Longest delay that a timer honours, ms. */
+const longest = 2 ** 31 - 1;
+const decimal = "(?:0|[1-9][0-9]{0,9})";
+const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const durationPattern = new RegExp(`^(${decimal})(ms|s|m|h)?$`);
+
+function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
+  return { value, rule, schema: z.string().regex(pattern) };
+}
+
+function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
+  return { value: words.join("|"), rule: `to be one of ${words.join(", ")}`, schema: z.literal(words) };
+}
+
+function integer(value: string): Kind<number> {
+  const text = z
+    .string()
+    .regex(new RegExp(`^${decimal}$`))
+    .transform(Number);
+  const schema = z.union([z.number(), text]).pipe(z.int().min(0).max(longest));
+  return { value, rule: `to be an integer from 0 to ${longest}`, schema };
+}
+
+function duration(least: number): Kind<number> {
+  const text = z
+    .string()
+    .regex(durationPattern)
+    .transform((given) => {
+      const [, number, unit = "ms"] = durationPattern.exec(given) ?? [];
+      return Number(number) * (units[unit] ?? Number.NaN);
+    });
+  return {
+    value: "TIME",
+    rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
+    schema: z.union([z.number(), text]).pipe(z.int().min(least).max(longest)),
+  };
+}
+
+/** An object with these methods. */
+function having<Value>(...methods: readonly string[]): z.ZodType<Value> {
+  return z.custom<Value>(
+    (value) =>
+      typeof value === "object" &&
+      value !== null &&
+      methods.every((name) => typeof Reflect.get(value, name) === "function"),
+  );
+}
+
+const registryUrl: Kind<RegistryAddress | Registry> = {
+  value: "URL",
+  rule: "to be a registry URL such as sqlite:./registry.db, or a registry",
+  schema: z.union([having<Registry>("claim", "renew", "release", "close"), z.string().transform(parseAddress)]),
+};
+
+const layout: Kind<Layout> = {
+  value: "LAYOUT",
+  rule: "to be a preset's name or a notation",
+  schema: z.union([z.instanceof(Layout), z.string().transform(Layout.parse)]),
+};
+
+const pool: Kind<PoolBounds> = {
+  value: "RANGE",
+  rule: "to be a range of worker IDs such as 512-1023",
+  schema: z.union([z.strictObject({ first: z.int(), last: z.int() }), z.string().transform(parsePool)]),
+};
+
+const truth: Kind<boolean> = {
+  rule: "to be true or false",
+  schema: z.union([z.boolean(), z.literal(["true", "false"]).transform((text) => text === "true")]),
+};
+
+const ipAddress: Kind<string> = {
+  value: "ADDRESS",
+  rule: "to be an IPv4 or IPv6 address",
+  schema: z.union([z.ipv4(), z.ipv6()]),
+};
+
+const hostAndPort: Kind<{ host: string; port: number }> = {
+  value: "HOST:PORT",
+  rule: "to be HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+  schema: z
+    .string()
+    .regex(new RegExp(`^(?:\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):${decimal}$`))
+    .transform((text) => {
+      const at = text.lastIndexOf(":");
+      return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
+    })
+    .refine(({ port }) => port < 65_536),
+};
+
+const path = matching("PATH", /^[^\u0000-\u001f\u007f]+$/, "to be a path");
+const label = matching(
+  "TEXT",
+  /^[^\u0000-\u001f\u007f]{1,255}$/,
+  "to be 1 to 255 characters, none of them a control character",
+);
+
+const assigner: Kind<WorkerIdAssigner | string> = {
+  value: "PATH",
+  rule: "to be the path of a module whose default export is a WorkerIdAssigner, or a WorkerIdAssigner",
+  schema: z.union([having<WorkerIdAssigner>("assign"), path.schema]),
+};
+
+const workerId: Kind<number | string> = {
+  value: "NUMBER",
+  rule: "to be a worker ID",
+  schema: z.union([z.number(), z.string()]),
+};
+
+const fields: Kind<Record<string, number>> = {
+  rule: "to be an object of integers",
+  schema: z.record(z.string(), z.int().min(0)),
+};
+
+const properties: Kind<Record<string, unknown>> = {
+  rule: "to be an object",
+  schema: z.record(z.string(), z.unknown()),
+};
+
+const everywhere: readonly OptionScope[] = ["library", "cli", "url", "daemon"];
+const claims: readonly OptionScope[] = ["library", "cli", "url"];
+const sources: readonly OptionScope[] = ["library", "cli"];
+const holders: readonly OptionScope[] = ["library", "cli", "daemon"];
+
+function define<Value>(
+  kind: Kind<Value>,
+  scopes: readonly OptionScope[],
+  byDefault: string,
+  description: string,
+): Definition<Value> {
+  return { ...kind, scopes, default: byDefault, description };
+}
+
+const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<OptionValues[Name]>> } = {
+  registry: define(
+    registryUrl,
+    holders,
+    "`sqlite:` + `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`",
+    "Where worker IDs are leased from. The URL's query takes every option marked so.",
+  ),
+  namespace: define(
+    matching("NAME", /^[a-z][a-z0-9_]{0,31}$/, "to match [a-z][a-z0-9_]{0,31}"),
+    claims,
+    "`default`",
+    "The ID space: one layout, one pool of worker IDs.",
+  ),
+  layout: define(
+    layout,
+    everywhere,
+    "`westid`",
+    "The bits of an ID: `westid`, `twitter`, or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`.",
+  ),
+  pool: define(pool, everywhere, "the whole layout", "The worker IDs that may be leased, such as `512-1023`."),
+  datacenter: define(
+    integer("NUMBER"),
+    claims,
+    "none",
+    "Fixes the layout's field `datacenter`, which narrows the pool.",
+  ),
+  fields: define(
+    fields,
+    ["library"],
+    "none",
+    "Fixes identity fields of the layout, the topmost first: `{ datacenter: 3 }`. In a URL each is a parameter by its own name.",
+  ),
+  window: define(
+    duration(1),
+    everywhere,
+    "60 s; 2 s for a fixed worker ID in an embedded registry; at least 4 ticks",
+    "How far ahead a lease reaches: the longest outage of the registry a holder survives, and how long a crashed one's worker ID rests.",
+  ),
+  claimTimeout: define(
+    duration(0),
+    claims,
+    "0; one window for a fixed worker ID",
+    "How long a claim may wait for a worker ID to come free.",
+  ),
+  operationTimeout: define(duration(1), everywhere, "5 s", "Deadline of one registry operation."),
+  maxWait: define(duration(0), claims, "500 ms", "How long to wait for a clock that was set back."),
+  maxTell: define(
+    duration(0),
+    claims,
+    "1 m",
+    "Up to which setback of the clock callers are told to try again; beyond it the lease is given up.",
+  ),
+  maxClockSkew: define(
+    duration(1),
+    everywhere,
+    "10 s",
+    "Largest tolerated difference between a holder's clock and the registry's. Fixed when the namespace is created.",
+  ),
+  maxWindow: define(
+    duration(1),
+    everywhere,
+    "10 m",
+    "Longest window that may be asked for. Fixed when the namespace is created.",
+  ),
+  reuse: define(
+    oneOf("any", "never"),
+    claims,
+    "`any`",
+    "`never`: only worker IDs that nobody ever used, until the pool is used up.",
+  ),
+  onLost: define(
+    oneOf("switch", "stop"),
+    claims,
+    "`switch`; `stop` for a fixed worker ID",
+    "When a lease is lost: claim another worker ID and go on, or end.",
+  ),
+  workerId: define(workerId, sources, "none", "The one worker ID to claim."),
+  properties: define(
+    properties,
+    ["library"],
+    "none",
+    "System properties: `westid.workerId` or `snowlease.workerId` is the worker ID to claim.",
+  ),
+  env: define(
+    matching("NAME", /^[A-Za-z_][A-Za-z0-9_]*$/, "to be the name of an environment variable"),
+    sources,
+    "`SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`",
+    "The environment variable that holds the worker ID to claim.",
+  ),
+  assigner: define(
+    assigner,
+    sources,
+    "none",
+    "A WorkerIdAssigner, or the path of a module whose default export is one.",
+  ),
+  ordinal: define(truth, sources, "`false`", "Claim the number that ends the host's name, as in `orders-3`."),
+  ordinalBase: define(integer("NUMBER"), sources, "0", "Added to that number."),
+  ip: define(
+    ipAddress,
+    sources,
+    "the first IPv4 that is not loopback, else IPv6",
+    "The address whose last bits are claimed where nothing else names a worker ID or a registry.",
+  ),
+  interface: define(
+    matching("NAME", /^\S{1,255}$/, "to be the name of a network interface"),
+    sources,
+    "any",
+    "The network interface whose address that is.",
+  ),
+  host: define(
+    label,
+    holders,
+    "the host's name",
+    "Names this host in the registry; a worker ID that it used before is preferred.",
+  ),
+  instance: define(label, holders, "none", "Names this process in the registry."),
+  listen: define(hostAndPort, ["daemon"], "`127.0.0.1:7070`", "Where the daemon listens."),
+  socket: define(path, ["daemon"], "none", "Unix socket on which the daemon listens, too."),
+  config: define(
+    path,
+    ["cli", "daemon"],
+    "`snowlease.json`, where there is one",
+    "JSON file of these options. The library reads none.",
+  ),
+};
+
+const names = Object.keys(definitions) as OptionName[];
+
+/** Every option. */
+export const optionTable: readonly Option[] = names.map((name) => {
+  const { value, description, scopes, default: byDefault } = definitions[name];
+  const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const named = scopes.some((scope) => scope === "cli" || scope === "daemon");
+  return {
+    name,
+    flag: named ? `--${words}` : undefined,
+    env: named ? `SNOWLEASE_${words.replaceAll("-", "_").toUpperCase()}` : undefined,
+    value,
+    description,
+    default: byDefault,
+    scopes,
+  };
+});
+
+/**
+ * Reads the value of an option.
+ * @param from what to correct, for the message.
+ * @throws SnowleaseError CONFIG_INVALID that names option, rule, value and source.
+ */
+export function readOption<Name extends OptionName>(
+  name: Name,
+  value: unknown,
+  from: string,
+): NonNullable<OptionValues[Name]> {
+  const { schema, rule } = definitions[name];
+  const result = blaming(from, () => schema.safeParse(value));
+  if (result.success) return result.data as NonNullable<OptionValues[Name]>;
+  // An object may hold a password somewhere inside, and need not have a JSON form.
+  const got =
+    value === null || !["object", "function"].includes(typeof value)
+      ? shown(value)
+      : `a value of the type ${typeof value}`;
+  throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
+}
+
+/** Adds to a refusal where the refused value came from. */
+export function blaming<Result>(from: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    const message = `${error.message.replace(/\.$/, "")}; correct ${from}.`;
+    throw new SnowleaseError(error.code, message, error.details, { cause: error });
+  }
+}

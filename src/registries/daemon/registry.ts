@@ -1,0 +1,204 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { isSnowleaseError } from "../../core/errors.ts";
+import type { ForceReleased, HistoryRow, Registry, WorkerRecord } from "../../core/registry.ts";
+import {
+  claimAnswer,
+  forceRefused,
+  forceReleaseAnswer,
+  historyAnswer,
+  namespaceAnswer,
+  pruneAnswer,
+  readyAnswer,
+  refusal,
+  renewAnswer,
+  workerAnswer,
+  workersAnswer,
+} from "./answers.ts";
+import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
+import type { ClaimBody, ForceReleaseBody, InitBody, ReleaseBody, RenewBody } from "./requests.ts";
+import { type ApiCall, httpTransport } from "./transport.ts";
+
+/** How to reach a daemon. */
+export interface DaemonRegistryOptions {
+  /** Deadline of one operation, ms. Default 5 s. */
+  readonly operationTimeout?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+const defaultTimeout = 5000;
+const defaultLimit = 1000;
+/** At most so many preferred worker IDs are looked at by any registry. */
+const mostPreferred = 8;
+
+/**
+ * The registry of a daemon, over HTTP: `http://HOST:PORT`, `https://…` or `unix:PATH`; of several addresses the next one is asked
+ * when one fails or says to wait. They must be daemons of one registry: its tokens and fences are what every answer rests on.
+ *
+ * Claims (idempotent by token), renewals and releases are repeated within `operationTimeout` when their answer was lost; forced
+ * releases, unpinning and pruning only when they were never sent.
+ * @throws SnowleaseError CONFIG_INVALID for an address that is none.
+ */
+export function daemonRegistry(addresses: readonly string[], options: DaemonRegistryOptions = {}): Registry {
+  const { operationTimeout = defaultTimeout, clock = systemClock } = options;
+  const transport = httpTransport(addresses, { operationTimeout, clock });
+
+  const once = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
+    transport.call({ ...call, repeatable: false });
+  const call = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
+    transport.call({ ...call, repeatable: true });
+
+  return {
+    kind: "daemon",
+
+    init({ namespace, layout, ...limits }) {
+      const body: InitBody = { layout, ...limits };
+      return call({ method: "PUT", path: pathOf(namespace), body, answer: namespaceAnswer });
+    },
+
+    describe(namespace) {
+      return absentWhereMissing(call({ method: "GET", path: pathOf(namespace), answer: namespaceAnswer }));
+    },
+
+    async claim(request) {
+      const {
+        namespace,
+        token,
+        workerId,
+        pool,
+        layout,
+        reuse,
+        continues,
+        limits,
+        clock: now,
+        window: windowMs,
+      } = request;
+      const { host, ip, pid, instance } = request.holder;
+      const preferred = request.preferred?.slice(0, mostPreferred);
+      // Field by field: the daemon refuses what it does not know.
+      const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, limits };
+      const body: ClaimBody = { ...what, host, ip, pid, instance };
+      try {
+        return grantOf(await call({ method: "POST", path: pathOf(namespace, "leases"), body, answer: claimAnswer }));
+      } catch (error) {
+        const refused = isSnowleaseError(error) ? refusal.safeParse(error.details["refusal"]) : undefined;
+        if (refused?.success === true) return refused.data;
+        throw error;
+      }
+    },
+
+    async renew({ namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint }) {
+      const body: RenewBody = { token, fence, now, windowMs, ...checkpointJson(checkpoint) };
+      try {
+        const path = pathOf(namespace, "leases", workerId);
+        const { from, until, clock } = await call({ method: "PATCH", path, body, answer: renewAnswer });
+        return { outcome: "renewed", from, until, clock };
+      } catch (error) {
+        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
+        throw error;
+      }
+    },
+
+    async release({ namespace, workerId, fence, token, clock: now, used }) {
+      const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
+      const body: ReleaseBody = { token, fence, now, ...usage };
+      try {
+        await call({ method: "DELETE", path: pathOf(namespace, "leases", workerId), body });
+        return { outcome: "released" };
+      } catch (error) {
+        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
+        throw error;
+      }
+    },
+
+    async workers(namespace, { state, after, limit = defaultLimit } = {}) {
+      const found: WorkerRecord[] = [];
+      for (let next = after; found.length < limit;) {
+        const path = pathOf(namespace, "workers") + query({ state, after: next, limit: limit - found.length });
+        const page = await call({ method: "GET", path, answer: workersAnswer });
+        found.push(...page.workers.map(workerOf));
+        if (page.next === undefined || page.workers.length === 0) break;
+        next = page.next;
+      }
+      return found;
+    },
+
+    async worker(namespace, workerId) {
+      const path = pathOf(namespace, "workers", workerId);
+      const found = await absentWhereMissing(call({ method: "GET", path, answer: workerAnswer }));
+      return found && workerOf(found);
+    },
+
+    async history(namespace, workerId, { from, until, limit = defaultLimit } = {}) {
+      const found: HistoryRow[] = [];
+      for (let before: number | undefined; found.length < limit;) {
+        const page = query({ from, until, before, limit: limit - found.length });
+        const path = pathOf(namespace, "workers", workerId, "history") + page;
+        const { rows, next } = await call({ method: "GET", path, answer: historyAnswer });
+        found.unshift(...rows.map(historyOf));
+        if (next === undefined || rows.length === 0) break;
+        before = next;
+      }
+      return found;
+    },
+
+    async forceRelease({ namespace, workerId, force, resetWindow }): Promise<ForceReleased> {
+      const path = pathOf(namespace, "workers", workerId, "release");
+      // Whoever calls the port has been asked already.
+      const body: ForceReleaseBody = { force, ...(resetWindow === true && { resetWindow, iKnow: true }) };
+      try {
+        const { until } = await once({ method: "POST", path, body, answer: forceReleaseAnswer });
+        return { outcome: "released", until };
+      } catch (error) {
+        const refused = isSnowleaseError(error) ? forceRefused.safeParse(error.details["answer"]) : undefined;
+        if (refused?.success === true) return refused.data;
+        throw error;
+      }
+    },
+
+    async pin(namespace, workerId, reason) {
+      await call({ method: "PUT", path: pathOf(namespace, "workers", workerId, "pin"), body: { reason } });
+    },
+
+    async unpin(namespace, workerId) {
+      try {
+        await once({ method: "DELETE", path: pathOf(namespace, "workers", workerId, "pin") });
+        return true;
+      } catch (error) {
+        if (isSnowleaseError(error, "NOT_FOUND")) return false;
+        throw error;
+      }
+    },
+
+    async prune(namespace, before) {
+      const path = pathOf(namespace, "prune");
+      return (await once({ method: "POST", path, body: { before }, answer: pruneAnswer })).pruned;
+    },
+
+    async ping() {
+      const { clock, promise } = await call({ method: "GET", path: "/readyz", answer: readyAnswer });
+      return { clock, promise };
+    },
+
+    async close() {
+      transport.close();
+    },
+  };
+}
+
+function pathOf(...parts: ReadonlyArray<string | number>): string {
+  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+async function absentWhereMissing<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isSnowleaseError(error, "NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
+
+function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
+}

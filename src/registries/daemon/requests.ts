@@ -1,0 +1,228 @@
+import { z } from "zod";
+import type { PoolBounds } from "../../core/layout.ts";
+import type { HolderLabel, NamespaceLimits, WorkerState } from "../../core/registry.ts";
+
+/*
+ * What a daemon is asked, as JSON: the port's requests field for field, of which a hand-written client may leave out most.
+ * Strict, so that a misspelt field is noticed. A schema's message is the rule alone, `to be ...`: whoever reports it adds
+ * which field broke it, and with what.
+ */
+
+/** A namespace's name. */
+export const namespacePattern: RegExp = /^[a-z][a-z0-9_]{0,31}$/;
+
+/** Longest request body, bytes. */
+export const maxBody: number = 64 * 1024;
+
+/** Most workers or history rows in one answer. */
+const maxPage = 10_000;
+/** Highest worker ID of any layout. */
+const maxWorkerId = 2 ** 31 - 1;
+/** The last Unix ms that a Date can show. */
+const maxTime = 8_640_000_000_000_000;
+/** A label is for people: what a terminal would obey has no place in it. */
+const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]*$/u;
+
+const integer = (first: number, last: number, unit = ""): z.ZodType<number> => {
+  const rule = `to be an integer from ${first} to ${last}${unit && ` (${unit})`}`;
+  return z.int(rule).min(first, rule).max(last, rule);
+};
+const text = (longest: number): z.ZodType<string> => {
+  const rule = `to be a string of at most ${longest} characters without control characters`;
+  return z.string(rule).max(longest, rule).regex(printable, rule);
+};
+const oneOf = <Value extends string>(...values: Value[]): z.ZodType<Value> =>
+  z.enum(values, `to be one of ${values.join(", ")}`);
+
+const time = integer(0, maxTime, "Unix ms");
+const duration = integer(1, maxTime, "ms");
+const fence = integer(0, Number.MAX_SAFE_INTEGER);
+const sequence = integer(0, maxWorkerId);
+const flag = z.boolean("to be true or false");
+const bytes = z.base64("to be base64");
+
+/** A worker ID in a URL or a body. */
+export const workerId: z.ZodType<number> = integer(0, maxWorkerId);
+
+/** Who holds a claim. It is compared, never checked for its form: one that is wrong is simply not the holder's. */
+const heldToken = z.string("to be a string").max(128, "to be at most 128 characters");
+
+const labels = { host: text(255), ip: text(64), pid: integer(0, Number.MAX_SAFE_INTEGER), instance: text(255) };
+const poolBounds = z.strictObject({ first: workerId, last: workerId }, "to be an object with `first` and `last`");
+const limits = z.strictObject(
+  { maxWindow: duration.exactOptional(), maxClockSkew: time.exactOptional() },
+  "to be an object with `maxWindow` and `maxClockSkew`",
+);
+
+/** POST /v1/{ns}/leases. */
+export interface ClaimBody extends Partial<Unset<HolderLabel>> {
+  readonly token?: string | undefined;
+  readonly workerId?: number | undefined;
+  readonly lastWorkerId?: number | undefined;
+  readonly preferred?: readonly number[] | undefined;
+  readonly pool?: PoolBounds | undefined;
+  readonly now: number;
+  readonly windowMs?: number | undefined;
+  readonly layout?: string | undefined;
+  readonly reuse?: "any" | "never" | undefined;
+  readonly continues?: boolean | undefined;
+  readonly limits?: Partial<NamespaceLimits> | undefined;
+}
+
+type Unset<Fields> = { readonly [Name in keyof Fields]: Fields[Name] | undefined };
+
+export const claimBody: z.ZodType<ClaimBody> = z
+  .strictObject({
+    token: z
+      .string("to be 32 hex digits")
+      .regex(/^[0-9a-f]{32}$/, "to be 32 hex digits")
+      .describe(
+        "Random, made for this one claim: asked again with it, the same grant comes back. Made here when left out.",
+      )
+      .optional(),
+    workerId: workerId.describe("The one worker ID that will do; without it, any of the pool.").optional(),
+    lastWorkerId: workerId.describe("The one to try first.").optional(),
+    preferred: z.array(workerId, "to be a list of worker IDs").max(8, "to be at most 8 worker IDs").optional(),
+    pool: poolBounds.describe("Default: every worker ID of the layout, or what the daemon is set to.").optional(),
+    host: labels.host.optional(),
+    ip: labels.ip.optional(),
+    pid: labels.pid.optional(),
+    instance: labels.instance.optional(),
+    now: time.describe("The holder's wall clock."),
+    windowMs: duration
+      .describe("Length of the window, at least 3 ticks of the layout. Default: what the daemon is set to.")
+      .optional(),
+    layout: text(1024).describe("A preset's name or a notation. Default: the namespace's, or the daemon's.").optional(),
+    reuse: oneOf("any", "never").optional(),
+    continues: flag.describe("Whether this holder can go on behind `recent`. Default true.").optional(),
+    limits: limits.describe("For a namespace that this claim creates.").optional(),
+  })
+  .refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`.");
+
+/** PATCH /v1/{ns}/leases/{workerId}. */
+export interface RenewBody {
+  readonly token: string;
+  readonly fence?: number | undefined;
+  readonly now: number;
+  readonly windowMs?: number | undefined;
+  readonly lastTimestamp?: number | undefined;
+  readonly lastSequence?: number | undefined;
+}
+
+const usedShape = {
+  lastTimestamp: time.describe("The newest timestamp put into an ID.").optional(),
+  lastSequence: sequence
+    .describe("The highest sequence used in it. Default: all of that tick counts as used.")
+    .optional(),
+};
+const needsTimestamp = "Expected `lastTimestamp` next to `lastSequence`.";
+
+export const renewBody: z.ZodType<RenewBody> = z
+  .strictObject({
+    token: heldToken,
+    fence: fence.describe("Default: the worker ID's present one.").optional(),
+    now: time.describe("The holder's wall clock."),
+    windowMs: duration.describe("Default: what the claim asked for.").optional(),
+    ...usedShape,
+  })
+  .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp);
+
+/** DELETE /v1/{ns}/leases/{workerId}. */
+export interface ReleaseBody {
+  readonly token: string;
+  readonly fence?: number | undefined;
+  readonly now?: number | undefined;
+  readonly until?: number | undefined;
+  readonly lastTimestamp?: number | undefined;
+  readonly lastSequence?: number | undefined;
+  readonly recent?: string | undefined;
+  readonly recentFrom?: number | undefined;
+}
+
+export const releaseBody: z.ZodType<ReleaseBody> = z
+  .strictObject({
+    token: heldToken,
+    fence: fence.describe("Default: the worker ID's present one.").optional(),
+    now: time.describe("The holder's wall clock.").optional(),
+    until: z
+      .int("to be an integer (Unix ms)")
+      .describe("Where the window closes. Default: behind the tick of `lastTimestamp`; without both it stays as it is.")
+      .optional(),
+    ...usedShape,
+    recent: bytes.describe("What the next holder may continue behind, as a holder writes it.").optional(),
+    recentFrom: z.int("to be an integer (Unix ms)").describe("Default: `from` of the window.").optional(),
+  })
+  .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp)
+  .refine(
+    (body) => body.recentFrom === undefined || body.recent !== undefined,
+    "Expected `recent` next to `recentFrom`.",
+  )
+  .refine(
+    (body) => body.recent === undefined || body.until !== undefined || body.lastTimestamp !== undefined,
+    "Expected `lastTimestamp` (or `until`) next to `recent`.",
+  );
+
+/** PUT /v1/{ns}. */
+export interface InitBody extends Partial<NamespaceLimits> {
+  readonly layout?: string | undefined;
+}
+
+export const initBody: z.ZodType<InitBody> = z.strictObject({
+  layout: text(1024).describe("A preset's name or a notation. Default: the daemon's.").optional(),
+  maxWindow: duration.exactOptional(),
+  maxClockSkew: time.exactOptional(),
+});
+
+/** GET /v1/{ns}/workers. */
+export interface WorkersQuery {
+  readonly state?: WorkerState | undefined;
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+export const workersQuery: z.ZodType<WorkersQuery> = z.strictObject({
+  state: oneOf<WorkerState>("live", "resting", "free", "pinned", "foreign").optional(),
+  after: integer(-1, maxWorkerId).describe("Only worker IDs above this one.").optional(),
+  limit: integer(1, maxPage).describe("Default 1000. An answer may hold fewer; look for `next`.").optional(),
+});
+
+/** GET /v1/{ns}/workers/{workerId}/history. */
+export interface HistoryQuery {
+  readonly from?: number | undefined;
+  readonly until?: number | undefined;
+  readonly before?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+export const historyQuery: z.ZodType<HistoryQuery> = z.strictObject({
+  from: z.int("to be an integer (Unix ms)").optional(),
+  until: z.int("to be an integer (Unix ms)").optional(),
+  before: fence.describe("Only claims of a lower fence.").optional(),
+  limit: integer(1, maxPage)
+    .describe("The newest so many. Default 1000. An answer may hold fewer; look for `next`.")
+    .optional(),
+});
+
+/** POST /v1/{ns}/workers/{workerId}/release. */
+export interface ForceReleaseBody {
+  readonly force?: boolean | undefined;
+  readonly resetWindow?: boolean | undefined;
+  readonly iKnow?: boolean | undefined;
+}
+
+export const forceReleaseBody: z.ZodType<ForceReleaseBody> = z
+  .strictObject({
+    force: flag.describe("End the claim even while its window has not passed.").optional(),
+    resetWindow: flag.describe("Also lower `until` to the registry's clock. Needs `iKnow`.").optional(),
+    iKnow: flag.describe("Nobody is left who could still use that window.").optional(),
+  })
+  .refine(
+    ({ resetWindow, iKnow }) => resetWindow !== true || iKnow === true,
+    "`resetWindow` lets times be used twice if a holder is left; when you know that there is none, add `iKnow: true`.",
+  );
+
+export const pinBody: z.ZodType<{ readonly reason: string }> = z.strictObject({ reason: text(255) });
+
+export const pruneBody: z.ZodType<{ readonly before: number }> = z.strictObject({
+  before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),
+});

@@ -1,0 +1,259 @@
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as requestPlain,
+  type RequestOptions,
+} from "node:http";
+import { Agent as SecureAgent, request as requestSecure } from "node:https";
+import type { z } from "zod";
+import { monotonic, type Clock } from "../../core/clock.ts";
+import { shown, SnowleaseError } from "../../core/errors.ts";
+import { problem, type Problem } from "./answers.ts";
+
+/** One call of the API. */
+export interface ApiCall<Answer> {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly body?: object | undefined;
+  /** What a success looks like; absent: there is nothing to read. */
+  readonly answer?: z.ZodType<Answer> | undefined;
+  /** Whether it may be sent again when nobody knows if it arrived. */
+  readonly repeatable: boolean;
+}
+
+/** Sends calls to the first daemon that answers. */
+export interface Transport {
+  /**
+   * Rejects with what the daemon refused with, restored; with REGISTRY_UNAVAILABLE when none answered in time. One that cannot
+   * be reached, answers nonsense or says to wait makes way for the next address.
+   */
+  call<Answer>(call: ApiCall<Answer>): Promise<Answer>;
+  close(): void;
+}
+
+export interface TransportOptions {
+  /** Deadline of one call, over all addresses and repetitions, ms. */
+  readonly operationTimeout: number;
+  readonly clock: Clock;
+}
+
+/** Longest answer that is read, bytes. */
+const maxAnswer = 4 * 1024 * 1024;
+/** Pauses after all addresses failed, ms. */
+const [firstPause, longestPause] = [20, 500];
+/** Idle connections are kept so many, and no more are opened at once. */
+const maxSockets = 32;
+
+interface Address {
+  /** Without user and password. */
+  readonly shown: string;
+  readonly options: RequestOptions;
+  readonly path: string;
+  readonly send: typeof requestPlain;
+  readonly agent: Agent;
+}
+
+/** How one attempt ended. */
+type Attempt<Answer> =
+  | { readonly outcome: "answered"; readonly answer: Answer }
+  /** The daemon said no, and no other would say otherwise. */
+  | { readonly outcome: "refused"; readonly error: SnowleaseError }
+  /** Not applied, or not known to be: `sent` tells which. */
+  | { readonly outcome: "failed"; readonly error: SnowleaseError; readonly sent: boolean };
+
+export function httpTransport(addresses: readonly string[], { operationTimeout, clock }: TransportOptions): Transport {
+  const targets = addresses.map(parseTarget);
+  if (targets.length === 0)
+    throw new SnowleaseError("CONFIG_INVALID", "Expected at least one address of a daemon, got none.");
+  /** The address that answered last: the first one to ask. */
+  let favourite = 0;
+  let closed = false;
+
+  /** Asks each address in turn. */
+  async function round<Answer>(call: ApiCall<Answer>, deadline: number): Promise<Attempt<Answer>> {
+    const start = favourite;
+    let failure: Attempt<Answer> | undefined;
+    for (let i = 0; i < targets.length; i++) {
+      const at = (start + i) % targets.length;
+      const target = targets[at] as Address;
+      // One that keeps silent must leave the others their share of the time.
+      const share = (deadline - monotonic(clock)) / (targets.length - i);
+      if (share <= 0) break;
+      const attempt = await exchange(target, call, share, clock);
+      if (attempt.outcome === "answered") favourite = at;
+      if (attempt.outcome !== "failed" || (attempt.sent && !call.repeatable)) return attempt;
+      // Of several failures, the word of a daemon says more than the silence of another.
+      if (failure === undefined || attempt.error.code !== "REGISTRY_UNAVAILABLE") failure = attempt;
+    }
+    return failure ?? { outcome: "failed", error: late(targets, operationTimeout), sent: true };
+  }
+
+  return {
+    async call(call) {
+      const deadline = monotonic(clock) + operationTimeout;
+      for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
+        if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
+        const attempt = await round(call, deadline);
+        if (attempt.outcome === "answered") return attempt.answer;
+        const { error } = attempt;
+        const again = attempt.outcome === "failed" && (call.repeatable || !attempt.sent);
+        const waits = error.code === "REGISTRY_UNAVAILABLE" || error.code === "RATE_LIMITED";
+        const wait = Math.max(pause, error.details.retryAfterMs ?? 0);
+        if (!again || !waits || monotonic(clock) + wait >= deadline) throw error;
+        await clock.sleep(wait);
+      }
+    },
+
+    close() {
+      closed = true;
+      for (const { agent } of targets) agent.destroy();
+    },
+  };
+}
+
+function parseTarget(address: string): Address {
+  if (address.startsWith("unix:")) {
+    const agent = new Agent({ keepAlive: true, maxSockets });
+    const options = { socketPath: address.slice("unix:".length), host: "localhost" };
+    return { shown: address, options, path: "", send: requestPlain, agent };
+  }
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+    // What cannot be read may hold a password.
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      "Expected a daemon's address like http://HOST:PORT or unix:PATH, got another text.",
+    );
+  }
+  const secure = url.protocol === "https:";
+  const { protocol, host, hostname, port, pathname, username, password } = url;
+  const path = pathname.replace(/\/$/, "");
+  return {
+    shown: `${protocol}//${host}${path}`,
+    options: {
+      host: hostname.replace(/^\[|\]$/g, ""),
+      ...(port !== "" && { port }),
+      ...((username !== "" || password !== "") && {
+        auth: `${decodeURIComponent(username)}:${decodeURIComponent(password)}`,
+      }),
+    },
+    path,
+    send: secure ? requestSecure : requestPlain,
+    agent: secure ? new SecureAgent({ keepAlive: true, maxSockets }) : new Agent({ keepAlive: true, maxSockets }),
+  };
+}
+
+/** One request to one address. Never rejects. */
+async function exchange<Answer>(
+  target: Address,
+  call: ApiCall<Answer>,
+  timeout: number,
+  clock: Clock,
+): Promise<Attempt<Answer>> {
+  const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
+  const request = target.send({
+    ...target.options,
+    agent: target.agent,
+    method: call.method,
+    path: target.path + call.path,
+    headers: body === undefined ? {} : { "content-type": "application/json", "content-length": body.length },
+  });
+  let sent = false;
+  request.once("socket", (socket) => {
+    if (!socket.connecting) sent = true;
+    else socket.once("connect", () => (sent = true));
+  });
+  const timer = new AbortController();
+  const late = clock.sleep(timeout, { signal: timer.signal, keepAlive: false }).then((): never => {
+    throw new Error(`no answer within ${Math.ceil(timeout)} ms`);
+  });
+  try {
+    const [response, text] = await Promise.race([answerTo(request, body), late]);
+    return read(target, call, response, text);
+  } catch (cause) {
+    request.destroy();
+    const why = `did not answer: ${reasonOf(cause)}; check that it runs`;
+    return { outcome: "failed", error: unavailable(target, why, cause), sent };
+  } finally {
+    timer.abort();
+  }
+}
+
+function answerTo(request: ClientRequest, body: Buffer | undefined): Promise<readonly [IncomingMessage, string]> {
+  return new Promise((resolve, reject) => {
+    request.on("error", reject);
+    // The one sign of a connection that ended without an error, as one does that is to switch protocols.
+    request.once("close", () => reject(new Error("the connection ended before the answer did")));
+    request.once("response", (response) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      response.on("data", (chunk: Buffer) => {
+        size += chunk.length;
+        if (size <= maxAnswer) return void chunks.push(chunk);
+        reject(new Error(`its answer is longer than ${maxAnswer} bytes`));
+      });
+      response.once("end", () => resolve([response, Buffer.concat(chunks).toString("utf8")]));
+      response.once("error", reject);
+    });
+    request.end(body);
+  });
+}
+
+function read<Answer>(
+  target: Address,
+  call: ApiCall<Answer>,
+  response: IncomingMessage,
+  text: string,
+): Attempt<Answer> {
+  const { statusCode: status = 0, headers } = response;
+  if (status >= 200 && status < 300) {
+    if (call.answer === undefined) return { outcome: "answered", answer: undefined as Answer };
+    const parsed = call.answer.safeParse(json(text));
+    if (parsed.success) return { outcome: "answered", answer: parsed.data };
+    const [issue] = parsed.error.issues;
+    return nonsense(target, `${call.method} ${call.path}: ${issue?.path.join(".")} ${issue?.message}`);
+  }
+  const told = problem.safeParse(json(text));
+  if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
+  const error = restored(told.data);
+  if (status !== 503 && status !== 429) return { outcome: "refused", error };
+  // What a daemon could not find out from its own registry may have been applied there.
+  return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE" };
+}
+
+/** Several addresses of one name that all refuse make an error without a message. */
+function reasonOf(cause: unknown): string {
+  const { message = "", code = "no reason given" } = cause as Partial<NodeJS.ErrnoException>;
+  return message || code;
+}
+
+function json(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The error as the daemon threw it. */
+function restored({ code, detail, retryAfterMs, details }: Problem): SnowleaseError {
+  return new SnowleaseError(code, detail, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+}
+
+function nonsense<Answer>(target: Address, what: string): Attempt<Answer> {
+  const error = unavailable(target, `gave an answer that is not a snowlease daemon's (${what}); check the address`);
+  return { outcome: "failed", error, sent: true };
+}
+
+function unavailable({ shown: address }: Address, what: string, cause?: unknown): SnowleaseError {
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The daemon at ${address} ${what}.`, { address }, { cause });
+}
+
+function late(targets: readonly Address[], timeout: number): SnowleaseError {
+  const where = targets.map(({ shown }) => shown).join(", ");
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `No daemon at ${where} answered within ${timeout} ms; check that one runs.`,
+  );
+}

@@ -1,0 +1,296 @@
+import { readSql, readStatements } from "../../assets.ts";
+import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
+import { SnowleaseError } from "../../core/errors.ts";
+import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
+import { commitError, fileError, isBusy, isDamage, stopAll } from "./errors.ts";
+import { hasLog, identityOf, prepareFile } from "./file.ts";
+
+/** Stands in the file's header: "Snow". */
+const applicationId = 0x536e6f77;
+const schemaVersion = 1;
+
+/** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
+const longestPause = 25;
+
+/** The statements of `sql/sqlite`, by file and name: `claim.oldest`. Each is prepared once. */
+export interface Sql {
+  get(name: string, parameters?: Parameters): Row | undefined;
+  all(name: string, parameters?: Parameters): readonly Row[];
+  /** Returns how many rows it changed. */
+  run(name: string, parameters?: Parameters): number;
+}
+
+/** What happens inside one transaction. Synchronous, so that nothing else of this process comes in between. */
+type Work<Answer> = (moment: Moment) => Answer;
+
+/** The time at which a transaction has what it needs. */
+interface Moment {
+  readonly sql: Sql;
+  /** The registry's clock, read under the lock. */
+  readonly now: number;
+  /** How long the operation waited for its turn and the lock, on the monotonic clock, whole ms. */
+  readonly waited: number;
+}
+
+export interface DatabaseOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  /** How long an operation may wait for its turn and the lock, ms. */
+  readonly operationTimeout: number;
+}
+
+/** One connection to a registry's file: one transaction at a time, and never a blocked event loop while others have the lock. */
+export class Database {
+  /** Opens a registry's file, or makes it. */
+  static async open(options: DatabaseOptions): Promise<Database> {
+    const path = prepareFile(options.path);
+    const driver = await loadDriver();
+    refuseForeign(driver, path);
+    const database = new Database(driver, { ...options, path });
+    try {
+      await database.#prepare();
+      return database;
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+  }
+
+  readonly path: string;
+  readonly #clock: Clock;
+  readonly #operationTimeout: number;
+  readonly #connection: Connection;
+  readonly #statements = new Map<string, Statement>();
+  readonly #sql: Sql;
+  /** The files that were opened; others under their names are another registry. */
+  #identity: string | undefined;
+  /** Ends when all operations so far have. */
+  #queue: Promise<unknown> = Promise.resolve();
+  #queued = 0;
+  #closed: Promise<void> | undefined;
+
+  private constructor(driver: Driver, { path, clock, operationTimeout }: DatabaseOptions) {
+    this.path = path;
+    this.#clock = clock;
+    this.#operationTimeout = operationTimeout;
+    try {
+      this.#connection = driver.open(path);
+    } catch (error) {
+      throw fileError(error, path);
+    }
+    this.#sql = preparedOn(this.#connection, this.#statements);
+  }
+
+  /** Runs a transaction that changes something: durable once this resolves. */
+  write<Answer>(work: Work<Answer>): Promise<Answer> {
+    return this.#inTurn("BEGIN IMMEDIATE", work);
+  }
+
+  /** Runs a transaction that sees one state of the registry. */
+  read<Answer>(work: Work<Answer>): Promise<Answer> {
+    return this.#inTurn("BEGIN", work);
+  }
+
+  /** Lets what was asked before end, then closes the file. Repeatable. */
+  close(): Promise<void> {
+    this.#closed ??= this.#queue.then(() => this.#end());
+    return this.#closed;
+  }
+
+  /**
+   * libsql has no call that ends a statement: until its statements are collected as garbage, a closed connection of that driver
+   * keeps its two or three file descriptors open, and its share of the file. So nothing here holds on to them, and a turn of the
+   * event loop lets those go that were collected: without it, 1000 registries opened and closed in a row kept 3000 descriptors,
+   * with it some 100.
+   */
+  async #end(): Promise<void> {
+    this.#connection.close();
+    this.#statements.clear();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async #prepare(): Promise<void> {
+    // Waiting for a lock is up to `#whenFree`, which does not block the event loop.
+    this.#connection.exec("PRAGMA busy_timeout = 0");
+    const isNew = await this.read(() => this.#isNew());
+    if (isNew) await this.#inTurn("BEGIN EXCLUSIVE", () => this.#isNew() && this.#create());
+    // Only now: the header of a registry tells what it is without its log. Durable means that the log is synced at each commit.
+    await this.#whenFree(monotonic(systemClock), () => {
+      const mode = this.#connection.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
+      if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
+      this.#connection.exec("PRAGMA synchronous = FULL");
+    });
+    // The log is only there, and its own, once this connection has looked through it.
+    await this.read(() => this.#isNew());
+    this.#identity = identityOf(this.path);
+  }
+
+  #isNew(): boolean {
+    return checkSchema(this.#connection, this.path) === "new";
+  }
+
+  #create(): void {
+    this.#connection.exec(
+      `${readSql("sqlite/schema.sql")} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion}`,
+    );
+  }
+
+  #inTurn<Answer>(begin: string, work: Work<Answer>): Promise<Answer> {
+    if (this.#closed !== undefined) return Promise.reject(closedError(this.path));
+    const asked = monotonic(systemClock);
+    const askedOn = monotonic(this.#clock);
+    let waits = this.#queued > 0;
+    this.#queued++;
+    const answer = this.#queue.then(() =>
+      this.#whenFree(asked, (attempt) => {
+        waits ||= attempt > 1;
+        const waited = waits ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
+        return this.#transaction(begin, work, waited);
+      }),
+    );
+    this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
+    return answer;
+  }
+
+  /**
+   * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. The pauses are random, so that
+   * processes that wait do not meet again; and they are real ones, whatever clock was given: the others' locks are.
+   */
+  async #whenFree<Answer>(asked: number, attempt: (count: number) => Answer): Promise<Answer> {
+    for (let count = 1; ; count++) {
+      try {
+        return attempt(count);
+      } catch (error) {
+        if (!isBusy(error)) throw fileError(error, this.path);
+        if (monotonic(systemClock) - asked >= this.#operationTimeout)
+          throw busyError(this.path, this.#operationTimeout);
+      }
+      await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * count) - 1));
+    }
+  }
+
+  #transaction<Answer>(begin: string, work: Work<Answer>, waited: number): Answer {
+    this.#checkIdentity();
+    this.#connection.exec(begin);
+    let answer: Answer;
+    try {
+      answer = work({ sql: this.#sql, now: this.#clock.now(), waited });
+    } catch (error) {
+      this.#rollback();
+      throw error;
+    }
+    try {
+      this.#connection.exec("COMMIT");
+    } catch (error) {
+      this.#rollback();
+      throw commitError(error, this.path);
+    }
+    // Others see only what was written to the files that they would open.
+    this.#checkIdentity();
+    return answer;
+  }
+
+  #checkIdentity(): void {
+    if (this.#identity !== undefined && identityOf(this.path) !== this.#identity) throw replacedError(this.path);
+  }
+
+  #rollback(): void {
+    try {
+      this.#connection.exec("ROLLBACK");
+    } catch {
+      // SQLite has rolled back by itself, as it does on a full disk; the first error is the one to tell.
+    }
+  }
+}
+
+function preparedOn(connection: Connection, statements: Map<string, Statement>): Sql {
+  const files = new Map<string, ReadonlyMap<string, string>>();
+
+  function statement(name: string): Statement {
+    let found = statements.get(name);
+    if (found === undefined) {
+      const [file = "", section = ""] = name.split(".");
+      const sections = files.get(file) ?? readStatements(`sqlite/${file}.sql`);
+      files.set(file, sections);
+      found = connection.prepare(sections.get(section) ?? "");
+      statements.set(name, found);
+    }
+    return found;
+  }
+
+  return {
+    get: (name, parameters) => statement(name).get(parameters),
+    all: (name, parameters) => statement(name).all(parameters),
+    run: (name, parameters) => statement(name).run(parameters),
+  };
+}
+
+/**
+ * Looks at a file as it lies there, so that one which is not ours, or damaged, stays as it is to the byte, with nothing beside
+ * it: opening a database with a write-ahead log leaves traces.
+ */
+function refuseForeign(driver: Driver, path: string): void {
+  for (let look = 1; look <= 2; look++) {
+    const error = lookAt(driver, path);
+    if (error instanceof SnowleaseError) throw error;
+    // Not there yet, or Node 22.13, whose SQLite opens no file this way.
+    if (!isDamage(error)) return;
+    // What looks damaged may be at work: then there is a log or journal beside it, and opening it tells; or there was one a
+    // moment ago, and a second look tells.
+    if (hasLog(path)) return;
+    if (look === 2) throw fileError(error, path);
+  }
+}
+
+/** What is wrong with a file as it lies there. */
+function lookAt(driver: Driver, path: string): unknown {
+  let frozen: Connection | undefined;
+  try {
+    frozen = driver.openFrozen(path);
+    checkSchema(frozen, path);
+    return undefined;
+  } catch (error) {
+    return error;
+  } finally {
+    frozen?.close();
+  }
+}
+
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE when it is not empty and not a registry of this version. */
+function checkSchema(connection: Connection, path: string): "new" | "ours" {
+  const pragma = (name: string): number => Number(connection.prepare(`PRAGMA ${name}`).get()?.[name]);
+  const [application, version] = [pragma("application_id"), pragma("user_version")];
+  if (application === applicationId && version === schemaVersion) return "ours";
+  const tables = connection.prepare("SELECT name FROM sqlite_schema LIMIT 1").all();
+  if (application === 0 && version === 0 && tables.length === 0) return "new";
+  throw new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    application === applicationId
+      ? `The registry file \`${path}\` has the schema ${version}, and this version of Snowlease knows ${schemaVersion}: upgrade it, or name another file.`
+      : `The file \`${path}\` is the SQLite database of another program: name another file for the registry.`,
+    { path },
+  );
+}
+
+function busyError(path: string, operationTimeout: number): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\` was locked by others for ${operationTimeout} ms, nothing was changed: try again, and look for a process that keeps it open in a transaction.`,
+    { path },
+  );
+}
+
+function closedError(path: string): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\` was closed by this process: open it again.`,
+  );
+}
+
+function replacedError(path: string): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\`, its -wal or its -shm was removed or replaced while it was open: put it back, or ${stopAll}, and start them again.`,
+    { path },
+  );
+}

@@ -1,0 +1,143 @@
+import { pathToFileURL } from "node:url";
+import { shown, SnowleaseError } from "../../core/errors.ts";
+
+/** What a parameter may be, and what a column holds. */
+type Value = number | string | Uint8Array | null;
+
+/** A row by column name. Its columns have the types of a STRICT schema, so whoever asks for one says what it is. */
+export type Row = Readonly<Record<string, Value>>;
+
+/** The parameters of a statement by name: `$host` is `host`. Neither more nor less than it has. */
+export type Parameters = Readonly<Record<string, Value>>;
+
+/** A prepared statement. */
+export interface Statement {
+  get(parameters?: Parameters): Row | undefined;
+  all(parameters?: Parameters): readonly Row[];
+  /** Returns how many rows it changed. */
+  run(parameters?: Parameters): number;
+}
+
+/** An open database. Its errors are the driver's own: see `sqliteCode`. */
+export interface Connection {
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  close(): void;
+}
+
+/** The one SQLite of this process. */
+export interface Driver {
+  /** Opens a file, made when it is missing. */
+  open(path: string): Connection;
+  /** Opens a file as it lies there: no locks, no other file beside it, nothing written. */
+  openFrozen(path: string): Connection;
+}
+
+/** What `node:sqlite` and `libsql` share of what is used here. */
+interface NativeDatabase {
+  exec(sql: string): unknown;
+  prepare(sql: string): NativeStatement;
+  close(): unknown;
+  defaultSafeIntegers?(on: boolean): unknown;
+}
+
+interface NativeStatement {
+  get(parameters: object): unknown;
+  all(parameters: object): unknown[];
+  run(parameters: object): { readonly changes: number | bigint };
+}
+
+type NativeConstructor = new (path: string, options?: { readonly readOnly?: boolean }) => NativeDatabase;
+
+/**
+ * Loads the SQLite that is built into Node (22.13 and newer), else the package `libsql`.
+ * @throws SnowleaseError DRIVER_MISSING
+ */
+export async function loadDriver(): Promise<Driver> {
+  const Native = loadBuiltin() ?? (await loadPackage());
+  return {
+    open: (path) => connectionTo(new Native(path)),
+    openFrozen: (path) => connectionTo(new Native(`${pathToFileURL(path).href}?immutable=1`, { readOnly: true })),
+  };
+}
+
+function loadBuiltin(): NativeConstructor | undefined {
+  const { emitWarning } = process;
+  // Node 22 says once in each process that its SQLite is experimental: true, and nothing that the user of a program that
+  // leases a number can act on. Loading is synchronous, so no other warning can come in between.
+  process.emitWarning = () => undefined;
+  try {
+    return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: NativeConstructor } | undefined)?.DatabaseSync;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+async function loadPackage(): Promise<NativeConstructor> {
+  try {
+    return ((await import("libsql")) as unknown as { default: NativeConstructor }).default;
+  } catch (cause) {
+    throw new SnowleaseError(
+      "DRIVER_MISSING",
+      "The embedded registry needs SQLite, and this Node has none: run `npm install libsql@0.5`, or use Node 22.13 or newer.",
+      {},
+      { cause },
+    );
+  }
+}
+
+function connectionTo(database: NativeDatabase): Connection {
+  // Otherwise libsql rounds an integer above 2^53 without a word; node:sqlite throws.
+  database.defaultSafeIntegers?.(true);
+  return {
+    exec: (sql) => void database.exec(sql),
+    close: () => void database.close(),
+    prepare(sql) {
+      const statement = database.prepare(sql);
+      return {
+        get: (parameters) => rowOf(statement.get(bound(parameters))),
+        all: (parameters) => statement.all(bound(parameters)).map((row) => rowOf(row) ?? {}),
+        run: (parameters) => Number(statement.run(bound(parameters)).changes),
+      };
+    },
+  };
+}
+
+/** Both drivers bind a number as a float; an integer stays one in every expression, and the whole way to 2^53. */
+function bound(parameters: Parameters = {}): Readonly<Record<string, unknown>> {
+  const bound: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(parameters)) {
+    if (typeof value === "number" && !Number.isSafeInteger(value)) {
+      throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` to be an integer, got ${shown(value)}.`);
+    }
+    bound[name] = typeof value === "number" ? BigInt(value) : value;
+  }
+  return bound;
+}
+
+/** The one place where what a driver answers becomes ours: bigint to number, any kind of bytes to Uint8Array. */
+function rowOf(native: unknown): Row | undefined {
+  if (native === undefined || native === null) return undefined;
+  const row: Record<string, Value> = {};
+  for (const [column, value] of Object.entries(native)) {
+    if (typeof value === "bigint") row[column] = exact(value, column);
+    else if (value instanceof Uint8Array || value instanceof ArrayBuffer) row[column] = new Uint8Array(value);
+    else row[column] = value as Value;
+  }
+  return row;
+}
+
+function exact(value: bigint, column: string): number {
+  const number = Number(value);
+  if (Number.isSafeInteger(number)) return number;
+  throw new RangeError(`the column ${column} holds ${value}, which was never written by Snowlease`);
+}
+
+/** SQLite's primary result code in an error of either driver; undefined for one that did not come from SQLite. */
+export function sqliteCode(error: unknown): number | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { errcode, rawCode } = error as { errcode?: unknown; rawCode?: unknown };
+  // libsql tells why it could not open a file only in the text.
+  const code = errcode ?? rawCode ?? /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(error.message)?.[1];
+  return code === undefined ? undefined : Number(code) & 0xff;
+}

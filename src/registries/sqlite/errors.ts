@@ -1,0 +1,52 @@
+import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+import { sqliteCode } from "./driver.ts";
+
+/** SQLite's result codes that mean that somebody else has a lock. */
+const busyCodes: ReadonlySet<number> = new Set([5 /* BUSY */, 15 /* PROTOCOL: a race for the log's index */]);
+
+const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
+const space = "free some space";
+/** What has to come before anybody may start without what is stored. */
+export const stopAll: string =
+  "stop every process that uses it, wait until their windows have passed (11 minutes with the default limits)";
+const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
+
+/** SQLite's primary result codes, and what they mean here. Nothing was written in any of these cases. */
+const known: Readonly<Record<number, { readonly code: ErrorCode; readonly says: string; readonly advice: string }>> = {
+  3: { code: "CONFIG_INVALID", says: "may not be used", advice: access },
+  8: { code: "CONFIG_INVALID", says: "is read-only", advice: access },
+  10: { code: "REGISTRY_UNAVAILABLE", says: "cannot be read or written", advice: "check the disk" },
+  11: { code: "REGISTRY_UNAVAILABLE", says: "is damaged", advice: damaged },
+  13: { code: "REGISTRY_UNAVAILABLE", says: "cannot grow: the disk is full", advice: space },
+  14: { code: "CONFIG_INVALID", says: "cannot be opened", advice: access },
+  26: { code: "CONFIG_INVALID", says: "is not a database", advice: "name another file" },
+};
+
+/** Whether an operation failed only because another connection has a lock, and so changed nothing. */
+export function isBusy(error: unknown): boolean {
+  return busyCodes.has(sqliteCode(error) ?? 0);
+}
+
+/** Whether SQLite could not make sense of a file. */
+export function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === 11 || code === 26;
+}
+
+/** A driver's error as ours. One that is not in the table leaves open what was done: REGISTRY_UNAVAILABLE. */
+export function fileError(cause: unknown, path: string): SnowleaseError {
+  if (cause instanceof SnowleaseError) return cause;
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const { code, says, advice } = known[sqliteCode(cause) ?? 0] ?? {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "did not answer",
+    advice: "try again",
+  };
+  return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${said}); ${advice}.`, { path }, { cause });
+}
+
+/** A failure to commit: the changes may be there after a restart, or not. */
+export function commitError(cause: unknown, path: string): SnowleaseError {
+  const { message } = fileError(cause, path);
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path }, { cause });
+}

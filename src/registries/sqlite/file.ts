@@ -1,0 +1,142 @@
+import { accessSync, constants, mkdirSync, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { shown, SnowleaseError } from "../../core/errors.ts";
+
+/*
+ * What can be told about a registry's file without opening it. Opening and closing it here would be worse than useless: POSIX
+ * drops all locks of a process on a file when it closes any descriptor of it, those of an open registry too.
+ */
+
+/** No database is smaller, bytes. SQLite takes a file of one byte for an empty one, and would write over it. */
+const smallestDatabase = 512;
+
+/** Kinds of file systems (statfs's f_type) on which two hosts would not see each other's locks, or not share memory. */
+const networkFileSystems: ReadonlyMap<number, string> = new Map([
+  [0x6969, "NFS"],
+  [0x517b, "SMB"],
+  [0xff534d42, "CIFS"],
+  [0xfe534d42, "SMB"],
+  [0x00c36400, "Ceph"],
+  [0x5346414f, "AFS"],
+]);
+
+/**
+ * Makes sure that a registry can live there, and makes the folder (mode 0700) when it is missing. Returns the absolute path,
+ * links resolved.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export function prepareFile(given: string): string {
+  if (typeof given !== "string" || given === "" || given.includes("\0")) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected the registry's \`path\` to be the name of a file, got ${shown(given)}.`,
+    );
+  }
+  const path = resolve(given);
+  try {
+    return checkFile(path, /[/\\]$/.test(given));
+  } catch (cause) {
+    if (cause instanceof SnowleaseError) throw cause;
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `The registry file \`${path}\` cannot be used (${code ?? message}): give this user read and write access to it and to its folder, or name another file.`,
+      { path },
+      { cause },
+    );
+  }
+}
+
+function checkFile(path: string, asFolder: boolean): string {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (asFolder || (found !== undefined && !found.isFile())) {
+    const what = asFolder || found?.isDirectory() === true ? "a folder" : "not a regular file";
+    throw new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` is ${what}: name a file.`, { path });
+  }
+  if (found !== undefined && found.size > 0 && found.size < smallestDatabase) {
+    throw new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` is not a database: name another file.`, {
+      path,
+    });
+  }
+  if (found !== undefined && found.nlink > 1) {
+    // Whoever opens it by another name writes to another log.
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `The registry file \`${path}\` has ${found.nlink} names (hard links), and would have a log under each: remove all but one (\`find DIR -samefile ${path}\` lists them), or link to it with \`ln -s\`.`,
+      { path },
+    );
+  }
+  const file = found === undefined ? path : realpathSync(path);
+  const folder = dirname(file);
+  if (found === undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  else accessSync(file, constants.R_OK | constants.W_OK);
+  accessSync(folder, constants.W_OK | constants.X_OK);
+  checkFileSystem(statfsSync(folder).type, file);
+  checkMount(file);
+  checkLog(file);
+  return file;
+}
+
+/** Refuses file systems on which the write-ahead log does not work between hosts. `type`: statfs's f_type. */
+export function checkFileSystem(type: number, path: string): void {
+  const name = networkFileSystems.get(type);
+  if (name === undefined) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The registry file \`${path}\` is on a network file system (${name}), where hosts do not see each other's locks: name a file on a local disk, or let a daemon share it.`,
+    { path },
+  );
+}
+
+/** Refuses a file that was mounted by itself, as containers can: its log would stay in this one, where nobody else sees it. */
+function checkMount(file: string): void {
+  const escaped = file.replace(/[ \t\n\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
+  if (!mountPoints().includes(escaped)) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The registry file \`${file}\` is mounted by itself, and its log would not be that of others: mount its folder.`,
+    { path: file },
+  );
+}
+
+function mountPoints(): readonly (string | undefined)[] {
+  try {
+    return readFileSync("/proc/self/mountinfo", "utf8")
+      .split("\n")
+      .map((line) => line.split(" ")[4]);
+  } catch {
+    return [];
+  }
+}
+
+/** Refuses a file that is missing or empty although its log is not: somebody's windows were lost, and might be granted again. */
+function checkLog(file: string): void {
+  // The log first: whoever makes a registry at this moment writes the file before the log.
+  if (sizeOf(`${file}-wal`) === 0 || sizeOf(file) > 0) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The registry file \`${file}\` is missing or empty, but its log \`${file}-wal\` is not: put the file back, or remove the log to start anew.`,
+    { path: file },
+  );
+}
+
+/** Whether somebody is at work in a database, or crashed while being so. */
+export function hasLog(file: string): boolean {
+  return sizeOf(`${file}-wal`) > 0 || sizeOf(`${file}-journal`) > 0;
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/**
+ * Tells the files of an open registry from others under the same names: its log and the log's index, too, in which everything
+ * stands that was written last. SQLite itself removes those only when nobody has the registry open.
+ */
+export function identityOf(file: string): string {
+  const ids = [file, `${file}-wal`, `${file}-shm`].map((path) => {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return found && `${found.dev}:${found.ino}`;
+  });
+  return ids.join();
+}

@@ -1,0 +1,252 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { decideClaim } from "../../core/pool.ts";
+import { defaultLimits, type InitRequest, type NamespaceInfo, type Registry } from "../../core/registry.ts";
+import {
+  checkClaim,
+  checkLayout,
+  checkLimits,
+  checkSkew,
+  checkWindow,
+  forced,
+  forceRefusal,
+  noNamespace,
+  released,
+  renewed,
+  shownRecord,
+  unusedRecord,
+} from "../../core/window.ts";
+import { acceptClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
+import { Database, type Sql } from "./database.ts";
+import type { Row } from "./driver.ts";
+import { listClaims, noteClaim, noteEnd } from "./history.ts";
+import { recordOf, Records } from "./records.ts";
+
+/** Where an embedded registry lives. */
+export interface SqliteOptions {
+  /**
+   * The file: made when it is missing, with the folders above it (mode 0700; the file's mode follows the umask). Everybody who
+   * shares it needs read and write access to the file and to its folder. Not on a network file system.
+   */
+  readonly path: string;
+  readonly clock?: Clock | undefined;
+  /** The time since boot. Default: this machine's, with the default clock; none with another one. */
+  readonly uptime?: (() => Uptime | undefined) | undefined;
+  /** How long an operation may wait for a lock that another process holds, ms. */
+  readonly operationTimeout: number;
+}
+
+const promise =
+  "Acknowledged writes survive kill -9 and power loss (synchronous=FULL), for the processes that share this file, as long as the file lasts.";
+
+/** How many rows one transaction of `prune` deletes: others wait no longer than that takes. */
+const pruneBatch = 500;
+
+interface Namespace {
+  readonly id: number;
+  readonly info: NamespaceInfo;
+}
+
+interface NamespaceColumns {
+  readonly namespace_id: number;
+  readonly layout: string;
+  readonly max_window: number;
+  readonly max_clock_skew: number;
+}
+
+/**
+ * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction; one that
+ * cannot get the lock within `operationTimeout` is REGISTRY_UNAVAILABLE, and is then known not to have been applied.
+ *
+ * Holder and registry share one clock, so that comparing them would show nothing. In its place, a claim or renewal is refused
+ * with CLOCK_SKEW while the wall clock has moved ahead of the time since boot by more than `maxClockSkew`; `acceptClock` takes it
+ * as it is. Where there is no such time (not Linux, some containers) nothing is compared.
+ *
+ * @throws SnowleaseError CONFIG_INVALID for a path that cannot be used, SCHEMA_INCOMPATIBLE for a file that is another program's
+ *   or a newer version's, DRIVER_MISSING; the file is then as it was.
+ */
+export async function sqliteRegistry({
+  path,
+  clock = systemClock,
+  uptime,
+  operationTimeout,
+}: SqliteOptions): Promise<Registry> {
+  const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
+  const database = await Database.open({ path, clock, operationTimeout });
+
+  return {
+    kind: "sqlite",
+
+    init: (request) =>
+      database.write(({ sql, now }) => {
+        const { info } = find(sql, request.namespace) ?? create(sql, request, now);
+        checkLayout(request.namespace, request.layout, info);
+        checkLimits(request.namespace, request, info);
+        return info;
+      }),
+
+    describe: (namespace) => database.read(({ sql }) => find(sql, namespace)?.info),
+
+    claim: (request) =>
+      database.write(({ sql, now, waited }) => {
+        // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
+        const asked = { ...request, clock: request.clock + waited };
+        const { namespace, limits = {}, pool } = asked;
+        const space = find(sql, namespace) ?? create(sql, { ...limits, ...asked }, now);
+        const { id, info } = space;
+        checkLimits(namespace, limits, info);
+        guardClock(sql, space, now, timeSinceBoot());
+        checkClaim(asked, now, info);
+        const records = new Records(sql, id, Math.min(asked.clock, now));
+        const { answer, store, before } = decideClaim(records, asked, now, info);
+        if (store !== undefined) {
+          if (before === undefined) records.fillGap(store.workerId);
+          records.put(store, pool);
+          noteClaim(sql, id, store, before);
+        }
+        return answer;
+      }),
+
+    renew: (request) =>
+      database.write(({ sql, now, waited }) => {
+        const asked = { ...request, clock: request.clock + waited };
+        const space = find(sql, asked.namespace);
+        if (space === undefined) return { outcome: "lost" };
+        guardClock(sql, space, now, timeSinceBoot());
+        checkWindow(asked.window, space.info);
+        checkSkew(asked.clock, now, space.info);
+        const records = new Records(sql, space.id);
+        const after = renewed(records.byId(asked.workerId), asked, now);
+        if (after === undefined) return { outcome: "lost" };
+        records.put(after);
+        return { outcome: "renewed", from: after.from, until: after.until, clock: now };
+      }),
+
+    release: (request) =>
+      database.write(({ sql, now, waited }) => {
+        const asked = { ...request, clock: request.clock + waited };
+        const space = find(sql, asked.namespace);
+        if (space === undefined) return { outcome: "lost" };
+        const records = new Records(sql, space.id);
+        const before = records.byId(asked.workerId);
+        const after = released(before, asked, now);
+        if (after === undefined) return { outcome: "lost" };
+        if (after !== before) {
+          records.put(after);
+          noteEnd(sql, space.id, after, now, "released");
+        }
+        return { outcome: "released" };
+      }),
+
+    workers: (namespace, { state, after = -1, limit = 1000 } = {}) =>
+      database.read(({ sql, now }) => {
+        const space = find(sql, namespace);
+        // Nobody takes worker IDs here without keeping a window.
+        if (space === undefined || state === "foreign") return [];
+        const page = {
+          namespace_id: space.id,
+          after,
+          limit: Math.min(limit, 10_000),
+          ...(state !== undefined && { now }),
+        };
+        return sql.all(`workers.${state ?? "all"}`, page).map((row) => shownRecord(recordOf(row), now));
+      }),
+
+    worker: (namespace, workerId) =>
+      database.read(({ sql, now }) => {
+        const space = find(sql, namespace);
+        const found = space && new Records(sql, space.id).byId(workerId);
+        return found && shownRecord(found, now);
+      }),
+
+    history: (namespace, workerId, range = {}) =>
+      database.read(({ sql }) => {
+        const space = find(sql, namespace);
+        return space === undefined ? [] : listClaims(sql, space.id, workerId, range);
+      }),
+
+    forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
+      database.write(({ sql, now }) => {
+        const space = find(sql, namespace);
+        const records = space && new Records(sql, space.id);
+        const before = records?.byId(workerId);
+        const refusal = forceRefusal(before, force, now);
+        if (refusal !== undefined) return refusal;
+        if (space === undefined || records === undefined || before === undefined) return { outcome: "absent" };
+        const after = forced(before, now, resetWindow);
+        records.put(after);
+        noteEnd(sql, space.id, after, now, resetWindow ? "reset" : "forced");
+        return { outcome: "released", until: after.until };
+      }),
+
+    pin: (namespace, workerId, reason) =>
+      database.write(({ sql }) => {
+        const space = find(sql, namespace);
+        if (space === undefined) throw noNamespace(namespace);
+        const records = new Records(sql, space.id);
+        const before = records.byId(workerId);
+        if (before === undefined) records.fillGap(workerId);
+        records.put({ ...(before ?? unusedRecord(workerId)), pinned: reason });
+      }),
+
+    unpin: (namespace, workerId) =>
+      database.write(({ sql }) => {
+        const space = find(sql, namespace);
+        const records = space && new Records(sql, space.id);
+        const before = records?.byId(workerId);
+        if (records === undefined || before?.pinned === undefined) return false;
+        if (before.fence === 0) records.forget(workerId);
+        else records.put({ ...before, pinned: undefined });
+        return true;
+      }),
+
+    async prune(namespace, before) {
+      const batch = (): Promise<number> =>
+        database.write(({ sql }) => {
+          const space = find(sql, namespace);
+          return space === undefined
+            ? 0
+            : sql.run("history.prune", { namespace_id: space.id, before, limit: pruneBatch });
+        });
+      let pruned = 0;
+      for (let more = pruneBatch; more === pruneBatch; pruned += more) more = await batch();
+      return pruned;
+    },
+
+    acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, timeSinceBoot()) })),
+
+    ping: () =>
+      database.read(({ sql, now }) => {
+        sql.get("clock.ping");
+        return { clock: now, promise };
+      }),
+
+    close: () => database.close(),
+  };
+}
+
+function find(sql: Sql, namespace: string): Namespace | undefined {
+  const row = sql.get("namespace.find", { name: namespace });
+  return row && namespaceOf(row);
+}
+
+function create(sql: Sql, request: InitRequest, now: number): Namespace {
+  const { namespace, layout } = request;
+  const maxWindow = request.maxWindow ?? defaultLimits.maxWindow;
+  const maxClockSkew = request.maxClockSkew ?? defaultLimits.maxClockSkew;
+  const row = sql.get("namespace.add", {
+    name: namespace,
+    layout,
+    max_window: maxWindow,
+    max_clock_skew: maxClockSkew,
+    created_at: now,
+  });
+  if (row === undefined) throw new Error(`the namespace ${namespace} could not be added`);
+  const made = namespaceOf(row);
+  sql.run("namespace.add-gap", { namespace_id: made.id });
+  return made;
+}
+
+function namespaceOf(row: Row): Namespace {
+  const { namespace_id, layout, max_window, max_clock_skew } = row as Row & NamespaceColumns;
+  return { id: namespace_id, info: { layout, maxWindow: max_window, maxClockSkew: max_clock_skew } };
+}

@@ -1,0 +1,199 @@
+import { randomBytes } from "node:crypto";
+import { customAssigner } from "./assigners/custom.ts";
+import { envAssigner } from "./assigners/env.ts";
+import { hostAddress, ipAssigner } from "./assigners/ip.ts";
+import { ordinalAssigner } from "./assigners/ordinal.ts";
+import { propertyAssigner } from "./assigners/property.ts";
+import { type Config, leaseDefaults, resolveConfig } from "./config.ts";
+import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
+import { type Clock, systemClock } from "./core/clock.ts";
+import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
+import type { Layout, PoolBounds } from "./core/layout.ts";
+import { Lease, type LeaseOptions } from "./core/lease.ts";
+import type { Registry } from "./core/registry.ts";
+import { Snowflake } from "./core/snowflake.ts";
+import { openRegistry } from "./registries/index.ts";
+
+/** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
+export type Duration = number | string;
+
+/**
+ * What `snowlease` takes. Each may also stand in the environment, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; what is passed
+ * here comes first. Times default to ms.
+ */
+export interface SnowleaseOptions {
+  /** A registry URL, whose query may hold options; or a registry, which stays open. Default: a file in this user's home. */
+  readonly registry?: string | Registry | undefined;
+  /** `[a-z][a-z0-9_]{0,31}`; default `default`. */
+  readonly namespace?: string | undefined;
+  /** Default `westid`. */
+  readonly layout?: string | Layout | undefined;
+  /** The worker IDs that may be leased: `512-1023`. Default: all of the layout. */
+  readonly pool?: string | PoolBounds | undefined;
+  /** Fixes the layout's field `datacenter`, and so narrows the pool. */
+  readonly datacenter?: number | string | undefined;
+  /** Fixes identity fields of the layout by their names, the topmost first. */
+  readonly fields?: Readonly<Record<string, number>> | undefined;
+  /** How far ahead the lease reaches; at least 3 ticks. Default 60 s; 2 s for a fixed worker ID in an embedded registry. */
+  readonly window?: Duration | undefined;
+  /** How long a claim may wait for a worker ID to come free. Default 0; one window for a fixed worker ID. */
+  readonly claimTimeout?: Duration | undefined;
+  /** Deadline of one registry operation. Default 5 s. */
+  readonly operationTimeout?: Duration | undefined;
+  /** How long to wait for a clock that was set back. Default 500 ms. */
+  readonly maxWait?: Duration | undefined;
+  /** Up to which setback of the clock callers are told to try again. Default 60 s. */
+  readonly maxTell?: Duration | undefined;
+  /** Fixed when the namespace is created. Default 10 s. */
+  readonly maxClockSkew?: Duration | undefined;
+  /** Fixed when the namespace is created. Default 10 min. */
+  readonly maxWindow?: Duration | undefined;
+  /** `never`: only worker IDs that nobody ever used. Default `any`. */
+  readonly reuse?: "any" | "never" | undefined;
+  /** What a lost lease does: claim another worker ID, or end. Default `switch`; `stop` for a fixed worker ID. */
+  readonly onLost?: "switch" | "stop" | undefined;
+  /** The one worker ID to claim. */
+  readonly workerId?: number | string | undefined;
+  /** System properties: `westid.workerId` or `snowlease.workerId` is the worker ID to claim. */
+  readonly properties?: Readonly<Record<string, unknown>> | undefined;
+  /** Name of the environment variable that holds the worker ID to claim. */
+  readonly env?: string | undefined;
+  /** An assigner of your own, or the path of a module whose default export is one. */
+  readonly assigner?: WorkerIdAssigner | string | undefined;
+  /** Claim the number that ends the host's name. Default false. */
+  readonly ordinal?: boolean | undefined;
+  /** Added to that number. Default 0. */
+  readonly ordinalBase?: number | string | undefined;
+  /** Address whose last bits are claimed where nothing else names a worker ID or a registry. */
+  readonly ip?: string | undefined;
+  /** Network interface whose address that is. */
+  readonly interface?: string | undefined;
+  /** Names this host in the registry. Default: the host's name. */
+  readonly host?: string | undefined;
+  /** Names this process in the registry. */
+  readonly instance?: string | undefined;
+  /** Ends the search for a worker ID: `snowlease` then rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Default: the machine's. */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back.
+ *
+ * The worker ID is that of the first source which has one: the option `workerId`, a system property, the environment, the
+ * option `assigner`, the ordinal (when asked for), the registry (when one is named), the last bits of the IP address. From
+ * wherever it comes, it is claimed: in the registry that is named, or else in the embedded one. Started by `snowlease exec`, a
+ * process borrows the lease of the same namespace instead.
+ *
+ * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
+ * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING; nothing stays open then.
+ */
+export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
+  if (typeof options !== "object" || options === null) {
+    throw new SnowleaseError("CONFIG_INVALID", `Expected the options to be an object, got ${shown(options)}.`);
+  }
+  const { signal, clock, ...others } = options;
+  const config = resolveConfig({ options: others, env: process.env });
+  const lease = await openLease(config, { signal, clock });
+  return new Snowflake(lease, { rollback: { maxWait: config.maxWait, maxTell: config.maxTell } });
+}
+
+/** What surrounds a process; all default to this one's. */
+export interface Surroundings {
+  readonly signal?: AbortSignal | undefined;
+  readonly clock?: Clock | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  /** The program's arguments, in which system properties are looked for. */
+  readonly argv?: readonly string[] | undefined;
+}
+
+/** Leases a worker ID as the configuration says, without a generator; otherwise as `snowlease`. */
+export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
+  const { signal = new AbortController().signal, clock = systemClock } = surroundings;
+  const target = config.registry;
+  const isOurs = !("claim" in target);
+  const { operationTimeout, registryFrom } = config;
+  const open = async (): Promise<Registry> =>
+    "claim" in target ? target : openRegistry(target, { operationTimeout, clock });
+
+  // The default is opened only once a number is there to be claimed: a lease from an assigner must not leave a file behind.
+  let registry = registryFrom === "default" ? undefined : await open();
+  const dismiss = async (): Promise<void> => {
+    if (isOurs) await registry?.close().catch(() => undefined);
+  };
+  try {
+    const leaseOptions = leaseOptionsOf(config);
+    const { namespace, layout, pool, host } = config;
+    const options = { ...config, lease: leaseOptions(undefined, registry?.kind), clock, makeToken };
+    const request: AssignRequest = { namespace, layout, pool, registry, host, options };
+    const answer = await assignersOf(config, surroundings).assign(request, signal);
+    if (answer instanceof Lease) {
+      await dismiss();
+      return answer;
+    }
+    const byAddress = answer === undefined && registryFrom === "default";
+    const workerId = byAddress ? await lastBits(request, signal) : answer;
+    const asked = (registry ??= await open());
+    const leaseHost = { registry: asked, clock, makeToken, onEnd: isOurs ? () => asked.close() : undefined };
+    const claim = Lease.claim(leaseHost, leaseOptions(workerId, asked.kind), signal);
+    return await (byAddress ? claim.catch(advise) : claim);
+  } catch (error) {
+    await dismiss();
+    throw error;
+  }
+}
+
+const makeToken = (): string => randomBytes(16).toString("hex");
+
+function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: string | undefined) => LeaseOptions {
+  const { namespace, layout, pool, maxWait, operationTimeout, reuse, limits, host, instance } = config;
+  const ip = config.ip ?? hostAddress(config.interface) ?? "";
+  const holder = { host, ip, pid: process.pid, instance };
+  return (workerId, kind = "") => {
+    const defaults = leaseDefaults(config, workerId !== undefined, kind);
+    return { namespace, layout, pool, workerId, maxWait, operationTimeout, reuse, limits, holder, ...defaults };
+  };
+}
+
+/** Everything that may name a worker ID before the registry picks one, in the order in which it is asked. */
+function assignersOf(config: Config, { env = process.env, argv }: Surroundings): WorkerIdAssigner {
+  const { assigner, ordinal, registryFrom, sources, workerId } = config;
+  if (registryFrom === "borrowed") return firstOf();
+  const option: WorkerIdAssigner = { name: "option", assign: async () => workerId };
+  const isInFile = sources.workerId?.level === "file";
+  return firstOf(
+    ...(isInFile ? [] : [option]),
+    propertyAssigner({ argv }),
+    envAssigner({ env: ownEnvironment(env) }),
+    ...(isInFile ? [option] : []),
+    ...(assigner === undefined ? [] : [customAssigner(assigner)]),
+    ...(ordinal ? [ordinalAssigner()] : []),
+  );
+}
+
+/** The environment without the worker ID that `snowlease exec` set: it is the one of its own lease, in its own namespace. */
+function ownEnvironment(env: Required<Surroundings>["env"] & object): Readonly<Record<string, string | undefined>> {
+  if (env["SNOWLEASE_LEASE_SOCKET"] === undefined) return env;
+  return { ...env, SNOWLEASE_WORKER_ID: undefined, WESTID_WORKERID: undefined, WORKER_ID: undefined };
+}
+
+async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<number> {
+  const answer = await firstOf(ipAssigner()).assign(request, signal);
+  if (typeof answer === "number") return answer;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    "This host has no address to take a worker ID from; name a registry (SNOWLEASE_REGISTRY) or a worker ID (SNOWLEASE_WORKER_ID).",
+  );
+}
+
+/** Another number would be another host's: only a registry can tell which one is free. */
+function advise(error: unknown): never {
+  if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
+  throw new SnowleaseError(
+    error.code,
+    `${error.message} The number is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:./registry.db, to be given a free one.`,
+    error.details,
+    { cause: error },
+  );
+}

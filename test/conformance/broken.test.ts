@@ -1,0 +1,33 @@
+import { describe, expect, test } from "vitest";
+import { conformance, type ConformanceSubject, runConformance } from "../../src/conformance.ts";
+import { fakeClock } from "../../src/testing.ts";
+import { brokenRegistry, closing, faults } from "../support/broken-registries.ts";
+
+const titles = conformance.map(({ title }) => title);
+
+describe("the registry contract", () => {
+  test("has a title for each check", () => {
+    expect(new Set(titles).size).toBe(titles.length);
+  });
+
+  test("has no check that nothing fails", () => {
+    const named = new Set(faults.flatMap(({ rejectedBy }) => rejectedBy));
+    expect(titles.filter((title) => !named.has(title))).toEqual([]);
+  });
+
+  for (const fault of faults) {
+    test(`rejects a registry that ${fault.fault}`, async () => {
+      const makeSubject = async (): Promise<ConformanceSubject> => {
+        const clock = fakeClock();
+        const registry = brokenRegistry(fault, clock);
+        const lacks = fault === closing ? undefined : { connections: "All clients are one object." };
+        return { namespace: "orders", open: async () => registry, pause: clock.advance, now: clock.now, lacks };
+      };
+      const failed: string[] = [];
+      for await (const { title, outcome } of runConformance(makeSubject)) if (outcome === "failed") failed.push(title);
+      expect(failed).toEqual(expect.arrayContaining([...fault.rejectedBy]));
+      // A registry with one mistake keeps most of its promises: checks that all fail at once would tell nobody which it was.
+      expect(failed.length).toBeLessThan((titles.length * 2) / 3);
+    });
+  }
+});

@@ -1,0 +1,19 @@
+import { startDaemon } from "../../src/daemon.ts";
+import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { runConformance } from "../support/run-conformance.ts";
+
+const log = { info() {}, warn() {}, error() {} };
+
+runConformance("daemon", async () => {
+  const clock = fakeClock();
+  const listen = { host: "127.0.0.1", port: 0 };
+  const daemon = await startDaemon({ registry: memoryRegistry({ clock }), listen, clock, log });
+  return {
+    namespace: "orders",
+    open: async () => daemonRegistry([daemon.url ?? ""]),
+    pause: clock.advance,
+    now: clock.now,
+    close: () => daemon.close(),
+  };
+});

@@ -1,0 +1,356 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { beforeEach, describe, expect, test } from "vitest";
+import { encodings, type EncodingName } from "../../src/core/encoding.ts";
+import { defaultLayout, layouts } from "../../src/core/layout.ts";
+import { Sandbox, until } from "../support/cli.ts";
+
+let sandbox: Sandbox;
+beforeEach(() => {
+  sandbox = new Sandbox();
+});
+
+interface Worker {
+  readonly workerId: number;
+  readonly state: string;
+  readonly until: number;
+  readonly clean: boolean;
+  readonly host: string;
+  readonly pid: number;
+}
+
+async function workers(...args: string[]): Promise<Worker[]> {
+  return JSON.parse(await sandbox.read(["workers", "--registry", sandbox.registry, "--json", ...args])) as Worker[];
+}
+
+function ids(...args: string[]): Promise<string> {
+  return sandbox.read(["id", "--registry", sandbox.registry, ...args]);
+}
+
+describe("id", () => {
+  test("prints 10 IDs of one worker ID, and gives that back clean", async () => {
+    const made = (await ids()).trimEnd().split("\n").map(BigInt);
+    expect(made).toHaveLength(10);
+    expect(new Set(made).size).toBe(10);
+    expect(made.every((id) => defaultLayout.decompose(id).workerId === 0)).toBe(true);
+    expect(await workers()).toMatchObject([{ workerId: 0, state: "free", clean: true }]);
+  });
+
+  test("works with nothing configured, in this user's home", async () => {
+    expect(await sandbox.read(["id", "-n", "1"])).toMatch(/^\d+\n$/);
+    expect(sandbox.files()).toContain("home/.local/state/snowlease/registry.db");
+  });
+
+  test.each(Object.keys(encodings) as EncodingName[])("prints %s, which inspect reads", async (format) => {
+    const made = (await ids("-n", "3", "--format", format)).trimEnd().split("\n");
+    const inspected = JSON.parse(await sandbox.read(["inspect", "--format", format, "--json", ...made])) as {
+      id: string;
+    }[];
+    expect(inspected.map(({ id }) => encodings[format].encode(BigInt(id)))).toEqual(made);
+  });
+
+  test("prints JSON as an array of strings, in any format", async () => {
+    const decimal = JSON.parse(await ids("--format", "json", "-n", "2")) as string[];
+    expect(decimal).toEqual([expect.stringMatching(/^\d+$/), expect.stringMatching(/^\d+$/)]);
+    expect(JSON.parse(await ids("--json", "--format", "hex", "-n", "1"))).toEqual([
+      expect.stringMatching(/^[0-9a-f]+$/),
+    ]);
+  });
+
+  test("a million IDs, all different", async () => {
+    const made = (await ids("-n", "1000000")).trimEnd().split("\n");
+    expect(made).toHaveLength(1_000_000);
+    expect(new Set(made).size).toBe(1_000_000);
+  });
+
+  test("ends quietly when nobody reads any more, and gives back", async () => {
+    const running = sandbox.start(["id", "--registry", sandbox.registry, "-n", "1000000"]);
+    await running.line();
+    running.closeStdout();
+    expect(await running.ended).toMatchObject({ code: 0, stderr: "" });
+    expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
+  });
+
+  test("gives back when it is interrupted", async () => {
+    const running = sandbox.start(["id", "--registry", sandbox.registry, "-n", "1000000"]);
+    await running.line();
+    running.signal("SIGINT");
+    expect(await running.ended).toMatchObject({ code: 130, stderr: "" });
+    expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
+  });
+
+  test("says so when its output cannot be written", async () => {
+    const script = `exec "$0" "$@" > /dev/full`;
+    const args = ["-c", script, process.execPath, join(import.meta.dirname, "../../dist/cli/main.js"), "id"];
+    const result = await sandbox.run([
+      "exec",
+      "--registry",
+      sandbox.registry,
+      "--",
+      "sh",
+      ...args,
+      "--registry",
+      "memory:",
+    ]);
+    expect(result).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^snowlease: CONFIG_INVALID: .*ENOSPC.*\n$/) as string,
+    });
+  });
+
+  test("several at once share a registry without sharing an ID", async () => {
+    const runs = await Promise.all([1, 2, 3].map(() => ids("-n", "20000")));
+    const made = runs.flatMap((text) => text.trimEnd().split("\n"));
+    expect(new Set(made).size).toBe(60_000);
+  });
+});
+
+describe("inspect", () => {
+  test("shows the parts of an ID", async () => {
+    const id = layouts.twitter.compose({ timestamp: 1_700_000_000_123, datacenter: 3, worker: 5, sequence: 7 });
+    const args = ["inspect", "--layout", "twitter", String(id)];
+    const text = await sandbox.read(args);
+    for (const part of [String(id), "2023-11-14T22:13:20.123Z", "DATACENTER", "SEQUENCE"]) expect(text).toContain(part);
+    expect(JSON.parse(await sandbox.read([...args, "--json"]))).toEqual([
+      {
+        id: String(id),
+        format: "decimal",
+        layout: layouts.twitter.fingerprint,
+        time: "2023-11-14T22:13:20.123Z",
+        timestamp: 1_700_000_000_123,
+        workerId: 101,
+        sequence: 7,
+        fields: { datacenter: 3, worker: 5 },
+      },
+    ]);
+    expect(sandbox.files()).toEqual([]);
+  });
+
+  test("takes the layout from the environment, and from a config file", async () => {
+    const layoutOf = async (env?: Record<string, string>): Promise<unknown> =>
+      (JSON.parse(await sandbox.read(["inspect", "--json", "1"], { env })) as { layout: unknown }[])[0]?.layout;
+    expect(await layoutOf({ SNOWLEASE_LAYOUT: "twitter" })).toBe(layouts.twitter.fingerprint);
+    writeFileSync(join(sandbox.work, "snowlease.json"), '{"layout": "twitter"}');
+    expect(await layoutOf()).toBe(layouts.twitter.fingerprint);
+    expect(await layoutOf({ SNOWLEASE_LAYOUT: "westid" })).toBe(layouts.westid.fingerprint);
+  });
+
+  test("loads neither the schema nor a server", async () => {
+    const loaded = join(sandbox.work, "loaded.json");
+    const hook = join(sandbox.work, "hook.mjs");
+    writeFileSync(
+      hook,
+      `import { appendFileSync } from "node:fs";
+      export async function load(url, context, next) {
+        appendFileSync(${JSON.stringify(loaded)}, url + "\\n");
+        return next(url, context);
+      }`,
+    );
+    const register = `data:text/javascript,import{register}from"node:module";register(${JSON.stringify(pathToFileURL(hook).href)})`;
+    await sandbox.read(["inspect", "1"], { env: { NODE_OPTIONS: `--import ${JSON.stringify(register)}` } });
+    const urls = readFileSync(loaded, "utf8");
+    expect(urls).toContain("cli/inspect.js");
+    for (const name of ["zod", "hono", "pino", "libsql", "config.js"]) expect(urls).not.toContain(name);
+  });
+});
+
+describe("explain", () => {
+  test("names who made an ID, and says when nobody can have", async () => {
+    const id = (await ids("-n", "1", "--host", "alpha", "--instance", "checkout")).trim();
+    const args = ["explain", "--registry", sandbox.registry];
+    expect(await sandbox.read([...args, id])).toMatch(/held by {4}alpha \(\S+\), pid \d+, checkout; fence 1,/);
+    const nobodys = String(BigInt(id) + (1n << 40n));
+    expect(await sandbox.read([...args, nobodys])).toContain("nobody");
+    expect(JSON.parse(await sandbox.read([...args, "--json", id, nobodys]))).toMatchObject([
+      { id, workerId: 0, sequence: 0, holders: [{ host: "alpha", fence: 1, end: "released" }] },
+      { id: nobodys, holders: [] },
+    ]);
+  });
+});
+
+describe("workers and release", () => {
+  test("show a holder, and end its claim only by force", async () => {
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry, "--host", "alpha"]);
+    const { workerId, until: end } = JSON.parse(await holder.line()) as { workerId: number; until: number };
+    expect(await workers("--state", "live")).toMatchObject([{ workerId, host: "alpha", pid: holder.pid }]);
+    expect(await workers("--state", "free")).toEqual([]);
+    expect(await sandbox.read(["workers", "--registry", sandbox.registry])).toMatch(/^ +0 {2}live {3}alpha/m);
+
+    const release = ["release", "--registry", sandbox.registry, String(workerId)];
+    const refused = await sandbox.run(release);
+    expect(refused).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/WORKER_ID_HELD.*alpha.*--force/) as string,
+    });
+    const released = JSON.parse(await sandbox.read([...release, "--force", "--json"])) as { until: number };
+    // The window stays closed: whoever held it may not have noticed yet.
+    expect(released.until).toBeGreaterThanOrEqual(end);
+    expect(await workers()).toMatchObject([{ workerId, state: "resting", until: released.until }]);
+    await sandbox.read([...release, "--force", "--reset-window", "--i-know"]);
+    expect(await workers()).toMatchObject([{ workerId, state: "free" }]);
+  });
+
+  test("refuse a worker ID that was never claimed, and a namespace that does not exist", async () => {
+    await ids("-n", "1");
+    for (const args of [
+      ["release", "9"],
+      ["workers", "--namespace", "other"],
+      ["explain", "--namespace", "other", "1"],
+    ]) {
+      const result = await sandbox.run([...args, "--registry", sandbox.registry]);
+      expect(result).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/^snowlease: NOT_FOUND: .*\n$/) as string,
+      });
+    }
+  });
+});
+
+describe("init", () => {
+  test("makes a namespace once, and finds it as asked again", async () => {
+    const args = [
+      "init",
+      "--registry",
+      sandbox.registry,
+      "--namespace",
+      "orders",
+      "--layout",
+      "twitter",
+      "--max-window",
+      "5m",
+    ];
+    const made = await sandbox.read([...args, "--json"]);
+    expect(JSON.parse(made)).toMatchObject({
+      namespace: "orders",
+      layout: layouts.twitter.fingerprint,
+      maxWindow: 300_000,
+    });
+    expect(await sandbox.read([...args, "--json"])).toBe(made);
+    const other = await sandbox.run(["id", "--registry", sandbox.registry, "--namespace", "orders"]);
+    expect(other).toMatchObject({ code: 7, stderr: expect.stringMatching(/^snowlease: LAYOUT_MISMATCH: /) as string });
+    const longer = await sandbox.run([...args.slice(0, -1), "6m"]);
+    expect(longer).toMatchObject({ code: 2, stderr: expect.stringMatching(/maxWindow 300000 ms/) as string });
+  });
+
+  test("--print shows what it would run, and touches nothing", async () => {
+    expect(await sandbox.read(["init", "--print"])).toMatch(/CREATE TABLE/i);
+    expect(await sandbox.read(["init", "--print", "--registry", "memory:"])).toMatch(/^-- memory: needs no statements/);
+    expect(sandbox.files()).toEqual([]);
+  });
+});
+
+describe("doctor", () => {
+  const statuses = (text: string): Record<string, string> => {
+    const { findings } = JSON.parse(text) as { findings: { check: string; status: string }[] };
+    return Object.fromEntries(findings.map(({ check, status }) => [check, status]));
+  };
+
+  test("finds nothing wrong where nothing is, and makes nothing", async () => {
+    const findings = statuses(await sandbox.read(["doctor", "--json"]));
+    expect(findings).toMatchObject({ layout: "ok", process: "ok" });
+    expect(sandbox.files()).toEqual([]);
+    await ids("-n", "1");
+    const found = statuses(await sandbox.read(["doctor", "--registry", sandbox.registry, "--json"]));
+    expect(Object.keys(found)).toEqual(
+      expect.arrayContaining(["registry", "promise", "clock", "namespace", "renewal", "pool", "file"]),
+    );
+    expect(Object.values(found)).not.toContain("fail");
+  });
+
+  test("exits with 1 when something is wrong, and says what", async () => {
+    await ids("-n", "1");
+    const args = ["doctor", "--registry", sandbox.registry, "--layout", "twitter"];
+    const result = await sandbox.run(args);
+    expect(result).toMatchObject({
+      code: 1,
+      stderr: "",
+      stdout: expect.stringMatching(/^fail +namespace .*twitter|^fail +namespace/m) as string,
+    });
+    const away = await sandbox.run([
+      "doctor",
+      "--registry",
+      "http://127.0.0.1:9",
+      "--operation-timeout",
+      "200ms",
+      "--json",
+    ]);
+    expect(away).toMatchObject({ code: 1, stderr: "" });
+    expect(statuses(away.stdout)).toMatchObject({ registry: "fail" });
+  });
+
+  test("--accept-clock leaves a working registry as it is", async () => {
+    await ids("-n", "1");
+    expect(
+      JSON.parse(await sandbox.read(["doctor", "--registry", sandbox.registry, "--accept-clock", "--json"])),
+    ).toHaveProperty("by");
+    const daemon = await sandbox.run(["doctor", "--registry", "memory:", "--accept-clock"]);
+    expect(daemon).toMatchObject({ code: 2, stderr: expect.stringMatching(/embedded registry/) as string });
+  });
+});
+
+describe("assign", () => {
+  test("prints its lease, holds it until stdin closes, gives it back", async () => {
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry]);
+    const lease = JSON.parse(await holder.line()) as Record<string, number>;
+    expect(lease).toMatchObject({ workerId: 0, fence: 1, namespace: "default", fields: { worker: 0 } });
+    expect(lease["until"]).toBeGreaterThan(Date.now());
+    expect(await workers()).toMatchObject([{ state: "live" }]);
+    holder.closeStdin();
+    expect(await holder.ended).toMatchObject({ code: 0, stderr: "" });
+    // Others made the IDs, so nobody can say which: the window rests.
+    expect(await workers()).toMatchObject([{ state: "resting", clean: false, until: lease["until"] }]);
+  });
+
+  test.each(["SIGTERM", "SIGINT"] as const)("gives back at %s", async (signal) => {
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry]);
+    await holder.line();
+    holder.signal(signal);
+    expect(await holder.ended).toMatchObject({ code: 0, stderr: "" });
+    expect(await workers()).toMatchObject([{ state: "resting" }]);
+  });
+
+  test("ends with 4 when the lease is lost", async () => {
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry, "--window", "1s"]);
+    await holder.line();
+    await sandbox.read(["release", "--registry", sandbox.registry, "0", "--force"]);
+    expect(await holder.ended).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/^snowlease: LEASE_LOST: .*\n$/) as string,
+    });
+  });
+
+  test("ends with 4 before a window ends that cannot be renewed", async () => {
+    const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0", "--json"]);
+    const { url } = JSON.parse(await daemon.line()) as { url: string };
+    const holder = sandbox.start(["assign", "--registry", url, "--window", "1s"]);
+    await holder.line();
+    await daemon.kill();
+    expect(await holder.ended).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/^snowlease: LEASE_EXPIRED: .*\n$/) as string,
+    });
+  });
+
+  test("--once gives back at once, and warns", async () => {
+    const result = await sandbox.run(["assign", "--registry", sandbox.registry, "--once"]);
+    expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/^snowlease: .*nobody's/) as string });
+    expect(await workers()).toMatchObject([{ state: "resting" }]);
+  });
+
+  test("a second one for the same worker ID is told who holds it", async () => {
+    const args = ["assign", "--registry", sandbox.registry, "--worker-id", "7"];
+    const holder = sandbox.start([...args, "--host", "alpha"]);
+    await holder.line();
+    const second = await sandbox.run([...args, "--claim-timeout", "0"]);
+    expect(second).toMatchObject({ code: 3, stdout: "" });
+    expect(second.stderr).toMatch(new RegExp(`^snowlease: WORKER_ID_HELD: .*alpha .*pid ${holder.pid}`));
+  });
+
+  test("hides a password in the registry's URL from other users of the host", async () => {
+    const args = ["assign", "--registry", "http://me:s3cret@127.0.0.1:9", "--operation-timeout", "30s"];
+    const holder = sandbox.start(args);
+    await until(() => readFileSync(`/proc/${holder.pid}/cmdline`, "latin1").startsWith("snowlease assign"));
+    expect(readFileSync(`/proc/${holder.pid}/cmdline`, "latin1")).not.toContain("s3cret");
+  });
+});

@@ -1,0 +1,185 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { errorCodes } from "../../src/core/errors.ts";
+import { Sandbox } from "../support/cli.ts";
+
+const commands = ["id", "exec", "assign", "daemon", "inspect", "explain", "workers", "release", "init", "doctor"];
+/** Enough on the command line that nothing else is missing. */
+const operands: Readonly<Record<string, string[]>> = {
+  inspect: ["1"],
+  explain: ["1"],
+  release: ["1"],
+  exec: ["--", "true"],
+};
+
+let sandbox: Sandbox;
+beforeEach(() => {
+  sandbox = new Sandbox();
+});
+
+/** One line on stderr with this code, nothing on stdout, nothing created. */
+async function expectRefused(
+  args: string[],
+  message: RegExp,
+  env?: Record<string, string>,
+  code = "CONFIG_INVALID",
+): Promise<void> {
+  const before = sandbox.files();
+  const result = await sandbox.run(args, { env });
+  expect(result.stderr).toMatch(new RegExp(`^snowlease: ${code}: [^\n]+\n$`));
+  expect(result.stderr).toMatch(message);
+  expect(result).toMatchObject({ code: exitCodes[code as keyof typeof exitCodes], stdout: "" });
+  expect(sandbox.files()).toEqual(before);
+}
+
+test("every code of the closed set has its exit code", () => {
+  expect(Object.keys(exitCodes).toSorted()).toEqual(errorCodes.toSorted());
+  expect(Object.values(exitCodes).every((code) => code >= 2 && code <= 8)).toBe(true);
+});
+
+describe("help", () => {
+  test("lists every command", async () => {
+    const help = await sandbox.read(["--help"]);
+    for (const command of commands) expect(help).toMatch(new RegExp(`^ {2}${command} +\\S`, "m"));
+  });
+
+  test.each(commands)("%s --help tells its usage, its flags, and examples", async (command) => {
+    const help = await sandbox.read([command, "--help"]);
+    expect(help).toContain(`Usage: snowlease ${command}`);
+    for (const part of ["--json", "--help", "Examples:", "SNOWLEASE_"]) expect(help).toContain(part);
+    expect(await sandbox.read([command, "-h"])).toBe(help);
+    expect(sandbox.files()).toEqual([]);
+  });
+
+  test("leaves out what means nothing to a command", async () => {
+    expect(await sandbox.read(["exec", "--help"])).not.toContain("--on-lost");
+    expect(await sandbox.read(["workers", "--help"])).not.toContain("--window");
+  });
+
+  test("--version prints the version alone", async () => {
+    expect(await sandbox.read(["--version"])).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe("what is wrong is told in one line, and nothing is created", () => {
+  const cases: readonly (readonly [what: string, args: string[], message: RegExp])[] = [
+    ["no command", [], /Expected a command/],
+    ["an unknown command", ["inspekt"], /did you mean `inspect`\?/],
+    ["a command that is like none", ["frobnicate"], /see `snowlease --help`/],
+    ["a property of every object as a command", ["constructor"], /Expected a command/],
+    ["an unknown flag, near another", ["workers", "--stat", "live"], /did you mean `--state`\?/],
+    ["an unknown flag, near an option", ["id", "--regsitry", "memory:"], /did you mean `--registry`\?/],
+    ["an unknown short flag", ["id", "-x"], /`-x`/],
+    ["a flag of another command", ["inspect", "--registry", "memory:", "1"], /known flags, got `--registry`/],
+    ["a missing value at the end", ["id", "--namespace"], /`--namespace NAME`/],
+    ["a missing value before a flag", ["id", "--namespace", "--json"], /`--namespace NAME`/],
+    ["a value for a flag without one", ["id", "--json=yes"], /`--json` without a value/],
+    ["a flag twice", ["id", "--count", "1", "--count", "2"], /once, got it twice/],
+    ["an extra argument", ["workers", "7"], /no argument, got `7`/],
+    ["a second argument", ["release", "7", "8"], /no more than WORKER_ID, got `8`/],
+    ["a missing argument", ["inspect"], /ID…, got nothing/],
+    ["no program", ["exec", "--"], /PROGRAM/],
+    ["a count of 0", ["id", "-n", "0"], /from 1 to 1000000/],
+    ["a count that is no number", ["id", "-n", "1e3"], /from 1 to 1000000/],
+    ["a negative count", ["id", "-n", "-5"], /`-n NUMBER`/],
+    ["an unknown format", ["id", "--format", "base64"], /base64url/],
+    ["an ID that is none", ["inspect", "zzz!"], /Expected an ID/],
+    ["an ID beyond 63 bits", ["inspect", "9223372036854775808"], /at most/],
+    ["an unknown layout", ["inspect", "--layout", "snow", "1"], /Expected `layout`/],
+    ["an unknown state", ["workers", "--state", "dead"], /live, resting, free, pinned, foreign/],
+    ["a worker ID that is none", ["release", "07"], /WORKER_ID to be an integer/],
+    ["a reset without a word for it", ["release", "7", "--reset-window"], /together with `--i-know`/],
+    ["a word for nothing", ["release", "7", "--i-know"], /together with `--i-know`/],
+    ["a namespace in capitals", ["id", "--namespace", "Orders"], /\[a-z\]\[a-z0-9_\]\{0,31\}/],
+    ["a registry of no kind", ["id", "--registry", "mongodb://x"], /sqlite:/],
+    ["an unknown option in the URL", ["id", "--registry", "memory:?windwo=5s"], /`window`/],
+    ["a window that is too short", ["id", "--registry", "memory:", "--window", "2"], /at least 3 ms/],
+    ["a duration without a known unit", ["id", "--window", "5d"], /500ms, 2s, 1m, 1h/],
+    ["a pool outside the layout", ["id", "--registry", "memory:", "--pool", "0-1024"], /1023/],
+    ["a worker ID outside the layout", ["id", "--registry", "memory:", "--worker-id", "1024"], /from 0 to 1023/],
+    ["a config file that is missing", ["id", "--config", "none.json"], /does not exist/],
+    ["an address that is not loopback", ["daemon", "--registry", "memory:", "--listen", "0.0.0.0:0"], /127\.0\.0\.1/],
+    ["a port that is none", ["daemon", "--registry", "memory:", "--listen", "127.0.0.1:70000"], /HOST:PORT/],
+  ];
+
+  test.each(cases)("%s", async (_, args, message) => {
+    await expectRefused(args, message);
+  });
+
+  test.each(commands)("an unknown flag of %s", async (command) => {
+    await expectRefused([command, "--nonsense", ...(operands[command] ?? [])], /known flags, got `--nonsense`/);
+  });
+
+  test.each([
+    ["SNOWLEASE_REGISTRY", "sqlite://host/x", /no host/],
+    ["SNOWLEASE_WINDOW", "soon", /SNOWLEASE_WINDOW/],
+    ["SNOWLEASE_LAYOUT", "timestamp:41", /SNOWLEASE_LAYOUT/],
+    ["SNOWLEASE_WORKER_ID", "abc", /SNOWLEASE_WORKER_ID/],
+    ["WESTID_WORKERID", "1024", /WESTID_WORKERID/],
+    ["SNOWLEASE_NAMESPACE", "", /SNOWLEASE_NAMESPACE/],
+    ["SNOWLEASE_CONFIG", "/none/such.json", /does not exist/],
+  ])("%s=%s in the environment", async (name, value, message) => {
+    await expectRefused(["id"], message, { [name]: value });
+  });
+
+  test.each([
+    ["text that is not JSON", "{", /is not JSON \(line 1/],
+    ["a list", "[]", /an array/],
+    ["an unknown option", '{"windwo": "5s"}', /nearest is `window`/],
+    ["a value that is wrong", '{"window": true}', /`window` in .*snowlease\.json/],
+    ["bytes that are not UTF-8", Buffer.from([0x7b, 0xff, 0x7d]), /not UTF-8/],
+  ])("a config file with %s", async (_, text, message) => {
+    writeFileSync(join(sandbox.work, "snowlease.json"), text);
+    await expectRefused(["id"], message);
+  });
+
+  test("a config file that is a folder", async () => {
+    mkdirSync(join(sandbox.work, "snowlease.json"));
+    await expectRefused(["id"], /not a regular file/);
+  });
+
+  test("a registry that was never made, for those who only look", async () => {
+    for (const args of [["workers"], ["explain", "1"], ["release", "1"], ["doctor", "--accept-clock"]]) {
+      await expectRefused(args, /There is no registry/, {}, "NOT_FOUND");
+    }
+  });
+
+  test("a registry that does not answer", async () => {
+    const args = ["id", "--registry", "http://127.0.0.1:9", "--operation-timeout", "200ms"];
+    await expectRefused(args, /127\.0\.0\.1:9/, {}, "REGISTRY_UNAVAILABLE");
+  });
+
+  test("a file that is no registry, which stays as it was", async () => {
+    writeFileSync(join(sandbox.work, "registry.db"), "a diary, not a database, and longer than a header".repeat(9));
+    await expectRefused(["id", "--registry", sandbox.registry], /registry\.db. is not a database/);
+  });
+
+  test("no message shows a password", async () => {
+    const result = await sandbox.run([
+      "id",
+      "--registry",
+      "http://me:s3cret@127.0.0.1:9",
+      "--operation-timeout",
+      "100ms",
+    ]);
+    expect(result.stderr).toMatch(/^snowlease: REGISTRY_UNAVAILABLE: /);
+    expect(result.stderr).not.toContain("s3cret");
+  });
+});
+
+describe("flags come before the environment, that before the config file, that before defaults", () => {
+  async function namespace(args: string[], env?: Record<string, string>): Promise<unknown> {
+    const printed = await sandbox.run(["assign", "--registry", sandbox.registry, "--once", ...args], { env });
+    return (JSON.parse(printed.stdout) as { namespace: unknown }).namespace;
+  }
+
+  test("each level hides the one below", async () => {
+    expect(await namespace([])).toBe("default");
+    writeFileSync(join(sandbox.work, "snowlease.json"), '{"namespace": "file"}');
+    expect(await namespace([])).toBe("file");
+    expect(await namespace([], { SNOWLEASE_NAMESPACE: "environment" })).toBe("environment");
+    expect(await namespace(["--namespace", "flag"], { SNOWLEASE_NAMESPACE: "environment" })).toBe("flag");
+  });
+});

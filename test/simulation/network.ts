@@ -1,0 +1,51 @@
+import { SnowleaseError } from "../../src/core/errors.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import type { Machine, World } from "./world.ts";
+
+/** How often a message meets each fate. */
+export interface Weather {
+  readonly loseRequest: number;
+  readonly loseReply: number;
+  /** The caller gives up, and the message arrives all the same, later. */
+  readonly lateRequest: number;
+  readonly repeatRequest: number;
+}
+
+/**
+ * The way from a machine to the registry. Every request and every reply is under way until the scheduler lets it arrive; it may
+ * be lost, doubled, or come late, after the caller was told that there is no answer.
+ */
+export function overNetwork(world: World, machine: Machine, registry: Registry, weather: Weather): Registry {
+  const { random } = world;
+
+  function carry<Request, Answer>(call: (request: Request) => Promise<Answer>): (request: Request) => Promise<Answer> {
+    return (request) =>
+      new Promise<Answer>((resolve, reject) => {
+        const noAnswer = (): void =>
+          reject(new SnowleaseError("REGISTRY_UNAVAILABLE", "No answer in this simulation."));
+        const lost = random.chance(weather.loseRequest);
+        const late = !lost && random.chance(weather.lateRequest);
+        if (lost || late) world.later(machine, noAnswer);
+        if (lost) return;
+        const arrive = (): void => {
+          call(request).then(
+            (answer) => {
+              if (random.chance(weather.loseReply)) world.later(machine, noAnswer);
+              else world.later(machine, () => resolve(answer));
+            },
+            (error: Error) => world.later(machine, () => reject(error)),
+          );
+        };
+        // The request itself travels on when its sender stops or dies.
+        world.later(undefined, arrive);
+        if (random.chance(weather.repeatRequest)) world.later(undefined, arrive);
+      });
+  }
+
+  return {
+    ...registry,
+    claim: carry((request) => registry.claim(request)),
+    renew: carry((request) => registry.renew(request)),
+    release: carry((request) => registry.release(request)),
+  };
+}

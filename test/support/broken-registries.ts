@@ -1,0 +1,24 @@
+import type { Registry } from "../../src/core/registry.ts";
+import { type FakeClock, memoryRegistry } from "../../src/testing.ts";
+import { claimFaults } from "./broken/claims.ts";
+import type { Fault } from "./broken/fault.ts";
+import { holderFaults } from "./broken/holders.ts";
+import { operatorFaults } from "./broken/operators.ts";
+import { namespaceFaults, viewFaults } from "./broken/views.ts";
+
+export { closing } from "./broken/views.ts";
+
+/** Registries with one mistake each, which the contract has to reject. */
+export const faults: readonly Fault[] = [
+  ...claimFaults,
+  ...holderFaults,
+  ...operatorFaults,
+  ...viewFaults,
+  ...namespaceFaults,
+];
+
+/** A memory registry with this mistake. */
+export function brokenRegistry({ wrap }: Fault, clock: FakeClock): Registry {
+  const registry = memoryRegistry({ clock });
+  return { ...registry, ...wrap(registry, clock) };
+}

@@ -1,0 +1,333 @@
+import { SnowleaseError } from "../../../src/core/errors.ts";
+import type { ClaimRequest, Grant, HolderLabel, Refusal, Registry, WorkerRecord } from "../../../src/core/registry.ts";
+import { asking, type Fault, granting, refusing, reopen } from "./fault.ts";
+
+async function recordsOf(registry: Registry, { namespace, pool }: ClaimRequest): Promise<WorkerRecord[]> {
+  const records = await registry.workers(namespace);
+  return records.filter(({ workerId }) => workerId >= pool.first && workerId <= pool.last);
+}
+
+const nobody: HolderLabel = { host: "", ip: "", pid: 0, instance: "" };
+
+/** Mistakes in claims. */
+export const claimFaults: readonly Fault[] = [
+  {
+    fault: "gives everybody 0",
+    rejectedBy: [
+      "50 claims at once from two clients get 50 worker IDs",
+      "the windows ever granted for a worker ID never overlap, whatever is asked",
+    ],
+    wrap: granting(() => ({ workerId: 0 })),
+  },
+  {
+    fault: "lowers `until` at a claim",
+    rejectedBy: ["a claim never lowers `until`"],
+    wrap: granting((grant, { clock, window }) => ({ until: Math.max(clock, grant.clock) + window })),
+  },
+  {
+    fault: "begins a window before the old one ended",
+    rejectedBy: [
+      "the window after a crash begins where the crashed one ended, or later",
+      "the window after a give-back begins where the old one was closed, or later",
+      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "the windows ever granted for a worker ID never overlap, whoever competes",
+    ],
+    wrap: granting(({ clock }) => ({ from: clock - 10_000 })),
+  },
+  {
+    fault: "begins a window at the clock",
+    rejectedBy: ["a first window begins at the registry's clock less maxClockSkew, and lasts from the later clock on"],
+    wrap: granting(({ from, clock }) => ({ from: Math.max(from, clock) })),
+  },
+  {
+    fault: "reaches beyond the cap",
+    rejectedBy: ["no window reaches further than the registry's clock + maxWindow + maxClockSkew"],
+    wrap: granting(({ until }) => ({ until: until + 10_000 })),
+  },
+  {
+    fault: "grants no clock",
+    rejectedBy: ["a grant names a worker ID of the pool, a fence, a window and the registry's clock"],
+    wrap: granting(() => ({ clock: Number.NaN })),
+  },
+  {
+    fault: "does not raise the fence",
+    rejectedBy: ["the fence of a worker ID rises with every claim"],
+    wrap: (registry) => {
+      const fences = new Map<string, number>();
+      const real = <Key extends { token: string; fence: number }>(key: Key): Key => {
+        return { ...key, fence: key.fence === 1 ? (fences.get(key.token) ?? 0) : -1 };
+      };
+      return {
+        claim: async (request) => {
+          const answer = await registry.claim(request);
+          if (answer.outcome !== "granted") return answer;
+          fences.set(request.token, answer.fence);
+          return { ...answer, fence: 1 };
+        },
+        renew: (request) => registry.renew(real(request)),
+        release: (request) => registry.release(real(request)),
+      };
+    },
+  },
+  {
+    fault: "gives a repeated token a second worker ID",
+    rejectedBy: [
+      "a token that asks again gets the same grant, fence and window unmoved",
+      "a token that asks from two clients at once gets one grant",
+      "a claim repeated before the first renewal gets the recents again, after it no more",
+    ],
+    wrap: (registry) => {
+      const tokens = new Map<string, string>();
+      let asked = 0;
+      const real = <Key extends { token: string; workerId: number; fence: number }>(key: Key): Key => {
+        return { ...key, token: tokens.get([key.token, key.workerId, key.fence].join()) ?? key.token };
+      };
+      return {
+        claim: async (request) => {
+          const token = `${request.token}${asked++}`;
+          const answer = await registry.claim({ ...request, token });
+          if (answer.outcome === "granted") tokens.set([request.token, answer.workerId, answer.fence].join(), token);
+          return answer;
+        },
+        renew: (request) => registry.renew(real(request)),
+        release: (request) => registry.release(real(request)),
+      };
+    },
+  },
+  {
+    fault: "moves the window of a repeated token",
+    rejectedBy: ["a token that asks again gets the same grant, fence and window unmoved"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const answer = await registry.claim(request);
+        if (answer.outcome !== "granted") return answer;
+        const { workerId, fence } = answer;
+        const renewal = await registry.renew({ ...request, workerId, fence });
+        return renewal.outcome === "renewed" ? { ...answer, until: renewal.until } : answer;
+      },
+    }),
+  },
+  {
+    fault: "repeats the first grant for ever",
+    rejectedBy: [
+      "a token that asks again after a renewal gets the renewed window",
+      "a claim repeated before the first renewal gets the recents again, after it no more",
+    ],
+    wrap: (registry) => {
+      const grants = new Map<string, Grant | Refusal>();
+      return {
+        claim: async (request) => {
+          const key = request.namespace + request.token;
+          const answer = grants.get(key) ?? (await registry.claim(request));
+          if (answer.outcome === "granted") grants.set(key, answer);
+          return answer;
+        },
+      };
+    },
+  },
+  {
+    fault: "ends the claims of a client that closes",
+    rejectedBy: ["a claim belongs to its token, not to the client that made it"],
+    wrap: (registry) => {
+      const claims: { namespace: string; workerId: number }[] = [];
+      return {
+        claim: async (request) => {
+          const answer = await registry.claim(request);
+          if (answer.outcome === "granted") claims.push({ namespace: request.namespace, workerId: answer.workerId });
+          return answer;
+        },
+        close: async () => {
+          for (const claim of claims.splice(0)) await registry.forceRelease({ ...claim, force: true });
+        },
+      };
+    },
+  },
+  {
+    fault: "answers claims at once with one grant",
+    rejectedBy: [
+      "50 claims at once from two clients get 50 worker IDs",
+      "of 20 claims at once for one worker ID exactly one is granted",
+      "of claims at once exactly one continues",
+    ],
+    wrap: (registry) => {
+      let running: Promise<Grant | Refusal> | undefined;
+      return {
+        claim: (request) => {
+          running ??= new Promise<Grant | Refusal>((resolve, reject) => {
+            setImmediate(() => {
+              running = undefined;
+              registry.claim(request).then(resolve, reject);
+            });
+          });
+          return running;
+        },
+      };
+    },
+  },
+  {
+    fault: "gives out the highest number first",
+    rejectedBy: ["numbers that were never used are given out in ascending order"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const taken = new Set((await recordsOf(registry, request)).map(({ workerId }) => workerId));
+        const { first, last } = request.pool;
+        let highest = last;
+        while (highest >= first && taken.has(highest)) highest--;
+        return registry.claim({ ...request, preferred: request.preferred ?? [highest] });
+      },
+    }),
+  },
+  {
+    fault: "gives out the worker ID again that was used last",
+    rejectedBy: [
+      "a number never used comes before one that another host gave back",
+      "once all were used, the worker ID whose window ended longest ago comes first",
+    ],
+    wrap: (registry, clock) => ({
+      claim: async (request) => {
+        const free = (await recordsOf(registry, request)).filter(({ until }) => until <= clock.now());
+        const newest = free.toSorted((a, b) => b.until - a.until).map(({ workerId }) => workerId);
+        return registry.claim({ ...request, preferred: [...(request.preferred ?? []), ...newest].slice(0, 8) });
+      },
+    }),
+  },
+  {
+    fault: "does not know its hosts again",
+    rejectedBy: [
+      "a host gets a worker ID back that it used before",
+      "a host gets a worker ID back whose process crashed",
+      "a host whose processes restart keeps to the same worker IDs",
+      "a claim for any worker ID continues behind its own host's recents",
+      "a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind",
+    ],
+    wrap: asking(({ holder, token }) => ({ holder: { ...holder, host: `${holder.host}-${token}` } })),
+  },
+  {
+    fault: "has no preference",
+    rejectedBy: ["preferred worker IDs come first, in their order"],
+    wrap: asking(() => ({ preferred: undefined })),
+  },
+  {
+    fault: "leaves its pool",
+    rejectedBy: ["a claim keeps to its pool", "a host's worker IDs outside the pool are left alone"],
+    wrap: asking(({ pool }) => ({ pool: { first: 0, last: pool.last } })),
+  },
+  {
+    fault: "takes any wanted worker ID",
+    rejectedBy: ["a wanted worker ID outside the pool is CONFIG_INVALID"],
+    wrap: asking(({ workerId, pool }) => ({
+      pool: workerId === undefined ? pool : { first: -1, last: 1 + Math.max(pool.last, Math.ceil(workerId)) },
+      workerId: workerId && Math.round(workerId),
+    })),
+  },
+  {
+    fault: "does not say when one comes free",
+    rejectedBy: ["a full pool is `exhausted`, and says when the first worker ID comes free"],
+    wrap: refusing((refusal) => (refusal.outcome === "exhausted" ? { ...refusal, freeAt: undefined } : refusal)),
+  },
+  {
+    fault: "always says when one comes free",
+    rejectedBy: [
+      "a pool that will never come free by itself is `exhausted` without a time",
+      "`reuse: never` gives each number out once",
+    ],
+    wrap: refusing((refusal) => ({
+      ...refusal,
+      ...(refusal.outcome === "exhausted" && { freeAt: refusal.clock + 1 }),
+    })),
+  },
+  {
+    fault: "forgets `until` when a claim ends",
+    rejectedBy: [
+      "a pool that rests is `exhausted` until its windows have passed",
+      "a wanted worker ID that rests is refused until its window has passed",
+      "a forced release ends the claim, and the window stays closed",
+      "pin and unpin leave the window closed",
+      "the windows ever granted for a worker ID never overlap, whatever is asked",
+    ],
+    wrap: (registry) => ({
+      release: async (request) => {
+        const answer = await registry.release(request);
+        if (request.used === undefined) await reopen(registry, request.namespace, request.workerId);
+        return answer;
+      },
+      forceRelease: async (request) => registry.forceRelease({ ...request, resetWindow: true }),
+    }),
+  },
+  {
+    fault: "does not look at the claimer's clock",
+    rejectedBy: [
+      "a holder whose clock lags waits for the window on its own clock",
+      "a clock too far behind is CLOCK_SKEW",
+    ],
+    wrap: asking(({ clock }, { now }) => ({ clock: Math.max(clock, now()) })),
+  },
+  {
+    fault: "gives numbers out again that were to be used once",
+    rejectedBy: ["`reuse: never` gives each number out once"],
+    wrap: asking(() => ({ reuse: "any" })),
+  },
+  {
+    fault: "does not tell of a rollback",
+    rejectedBy: ["a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind"],
+    wrap: granting(() => ({ rollback: undefined })),
+  },
+  {
+    fault: "takes a rollback for a holder",
+    rejectedBy: ["a wanted worker ID that this host used at later times is refused as a rollback"],
+    wrap: refusing((refusal) => {
+      if (refusal.outcome !== "rollback") return refusal;
+      const { behind: _, ...rest } = refusal;
+      return { ...rest, outcome: "held", live: false, holder: nobody, since: rest.clock };
+    }),
+  },
+  {
+    fault: "takes a wanted worker ID for a wish",
+    rejectedBy: [
+      "of 20 claims at once for one worker ID exactly one is granted",
+      "a wanted worker ID that is held is refused, and its holder named",
+      "a wanted worker ID that nobody used is granted",
+    ],
+    wrap: asking(() => ({ workerId: undefined })),
+  },
+  {
+    fault: "does not name the holder",
+    rejectedBy: ["a wanted worker ID that is held is refused, and its holder named"],
+    wrap: refusing((refusal) => {
+      return refusal.outcome === "held" ? { ...refusal, holder: nobody } : refusal;
+    }),
+  },
+  {
+    fault: "keeps crashed holders alive",
+    rejectedBy: [
+      "a wanted worker ID whose holder crashed is granted once its window has passed",
+      "a host gets a worker ID back whose process crashed",
+    ],
+    wrap: (registry) => {
+      const renewals: (() => Promise<unknown>)[] = [];
+      return {
+        claim: async (request) => {
+          for (const renew of renewals) await renew().catch(() => undefined);
+          const answer = await registry.claim(request);
+          if (answer.outcome === "granted") {
+            const { workerId, fence } = answer;
+            renewals.push(async () =>
+              registry.renew({ ...request, workerId, fence, clock: (await registry.ping()).clock }),
+            );
+          }
+          return answer;
+        },
+      };
+    },
+  },
+  {
+    fault: "has 1024 worker IDs and no more",
+    rejectedBy: ["a pool of 4,194,304 is served from end to end"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        if (request.pool.last <= 1023) return registry.claim(request);
+        throw new SnowleaseError("CONFIG_INVALID", "The pool is too large.");
+      },
+    }),
+  },
+];

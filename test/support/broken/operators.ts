@@ -1,0 +1,141 @@
+import { type Fault, reopen, showing } from "./fault.ts";
+
+/** Mistakes in what operators do. */
+export const operatorFaults: readonly Fault[] = [
+  {
+    fault: "forces without being told to",
+    rejectedBy: ["a release of a live holder from outside is refused without `force`, and names the holder"],
+    wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, force: true }) }),
+  },
+  {
+    fault: "says that it ended a claim, and did not",
+    rejectedBy: [
+      "a forced release ends the claim, and the window stays closed",
+      "a holder whose window has passed is released without `force`",
+      "a forced release voids the right to continue",
+    ],
+    wrap: (registry) => ({
+      forceRelease: async (request) => {
+        const record = await registry.worker(request.namespace, request.workerId);
+        if (request.resetWindow || !record?.holder) return registry.forceRelease(request);
+        return { outcome: "released", until: record.until };
+      },
+    }),
+  },
+  {
+    fault: "opens a window early at a forced release",
+    rejectedBy: [
+      "a forced release ends the claim, and the window stays closed",
+      "a forced release of a worker ID that rests keeps its window closed",
+      "the windows ever granted for a worker ID never overlap, whatever is asked",
+    ],
+    wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, resetWindow: true }) }),
+  },
+  {
+    fault: "cannot open a window again",
+    rejectedBy: ["only `resetWindow` opens a window again: down to the registry's clock"],
+    wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, resetWindow: false }) }),
+  },
+  {
+    fault: "sets a window's end to the clock",
+    rejectedBy: ["`resetWindow` never raises `until`"],
+    wrap: (registry, clock) => ({
+      forceRelease: async (request) => {
+        const answer = await registry.forceRelease(request);
+        return answer.outcome === "released" && request.resetWindow ? { ...answer, until: clock.now() } : answer;
+      },
+    }),
+  },
+  {
+    fault: "releases what was never used",
+    rejectedBy: ["a forced release of a worker ID that nobody used is `absent`"],
+    wrap: (registry) => ({
+      forceRelease: async (request) => {
+        const answer = await registry.forceRelease(request);
+        return answer.outcome === "absent" ? { outcome: "released", until: 0 } : answer;
+      },
+    }),
+  },
+  {
+    fault: "notes a pin, and gives the worker ID out all the same",
+    rejectedBy: [
+      "a pinned worker ID stays out of the pool",
+      "a number that was pinned before it was used is listed, and unused again after `unpin`",
+      "a pool that will never come free by itself is `exhausted` without a time",
+    ],
+    wrap: (registry, clock) => {
+      const pins = new Map<number, string>();
+      return {
+        ...showing(({ workerId, pinned }) => ({ pinned: pins.get(workerId) ?? pinned }))(registry, clock),
+        pin: async (_, workerId, reason) => void pins.set(workerId, reason),
+        unpin: async (_, workerId) => pins.delete(workerId),
+      };
+    },
+  },
+  {
+    fault: "ends the claim of a holder whose worker ID is pinned",
+    rejectedBy: [
+      "the holder of a worker ID that is pinned goes on, and it stays pinned after its release",
+      "pin and unpin leave a live holder its claim",
+    ],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason) => {
+        await registry.forceRelease({ namespace, workerId, force: true });
+        await registry.pin(namespace, workerId, reason);
+      },
+    }),
+  },
+  {
+    fault: "opens a window early at a pin",
+    rejectedBy: ["pin and unpin leave the window closed"],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason) => {
+        await reopen(registry, namespace, workerId);
+        await registry.pin(namespace, workerId, reason);
+      },
+    }),
+  },
+  {
+    fault: "opens a window early at an unpin",
+    rejectedBy: [
+      "pin and unpin leave the window closed",
+      "the windows ever granted for a worker ID never overlap, whatever is asked",
+    ],
+    wrap: (registry) => ({
+      unpin: async (namespace, workerId) => {
+        await reopen(registry, namespace, workerId);
+        return registry.unpin(namespace, workerId);
+      },
+    }),
+  },
+  {
+    fault: "forgets a pin when the holder gives its worker ID back",
+    rejectedBy: ["the holder of a worker ID that is pinned goes on, and it stays pinned after its release"],
+    wrap: (registry) => ({
+      release: async (request) => {
+        await registry.unpin(request.namespace, request.workerId);
+        return registry.release(request);
+      },
+    }),
+  },
+  {
+    fault: "does not give a number out again that was pinned before it was used",
+    rejectedBy: ["a number that was unpinned unused is given out again"],
+    wrap: (registry) => ({
+      unpin: async (namespace, workerId) => {
+        const record = await registry.worker(namespace, workerId);
+        return record?.fence === 0 ? true : registry.unpin(namespace, workerId);
+      },
+    }),
+  },
+  {
+    fault: "keeps the first reason of a pin",
+    rejectedBy: ["pinning again replaces the reason, and `unpin` says whether it was pinned"],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason) => {
+        const record = await registry.worker(namespace, workerId);
+        await registry.pin(namespace, workerId, record?.pinned ?? reason);
+      },
+    }),
+  },
+];

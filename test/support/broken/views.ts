@@ -1,0 +1,276 @@
+import { SnowleaseError } from "../../../src/core/errors.ts";
+import type { Grant, Registry } from "../../../src/core/registry.ts";
+import { asking, type Fault, showing, telling } from "./fault.ts";
+
+/** The layout that a namespace has, whatever is asked for. */
+async function layoutOf(registry: Registry, namespace: string, asked: string): Promise<string> {
+  return (await registry.describe(namespace))?.layout ?? asked;
+}
+
+/** Mistakes in what can be read. */
+export const viewFaults: readonly Fault[] = [
+  {
+    fault: "shows what it is about to store",
+    rejectedBy: [
+      "what a grant says is stored before it is answered",
+      "a renewal moves `until` to a window after the later clock, and leaves `from`",
+    ],
+    wrap: showing(({ until }) => ({ until: until - 1 })),
+  },
+  {
+    fault: "cuts labels short",
+    rejectedBy: ["labels of holders come back as they were"],
+    wrap: asking(({ holder }) => ({ holder: { ...holder, instance: holder.instance.slice(0, 64) } })),
+  },
+  {
+    fault: "does not say since when",
+    rejectedBy: ["a claimed worker ID is shown with all that its holder said"],
+    wrap: showing(() => ({ claimedAt: undefined })),
+  },
+  {
+    fault: "lists worker IDs as they come",
+    rejectedBy: ["worker IDs are listed in ascending order, a page at a time"],
+    wrap: (registry) => ({ workers: async (...args) => (await registry.workers(...args)).toReversed() }),
+  },
+  {
+    fault: "lists worker IDs whatever their state",
+    rejectedBy: ["worker IDs are listed by state"],
+    wrap: (registry) => ({ workers: (namespace, page) => registry.workers(namespace, { ...page, state: undefined }) }),
+  },
+  {
+    fault: "filters a page after it was cut",
+    rejectedBy: ["worker IDs are listed by state"],
+    wrap: (registry) => ({
+      workers: async (namespace, page = {}) => {
+        const cut = await registry.workers(namespace, { ...page, state: undefined });
+        return cut.filter(({ state }) => state === (page.state ?? state));
+      },
+    }),
+  },
+  {
+    fault: "knows every worker ID",
+    rejectedBy: [
+      "a worker ID that nobody used is unknown, and has no history",
+      "namespaces know nothing of each other",
+    ],
+    wrap: (registry) => ({
+      worker: async (namespace, workerId) => {
+        const unused = { state: "free", fence: 0, from: 0, until: 0, seenClock: 0, clean: false } as const;
+        return (await registry.worker(namespace, workerId)) ?? { workerId, ...unused };
+      },
+    }),
+  },
+  {
+    fault: "shows tokens",
+    rejectedBy: ["no answer and no error ever carries a token"],
+    wrap: (registry, clock) => {
+      const tokens = new Map<number, string>();
+      return {
+        ...showing(({ workerId }) => ({ token: tokens.get(workerId) }))(registry, clock),
+        claim: async (request) => {
+          const answer = await registry.claim(request);
+          if (answer.outcome === "granted") tokens.set(answer.workerId, request.token);
+          return answer;
+        },
+      };
+    },
+  },
+  {
+    fault: "loses history rows",
+    rejectedBy: [
+      "the history has a row for each claim, oldest first, with the window as it ended",
+      "the history of a span names who could use a time in it",
+    ],
+    wrap: telling((rows) => rows.slice(-1)),
+  },
+  {
+    fault: "has no final `until` in the history",
+    rejectedBy: ["the history has a row for each claim, oldest first, with the window as it ended"],
+    wrap: (registry) => {
+      const grants = new Map<string, Grant>();
+      return {
+        claim: async (request) => {
+          const answer = await registry.claim(request);
+          if (answer.outcome === "granted") grants.set([answer.workerId, answer.fence].join(), answer);
+          return answer;
+        },
+        history: async (...args) => {
+          const rows = await registry.history(...args);
+          return rows.map((row) => ({
+            ...row,
+            until: grants.get([row.workerId, row.fence].join())?.until ?? row.until,
+          }));
+        },
+      };
+    },
+  },
+  {
+    fault: "does not say how a claim ended",
+    rejectedBy: ["the history says how a claim was ended from outside"],
+    wrap: telling((rows) => rows.map((row) => ({ ...row, end: row.end && "released" }))),
+  },
+  {
+    fault: "does not say what was continued",
+    rejectedBy: ["a continued claim stands in the history with where it goes on"],
+    wrap: telling((rows) => rows.map(({ continuedFrom: _, ...row }) => row)),
+  },
+  {
+    fault: "ignores the span of the history",
+    rejectedBy: ["the history of a span names who could use a time in it"],
+    wrap: (registry) => ({ history: (namespace, workerId) => registry.history(namespace, workerId) }),
+  },
+  {
+    fault: "limits the history to the oldest rows",
+    rejectedBy: ["a limited history gives the newest rows, oldest first"],
+    wrap: (registry) => ({
+      history: async (namespace, workerId, range = {}) => {
+        const rows = await registry.history(namespace, workerId, { ...range, limit: undefined });
+        return rows.slice(0, range.limit);
+      },
+    }),
+  },
+  {
+    fault: "prunes the last row of a worker ID, too",
+    rejectedBy: ["prune deletes rows whose window ended before a time, and keeps the last of each worker ID"],
+    wrap: (registry) => {
+      let pruned = -Infinity;
+      return {
+        prune: (namespace, before) => {
+          pruned = before;
+          return registry.prune(namespace, before);
+        },
+        history: async (...args) => (await registry.history(...args)).filter(({ until }) => until >= pruned),
+      };
+    },
+  },
+];
+
+/** The memory registry as it is, said to have connections. */
+export const closing: Fault = {
+  fault: "goes on after it was closed",
+  rejectedBy: ["a registry that was closed refuses, and leaves claims as they are"],
+  wrap: () => ({}),
+};
+
+/** Mistakes in what is fixed for a namespace, and in the connection. */
+export const namespaceFaults: readonly Fault[] = [
+  {
+    fault: "refuses to create a namespace twice",
+    rejectedBy: ["`init` creates a namespace, and is repeatable"],
+    wrap: (registry) => ({
+      init: async (request) => {
+        if ((await registry.describe(request.namespace)) === undefined) return registry.init(request);
+        throw new SnowleaseError("CONFIG_INVALID", "It is there already.");
+      },
+    }),
+  },
+  {
+    fault: "trips over two that create a namespace at once",
+    rejectedBy: ["`init` by two clients at once creates one namespace"],
+    wrap: (registry) => {
+      let running = false;
+      return {
+        init: async (request) => {
+          if (running) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "Somebody else is creating it.");
+          running = true;
+          return registry.init(request).finally(() => (running = false));
+        },
+      };
+    },
+  },
+  {
+    fault: "does not compare limits",
+    rejectedBy: ["`init` keeps the limits that it was given, and refuses others"],
+    wrap: (registry) => ({
+      init: async ({ namespace, layout, ...limits }) => {
+        return registry.init({ namespace, layout, ...((await registry.describe(namespace)) === undefined && limits) });
+      },
+      claim: (request) => registry.claim({ ...request, limits: undefined }),
+    }),
+  },
+  {
+    fault: "does not compare layouts",
+    rejectedBy: ["another layout is LAYOUT_MISMATCH, and changes nothing"],
+    wrap: (registry) => ({
+      init: async (request) => {
+        return registry.init({ ...request, layout: await layoutOf(registry, request.namespace, request.layout) });
+      },
+      claim: async (request) => {
+        return registry.claim({ ...request, layout: await layoutOf(registry, request.namespace, request.layout) });
+      },
+    }),
+  },
+  {
+    fault: "grants windows of any length",
+    rejectedBy: [
+      "a window longer than maxWindow, or none, is CONFIG_INVALID",
+      "the namespace's own maxWindow and maxClockSkew are the measure",
+    ],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const longest = (await registry.describe(request.namespace))?.maxWindow ?? 600_000;
+        return registry.claim({ ...request, window: Math.min(longest, Math.max(1, Math.ceil(request.window))) });
+      },
+    }),
+  },
+  {
+    fault: "trusts a clock that is ahead",
+    rejectedBy: ["a clock too far ahead is CLOCK_SKEW", "no answer and no error ever carries a token"],
+    wrap: asking(({ clock }, { now }) => ({ clock: Math.min(clock, now()) })),
+  },
+  {
+    fault: "has one set of limits for all namespaces",
+    rejectedBy: [
+      "the namespace's own maxWindow and maxClockSkew are the measure",
+      "a claim creates a missing namespace, with the limits that it brings",
+    ],
+    wrap: (registry) => ({
+      init: ({ namespace, layout }) => registry.init({ namespace, layout }),
+      claim: (request) => registry.claim({ ...request, limits: undefined }),
+    }),
+  },
+  {
+    fault: "creates a namespace before it looks at the claim",
+    rejectedBy: ["a claim that is refused creates no namespace"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const { namespace, layout, limits } = request;
+        if ((await registry.describe(namespace)) === undefined) await registry.init({ namespace, layout, ...limits });
+        return registry.claim(request);
+      },
+    }),
+  },
+  {
+    fault: "keeps all namespaces in one",
+    rejectedBy: ["namespaces know nothing of each other"],
+    wrap: (registry) => ({
+      worker: (_, workerId) => registry.worker("orders", workerId),
+      workers: (_, page) => registry.workers("orders", page),
+      claim: (request) => registry.claim({ ...request, namespace: "orders" }),
+      renew: (request) => registry.renew({ ...request, namespace: "orders" }),
+      release: (request) => registry.release({ ...request, namespace: "orders" }),
+    }),
+  },
+  {
+    fault: "has a clock that stands still",
+    rejectedBy: ["`ping` tells the registry's clock and its promise, `kind` its name"],
+    wrap: (registry, clock) => {
+      const pong = { clock: clock.now(), promise: "None." };
+      return { ping: async () => pong };
+    },
+  },
+  closing,
+  {
+    fault: "cannot be closed twice",
+    rejectedBy: ["`close` may be repeated"],
+    wrap: () => {
+      let open = true;
+      return {
+        close: async () => {
+          if (!open) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "It is closed.");
+          open = false;
+        },
+      };
+    },
+  },
+];

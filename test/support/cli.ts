@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished } from "vitest";
+
+/** The real CLI, as it is built and published. */
+export const cliFile: string = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+
+/** What a command line came to. */
+export interface CliResult {
+  /** 128 + n where signal n ended it. */
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface RunOptions {
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What stdin holds. Default: nothing, at once. */
+  readonly input?: string | undefined;
+}
+
+/** A user's home of its own, in which the CLI runs; it goes when the test ends, with everything that was started in it. */
+export class Sandbox {
+  readonly folder: string = mkdtempSync(join(tmpdir(), "snowlease-e2e-"));
+  readonly #running = new Set<CliProcess>();
+
+  constructor() {
+    for (const name of ["home", "work", "tmp"]) mkdirSync(join(this.folder, name));
+    onTestFinished(async () => {
+      for (const process of this.#running) await process.kill();
+      rmSync(this.folder, { recursive: true, force: true });
+    });
+  }
+
+  /** The folder in which commands run. */
+  get work(): string {
+    return join(this.folder, "work");
+  }
+
+  /** URL of an embedded registry in this sandbox. */
+  get registry(): string {
+    return `sqlite:${join(this.work, "registry.db")}`;
+  }
+
+  /** Everything that is in the sandbox, but for what it was made with. */
+  files(): string[] {
+    const all = readdirSync(this.folder, { recursive: true, encoding: "utf8" });
+    return all.filter((name) => !["home", "work", "tmp"].includes(name)).toSorted();
+  }
+
+  /** Where and with what environment programs run here. */
+  surroundings(env: RunOptions["env"] = {}): { readonly cwd: string; readonly env: NodeJS.ProcessEnv } {
+    const own = { HOME: join(this.folder, "home"), TMPDIR: join(this.folder, "tmp"), PATH: process.env["PATH"] ?? "" };
+    return { cwd: this.work, env: { ...own, ...env } };
+  }
+
+  /** Starts a command line; it is killed when the test ends, if it still runs. */
+  start(args: readonly string[], env?: RunOptions["env"]): CliProcess {
+    if (!existsSync(cliFile)) throw new Error("There is no dist/: run npm run build first.");
+    return this.started(spawn(process.execPath, [cliFile, ...args], this.surroundings(env)));
+  }
+
+  /** Takes charge of a process that was started otherwise. */
+  started(child: ChildProcess): CliProcess {
+    const started = new CliProcess(child);
+    this.#running.add(started);
+    return started;
+  }
+
+  /** Runs a command line to its end. */
+  run(args: readonly string[], { env, input = "" }: RunOptions = {}): Promise<CliResult> {
+    const process = this.start(args, env);
+    process.closeStdin(input);
+    return process.ended;
+  }
+
+  /** Runs a command line that has to succeed, and reads what it prints. */
+  async read(args: readonly string[], options?: RunOptions): Promise<string> {
+    const result = await this.run(args, options);
+    expect(result).toMatchObject({ code: 0, stderr: "" });
+    return result.stdout;
+  }
+}
+
+/** A command line that runs. */
+export class CliProcess {
+  readonly ended: Promise<CliResult>;
+  readonly #child: ChildProcess;
+  readonly #lines: string[] = [];
+  #stdout = "";
+  #stderr = "";
+  #over = false;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    child.stdin?.on("error", () => undefined);
+    child.stdout?.on("data", (chunk: Buffer) => (this.#stdout += chunk.toString()));
+    child.stderr?.on("data", (chunk: Buffer) => (this.#stderr += chunk.toString()));
+    if (child.stdout) createInterface({ input: child.stdout }).on("line", (line) => this.#lines.push(line));
+    this.ended = new Promise((resolve) => {
+      child.once("close", (code, signal) => {
+        this.#over = true;
+        const number = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+        resolve({ code: number, stdout: this.#stdout, stderr: this.#stderr });
+      });
+    });
+  }
+
+  get pid(): number {
+    const { pid } = this.#child;
+    if (pid === undefined) throw new Error("It was not started.");
+    return pid;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** The next line of stdout that was not read yet. */
+  async line(): Promise<string> {
+    for (;;) {
+      const line = this.#lines.shift();
+      if (line !== undefined) return line;
+      if (this.#over) throw new Error(`It ended without a further line: ${this.#stderr}`);
+      await sleep(5);
+    }
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  write(text: string): void {
+    this.#child.stdin?.write(text);
+  }
+
+  closeStdin(input = ""): void {
+    this.#child.stdin?.end(input);
+  }
+
+  /** Stops reading what it prints, as `head` does when it has enough. */
+  closeStdout(): void {
+    this.#child.stdout?.destroy();
+  }
+
+  /** kill -9, if it still runs. */
+  async kill(): Promise<void> {
+    if (!this.#over) this.#child.kill("SIGKILL");
+    // What it started may outlive it, and keep these open.
+    this.#child.stdout?.destroy();
+    this.#child.stderr?.destroy();
+    await this.ended;
+  }
+}
+
+/** Waits until something holds; the test's own timeout ends it. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(10);
+}
+
+/** Whether a process is there, zombies apart. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return !/^State:\s+Z/m.test(readStatus(pid));
+}
+
+function readStatus(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, "utf8");
+  } catch {
+    return "State: Z";
+  }
+}

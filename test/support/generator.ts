@@ -1,0 +1,82 @@
+import { expect } from "vitest";
+import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import type { LeaseEvents } from "../../src/core/events.ts";
+import { Layout } from "../../src/core/layout.ts";
+import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { Snowflake, type SnowflakeOptions } from "../../src/core/snowflake.ts";
+import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
+
+/** When every test begins. Unix ms. */
+export const start = 1_700_000_000_000;
+export const westid = Layout.parse("westid");
+export const sonyflake = Layout.parse("timestamp:39,sequence:8,worker:16@1409529600000/10");
+export const seconds = Layout.parse("timestamp:28,worker:22,sequence:13@1463673600000/1000");
+
+export const defaults: Omit<LeaseOptions, "layout" | "pool"> = {
+  namespace: "default",
+  window: 60_000,
+  claimTimeout: 0,
+  maxWait: 500,
+  operationTimeout: 1000,
+  reuse: "any",
+  onLost: "stop",
+  holder: { host: "a", ip: "10.0.0.1", pid: 1, instance: "" },
+};
+
+let tokens = 0;
+export const makeToken = (): string => (++tokens).toString(16).padStart(32, "0");
+
+export interface Wish extends Partial<LeaseOptions>, SnowflakeOptions {
+  readonly registry?: Registry;
+  readonly clock?: FakeClock;
+}
+
+export interface Setting {
+  readonly clock: FakeClock;
+  readonly registry: Registry;
+  readonly lease: Lease;
+  readonly ids: Snowflake;
+  readonly rollbacks: LeaseEvents["clock.rollback"][];
+  /** The registry does not hear of renewals while this is set. */
+  readonly wire: { cut: boolean };
+  /** Timestamp and sequence of the next ID. */
+  readonly next: () => readonly [timestamp: number, sequence: number];
+}
+
+/** A generator on worker 7 of a memory registry, whose clock stands still. */
+export async function open(wish: Wish = {}): Promise<Setting> {
+  const { registry: store, clock = fakeClock({ start }), rollback, layout = westid, ...options } = wish;
+  const wire = { cut: false };
+  const registry = lossyRegistry(store ?? memoryRegistry({ clock }), {
+    lose: ({ method }) => (wire.cut && method === "renew" ? "request" : undefined),
+  });
+  const host = { registry, clock, makeToken };
+  const lease = await Lease.claim(host, { ...defaults, layout, pool: layout.pool, workerId: 7, ...options });
+  const ids = new Snowflake(lease, { rollback });
+  const rollbacks: LeaseEvents["clock.rollback"][] = [];
+  lease.on("clock.rollback", (event) => rollbacks.push(event));
+  const next = (): readonly [number, number] => {
+    const { timestamp, sequence } = layout.decompose(ids.next());
+    return [timestamp, sequence];
+  };
+  return { clock, registry, lease, ids, rollbacks, wire, next };
+}
+
+/** The refusal that a call ends in. */
+export function thrown(run: () => unknown): SnowleaseError {
+  try {
+    run();
+  } catch (error) {
+    if (isSnowleaseError(error)) return error;
+    throw error;
+  }
+  throw new Error("Expected a SnowleaseError, got none");
+}
+
+/** An error with this code and these details. */
+export const coded = (code: string, details: object = {}): unknown =>
+  expect.objectContaining({ code, details: expect.objectContaining(details) });
+
+/** Lets everything run that waits for nothing but promises. */
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,0 +1,154 @@
+import { describe, expect, it } from "vitest";
+import { parseAddress, pathAddress } from "../../src/core/address.ts";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+
+function refusal(text: unknown): string {
+  try {
+    parseAddress(text as string);
+  } catch (error) {
+    if (isSnowleaseError(error, "CONFIG_INVALID")) return error.message;
+    throw error;
+  }
+  throw new Error(`accepted ${String(text)}`);
+}
+
+describe("a registry URL", () => {
+  it.each([
+    ["sqlite:./snowlease.db", "./snowlease.db"],
+    ["sqlite:snowlease.db", "snowlease.db"],
+    ["sqlite:/var/lib/snowlease.db", "/var/lib/snowlease.db"],
+    ["sqlite:///var/lib/snowlease/registry.db", "/var/lib/snowlease/registry.db"],
+    ["SQLite:./a.db", "./a.db"],
+    ["sqlite:./with space.db", "./with space.db"],
+    ["sqlite:./a%20b%3Fc%23d%25.db", "./a b?c#d%.db"],
+    ["sqlite:%7E/a.db", "~/a.db"],
+    ["sqlite:./%C3%BCber.db?namespace=orders", "./über.db"],
+    ["sqlite:./a@b.db", "./a@b.db"],
+  ])("%s names a file", (text, path) => {
+    expect(parseAddress(text)).toMatchObject({ kind: "sqlite", path });
+  });
+
+  it.each([
+    ["unix:/run/snowlease.sock", "/run/snowlease.sock"],
+    ["unix:///run/snowlease.sock?namespace=a", "/run/snowlease.sock"],
+    ["unix:./s.sock", "./s.sock"],
+  ])("%s names a socket", (text, path) => {
+    expect(parseAddress(text)).toMatchObject({ kind: "unix", path });
+  });
+
+  it.each([
+    ["http://a:7070", ["http://a:7070"]],
+    ["https://a/", ["https://a"]],
+    ["http://a:7070,http://b:7071", ["http://a:7070", "http://b:7071"]],
+    ["http://a:7070,b:7070,https://c/prefix/", ["http://a:7070", "http://b:7070", "https://c/prefix"]],
+    ["https://a,b", ["https://a", "https://b"]],
+    ["http://[::1]:7070?window=2s", ["http://[::1]:7070"]],
+  ])("%s names daemons", (text, urls) => {
+    expect(parseAddress(text)).toMatchObject({ kind: "http", urls });
+  });
+
+  it("names this process's memory", () => {
+    expect(parseAddress("memory:")).toEqual({ kind: "memory", text: "memory:", redacted: "memory:", parameters: {} });
+  });
+
+  it("has a query, decoded, that is no part of the address", () => {
+    const address = parseAddress("sqlite:./a.db?namespace=orders&layout=timestamp%3A41&window=2s&empty=&x=a=b");
+    expect(address.text).toBe("sqlite:./a.db");
+    expect(address.parameters).toEqual({
+      namespace: "orders",
+      layout: "timestamp:41",
+      window: "2s",
+      empty: "",
+      x: "a=b",
+    });
+  });
+
+  it("keeps a parameter that is called like a property of every object", () => {
+    expect(Object.entries(parseAddress("memory:?__proto__=1").parameters)).toEqual([["__proto__", "1"]]);
+  });
+
+  it("shows neither password nor token", () => {
+    const address = parseAddress("http://ada:s3cret@a:1,http://t0ken@b:2,http://:s3cret@c/x");
+    expect(address.redacted).toBe("http://ada:***@a:1,http://***@b:2,http://***@c/x");
+    expect(address).toMatchObject({
+      urls: ["http://ada:s3cret@a:1", "http://t0ken@b:2", "http://:s3cret@c/x"],
+      text: "http://ada:s3cret@a:1,http://t0ken@b:2,http://:s3cret@c/x",
+    });
+  });
+
+  it.each(["redis", "rediss", "redis+sentinel", "redis+cluster", "mysql", "oracle", "postgres", "zookeeper"])(
+    "of the kind %s is known and refused",
+    (kind) => {
+      const message = refusal(`${kind}://ada:s3cret@host:1/x?password=s3cret`);
+      expect(message).toContain(`\`${kind}\` is not in this version`);
+      expect(message).not.toContain("s3cret");
+    },
+  );
+
+  it.each([
+    [undefined, "to start with one of sqlite: memory:"],
+    [7, "to start with"],
+    ["", "to start with"],
+    ["./registry.db", "to start with"],
+    [" sqlite:a.db", "to start with"],
+    ["ftp://host", "to start with"],
+    ["sqlite:a.db ", "space at its end"],
+    ["sqlite:a\nb.db", "control characters"],
+    ["sqlite:a%00.db", "control characters"],
+    ["sqlite:", "to have a path"],
+    ["sqlite:?window=2s", "to have a path"],
+    ["sqlite://var/lib/a.db", "no host"],
+    ["sqlite:~/a.db", "`~`, which is not expanded"],
+    ["sqlite:///~/a.db", "`~`, which is not expanded"],
+    ["unix:~ada/s.sock", "`~`, which is not expanded"],
+    ["sqlite::memory:", "use `memory:`"],
+    ["sqlite:file:a.db", "written ./NAME"],
+    ["sqlite:a.db#b", "no `#`"],
+    ["sqlite:a%.db", "whole percent-encoded"],
+    ["sqlite:a%ff.db", "whole percent-encoded"],
+    ["memory:x", "just `memory:`"],
+    ["memory://", "just `memory:`"],
+    ["memory:?", "a query like"],
+    ["memory:?window", "a query like"],
+    ["memory:?=2s", "a query like"],
+    ["memory:?window=2s&window=3s", "`window` (string) once"],
+    ["memory:?window=%zz", "whole percent-encoded"],
+    ["unix:", "to have a path"],
+    [`unix:/${"x".repeat(107)}`, "at most 107 bytes"],
+    ["http:", "addresses like"],
+    ["http:a", "addresses like"],
+    ["http://", "addresses like"],
+    ["http:///a", "addresses like"],
+    ["http://a:99999", "addresses like"],
+    ["http://a:0", "addresses like"],
+    ["http://a b", "addresses like"],
+    ["http://a,,b", "addresses like"],
+    ["http://a,", "addresses like"],
+    ["http://a,ftp://b", "addresses like"],
+  ])("is refused: %j", (text, rule) => {
+    expect(refusal(text)).toContain(rule);
+  });
+
+  it.each([
+    "http://ada:s3cret@host:99999",
+    "http://ada:s3cret/x@host",
+    "http://ada:s3cret?x@host:99999",
+    "http://ada:s3cret#x@host",
+    "http://ada:a@s3cret@host:99999",
+    "http://ada:a,s3cret@host",
+    "redis//:s3cret@host",
+    "ada:s3cret@host",
+    "http://a:99999?password=s3cret",
+    "oracle:s3cret@host",
+  ])("is refused without a word of its password: %s", (text) => {
+    const message = refusal(text);
+    expect(message).not.toContain("s3cret");
+    expect(message).toContain("***");
+  });
+
+  it("is made of a path without encoding", () => {
+    const address = pathAddress("sqlite", "/var/a?b#c%d.db");
+    expect(address).toMatchObject({ kind: "sqlite", path: "/var/a?b#c%d.db", text: "sqlite:/var/a%3Fb%23c%25d.db" });
+    expect(parseAddress(address.text)).toEqual(address);
+  });
+});

@@ -1,0 +1,495 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Config, leaseDefaults, optionTable, resolveConfig } from "../../src/config.ts";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { Layout, layouts } from "../../src/core/layout.ts";
+import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+
+type Given = Partial<Parameters<typeof resolveConfig>[0]>;
+
+let folder: string;
+beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "snowlease-config-"))));
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function resolved(given: Given): Config {
+  return resolveConfig({ env: {}, ...given });
+}
+
+function refusal(given: Given): string {
+  try {
+    resolved(given);
+  } catch (error) {
+    if (isSnowleaseError(error, "CONFIG_INVALID")) return error.message;
+    throw error;
+  }
+  throw new Error(`accepted ${JSON.stringify(given)}`);
+}
+
+function written(content: string | Uint8Array, name = "snowlease.json"): string {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+}
+
+describe("with nothing given", () => {
+  it("the options are the defaults", () => {
+    expect(resolved({ env: { HOME: "/home/ada" } })).toEqual({
+      registry: {
+        kind: "sqlite",
+        path: "/home/ada/.local/state/snowlease/registry.db",
+        text: "sqlite:/home/ada/.local/state/snowlease/registry.db",
+        redacted: "sqlite:/home/ada/.local/state/snowlease/registry.db",
+        parameters: {},
+      },
+      registryFrom: "default",
+      namespace: "default",
+      layout: layouts.westid,
+      pool: { first: 0, last: 1023 },
+      window: undefined,
+      claimTimeout: undefined,
+      operationTimeout: 5000,
+      maxWait: 500,
+      maxTell: 60_000,
+      limits: {},
+      reuse: "any",
+      onLost: undefined,
+      workerId: undefined,
+      properties: undefined,
+      env: undefined,
+      assigner: undefined,
+      ordinal: false,
+      ordinalBase: 0,
+      ip: undefined,
+      interface: undefined,
+      host: hostname(),
+      instance: "",
+      listen: undefined,
+      socket: undefined,
+      sources: {},
+    });
+  });
+
+  it.each([
+    [{ XDG_STATE_HOME: "/state", HOME: "/home/ada" }, "/state"],
+    [{ XDG_STATE_HOME: "relative", HOME: "/home/ada" }, "/home/ada/.local/state"],
+    [{ XDG_STATE_HOME: "", HOME: "/home/a?b" }, "/home/a?b/.local/state"],
+    [{ HOME: "" }, `${userInfo().homedir}/.local/state`],
+  ])("and %j the registry is in %s", (env, state) => {
+    expect(resolved({ env }).registry).toMatchObject({ kind: "sqlite", path: `${state}/snowlease/registry.db` });
+  });
+});
+
+describe("precedence", () => {
+  it("is program, environment, file, default", () => {
+    written(JSON.stringify({ namespace: "file", maxWait: "1s", maxTell: 3, operationTimeout: 7 }));
+    const env = { SNOWLEASE_NAMESPACE: "env", SNOWLEASE_MAX_WAIT: "2s" };
+    const config = resolved({ flags: { namespace: "flag" }, env, cwd: folder });
+    expect(config).toMatchObject({ namespace: "flag", maxWait: 2000, maxTell: 3, operationTimeout: 7, reuse: "any" });
+    expect(config.sources).toEqual({
+      namespace: { level: "program", text: "--namespace" },
+      maxWait: { level: "environment", text: "SNOWLEASE_MAX_WAIT" },
+      maxTell: { level: "file", text: `\`maxTell\` in ${join(folder, "snowlease.json")}` },
+      operationTimeout: { level: "file", text: `\`operationTimeout\` in ${join(folder, "snowlease.json")}` },
+    });
+  });
+
+  it("puts a URL's query behind what is given beside the URL, and before all that is weaker than the URL", () => {
+    written(JSON.stringify({ namespace: "file", maxWait: 1, maxTell: 1, reuse: "never" }));
+    const env = {
+      SNOWLEASE_REGISTRY: "sqlite:./a.db?namespace=query&maxWait=2&maxTell=2",
+      SNOWLEASE_NAMESPACE: "env",
+    };
+    const given = { flags: { "max-tell": "3" }, env, cwd: folder };
+    expect(resolved(given)).toMatchObject({ namespace: "env", maxWait: 2, maxTell: 3, reuse: "never" });
+  });
+
+  it("leaves out the query of a URL that is overridden", () => {
+    const env = { SNOWLEASE_REGISTRY: "sqlite:./a.db?namespace=query" };
+    const config = resolved({ options: { registry: "memory:" }, env });
+    expect(config).toMatchObject({ namespace: "default", registryFrom: "named", registry: { kind: "memory" } });
+  });
+
+  it("leaves out what is undefined, and lets flags be that are no options", () => {
+    expect(
+      resolved({ options: { namespace: undefined }, flags: { json: true, namespace: undefined } }).sources,
+    ).toEqual({});
+  });
+
+  it("reads no worker ID from the environment, where an assigner does", () => {
+    expect(resolved({ env: { SNOWLEASE_WORKER_ID: "abc" } }).workerId).toBeUndefined();
+  });
+});
+
+describe("times", () => {
+  it.each([
+    [0, 0],
+    [1500, 1500],
+    ["1500", 1500],
+    ["500ms", 500],
+    ["2s", 2000],
+    ["1m", 60_000],
+    ["2h", 7_200_000],
+    ["0", 0],
+  ])("%j are %d ms", (claimTimeout, ms) => {
+    expect(resolved({ options: { claimTimeout } }).claimTimeout).toBe(ms);
+  });
+
+  it.each([
+    -1,
+    1.5,
+    Number.NaN,
+    Infinity,
+    2 ** 31,
+    null,
+    true,
+    {},
+    [],
+    "",
+    " 1",
+    "1 ",
+    "1 s",
+    "1.5s",
+    "-1s",
+    "+1s",
+    "01s",
+    "1e3",
+    "0x10",
+    "1d",
+    "1S",
+    "1sec",
+    "1s2s",
+    "s",
+    "25000h",
+    "99999999999",
+  ])("%j are refused", (claimTimeout) => {
+    expect(refusal({ options: { claimTimeout } })).toMatch(
+      /^Expected `claimTimeout` to be a time from 0 to 2147483647 ms.*; correct the option `claimTimeout`\.$/,
+    );
+  });
+});
+
+describe("a window", () => {
+  const seconds = "timestamp:28,worker:10,sequence:13@1700000000000/1000";
+
+  function times(options: object, fixed: boolean, kind: string): Partial<ReturnType<typeof leaseDefaults>> {
+    return leaseDefaults(resolved({ options }), fixed, kind);
+  }
+
+  it("is a minute where the registry picks the worker ID, and so it is for a fixed one in a shared registry", () => {
+    expect(times({}, false, "sqlite")).toEqual({ window: 60_000, claimTimeout: 0, onLost: "switch" });
+    expect(times({}, true, "daemon")).toEqual({ window: 60_000, claimTimeout: 60_000, onLost: "stop" });
+  });
+
+  it("is 2 s for a fixed worker ID in an embedded registry, and a claim waits one", () => {
+    expect(times({}, true, "sqlite")).toEqual({ window: 2000, claimTimeout: 2000, onLost: "stop" });
+  });
+
+  it("has at least 4 ticks by default", () => {
+    expect(times({ layout: seconds }, true, "sqlite").window).toBe(4000);
+  });
+
+  it("is at most maxWindow by default", () => {
+    expect(times({ maxWindow: "10s" }, false, "sqlite").window).toBe(10_000);
+  });
+
+  it("and what goes with it is what was given", () => {
+    const options = { window: "3s", claimTimeout: 0, onLost: "switch" };
+    expect(times(options, true, "sqlite")).toEqual({ window: 3000, claimTimeout: 0, onLost: "switch" });
+  });
+
+  it("shorter than 3 ticks is refused", () => {
+    expect(resolved({ options: { layout: seconds, window: 3000 } }).window).toBe(3000);
+    expect(refusal({ options: { window: 2 } })).toBe(
+      "Expected `window` to be at least 3 ms (3 ticks of the layout), got `2` (number); correct the option `window`.",
+    );
+    expect(refusal({ env: { SNOWLEASE_LAYOUT: seconds, SNOWLEASE_WINDOW: "2s" } })).toContain("at least 3000 ms");
+    expect(refusal({ options: { layout: seconds, maxWindow: "2s" } })).toContain(
+      "Expected `maxWindow` to be at least 3000",
+    );
+  });
+});
+
+describe("the pool", () => {
+  it.each([
+    [{ pool: "512-1023" }, { first: 512, last: 1023 }],
+    [{ pool: { first: 3, last: 5 } }, { first: 3, last: 5 }],
+    [
+      { layout: "twitter", datacenter: 3 },
+      { first: 96, last: 127 },
+    ],
+    [
+      { layout: "twitter", datacenter: "3", pool: "100-200" },
+      { first: 100, last: 127 },
+    ],
+    [
+      { layout: "twitter", fields: { datacenter: 1, worker: 2 } },
+      { first: 34, last: 34 },
+    ],
+    [
+      { layout: Layout.parse("twitter"), registry: "memory:?datacenter=2" },
+      { first: 64, last: 95 },
+    ],
+    [{ registry: "memory:?layout=twitter&datacenter=1&worker=2" }, { first: 34, last: 34 }],
+    [{ registry: "memory:?worker=7" }, { first: 7, last: 7 }],
+  ])("of %j is %j", (options, pool) => {
+    expect(resolved({ options }).pool).toEqual(pool);
+  });
+
+  it.each([
+    [
+      { pool: "512-1024" },
+      "`pool.last` to be an integer from 512 to 1023 (10 bits), got `1024` (number); correct the option `pool`",
+    ],
+    [{ pool: "5-3" }, "`pool` to be a range"],
+    [{ pool: "" }, "`pool` to be a range"],
+    [{ pool: 7 }, "`pool` to be a range"],
+    [{ pool: { first: 1 } }, "`pool` to be a range"],
+    [{ pool: { first: -1, last: 3 } }, "`pool.first`"],
+    [{ datacenter: 3 }, "to be the topmost of worker, without a gap"],
+    [
+      { layout: "twitter", datacenter: 32 },
+      "`datacenter` to be an integer from 0 to 31 (5 bits), got `32` (number); correct the option `datacenter`",
+    ],
+    [{ layout: "twitter", datacenter: "x" }, "`datacenter` to be an integer"],
+    [{ layout: "twitter", datacenter: 3, pool: "0-9" }, "to overlap with 96-127"],
+    [{ layout: "twitter", fields: { worker: 2 } }, "without a gap"],
+    [{ layout: "twitter", fields: { datacentre: 2 } }, "without a gap"],
+    [{ fields: { worker: "2" } }, "`fields` to be an object of integers, got a value of the type object"],
+    [
+      { registry: "memory:?worker=x" },
+      "`worker` to be an integer from 0 to 1023 (10 bits), got `x` (string); correct the query",
+    ],
+    [{ registry: "memory:?worker=" }, "got `` (string)"],
+    [
+      { workerId: 3, pool: "5-9" },
+      "`workerId` to be in the pool 5-9, got `3` (number); correct the option `workerId`, or the pool",
+    ],
+  ])("of %j is refused", (options, message) => {
+    expect(refusal({ options })).toContain(message);
+  });
+});
+
+describe("a bad value", () => {
+  it.each<[object, string]>([
+    [{ registry: "" }, "the registry URL to start with"],
+    [{ registry: 7 }, "`registry` to be a registry URL such as sqlite:./registry.db, or a registry, got `7` (number)"],
+    [{ registry: null }, "got `null` (null)"],
+    [{ registry: { password: "s3cret" } }, "got a value of the type object"],
+    [{ registry: "redis://:s3cret@host" }, "`redis` is not in this version"],
+    [{ namespace: "Orders" }, "`namespace` to match [a-z][a-z0-9_]{0,31}, got `Orders` (string)"],
+    [{ namespace: "" }, "`namespace` to match"],
+    [{ namespace: "a".repeat(33) }, "`namespace` to match"],
+    [{ namespace: "orders\n" }, "`namespace` to match"],
+    [{ layout: "westidd" }, "`layout` to be a preset"],
+    [{ layout: "timestamp:41,worker:30,sequence:12@0" }, "`total bits`"],
+    [{ layout: {} }, "`layout` to be a preset's name or a notation, got a value of the type object"],
+    [{ operationTimeout: 0 }, "from 1 to"],
+    [{ reuse: "some" }, "`reuse` to be one of any, never, got `some` (string)"],
+    [{ onLost: "" }, "`onLost` to be one of switch, stop"],
+    [{ workerId: "7.0" }, "`workerId` to be an integer from 0 to 1023 (10 bits), got `7.0` (string)"],
+    [{ workerId: 1024 }, "got `1024` (number)"],
+    [{ workerId: 1.5 }, "got `1.5` (number)"],
+    [{ workerId: true }, "`workerId` to be a worker ID, got `true` (boolean)"],
+    [{ workerId: null }, "`workerId` to be a worker ID"],
+    [{ env: "MY-ID" }, "`env` to be the name of an environment variable"],
+    [{ env: "" }, "`env` to be the name"],
+    [{ assigner: {} }, "`assigner` to be the path of a module"],
+    [{ assigner: "" }, "`assigner` to be the path of a module"],
+    [{ ordinal: "yes" }, "`ordinal` to be true or false, got `yes` (string)"],
+    [{ ordinalBase: -1 }, "`ordinalBase` to be an integer from 0"],
+    [{ ip: "10.0.0.256" }, "`ip` to be an IPv4 or IPv6 address"],
+    [{ ip: "host" }, "`ip` to be an IPv4 or IPv6 address"],
+    [{ interface: "" }, "`interface` to be the name"],
+    [{ host: "a\nb" }, "`host` to be 1 to 255 characters"],
+    [{ host: "" }, "`host` to be 1 to 255 characters"],
+    [{ instance: "x".repeat(256) }, "`instance` to be 1 to 255 characters"],
+    [{ properties: "westid.workerId=7" }, "`properties` to be an object"],
+  ])("is refused: %j", (options, message) => {
+    const said = refusal({ options });
+    expect(said).toContain(message);
+    expect(said).toMatch(/; correct the option `\w+`\.$|; correct the option `pool`/);
+    expect(said).not.toContain("s3cret");
+  });
+
+  it.each([
+    [{ flags: { "max-wait": "x" } }, "correct --max-wait."],
+    [{ env: { SNOWLEASE_MAX_WAIT: "" } }, "correct SNOWLEASE_MAX_WAIT."],
+    [
+      { env: { SNOWLEASE_REGISTRY: "memory:?maxWait=x" } },
+      "correct `maxWait` in the registry URL from SNOWLEASE_REGISTRY.",
+    ],
+    [{ env: { SNOWLEASE_REGISTRY: "" } }, "correct SNOWLEASE_REGISTRY."],
+    [{ flags: { layout: "x" } }, "correct --layout."],
+    [{ options: { registry: "memory:?pool=x" } }, "correct `pool` in the registry URL from the option `registry`."],
+    [{ flags: { listen: "localhost" } }, "correct --listen."],
+    [{ flags: { listen: "[::1]:70000" } }, "correct --listen."],
+    [{ flags: { config: "" }, cwd: "/" }, "correct --config."],
+    [{ env: { SNOWLEASE_LEASE_SOCKET: "", SNOWLEASE_LEASE_NAMESPACE: "default" } }, "correct SNOWLEASE_LEASE_SOCKET."],
+  ])("is refused with its source: %j", (given, source) => {
+    expect(refusal(given)).toContain(source);
+  });
+
+  it("is refused with the file it stands in", () => {
+    const path = written('{"maxWait": "soon"}');
+    expect(refusal({ cwd: folder })).toContain(`got \`soon\` (string); correct \`maxWait\` in ${path}.`);
+  });
+
+  it("is refused also where something stronger overrides it", () => {
+    expect(refusal({ options: { maxWait: 1 }, env: { SNOWLEASE_MAX_WAIT: "soon" } })).toContain("SNOWLEASE_MAX_WAIT");
+    expect(refusal({ options: { maxWait: 1, registry: "memory:?maxWait=soon" } })).toContain("registry URL");
+  });
+
+  it("that cannot be written as JSON is refused, too", () => {
+    const circular: Record<string, unknown> = {};
+    circular["self"] = circular;
+    expect(refusal({ options: { registry: circular } })).toContain("type object");
+    expect(refusal({ options: { maxWait: () => 1 } })).toContain("type function");
+    expect(refusal({ options: { maxWait: 1n } })).toContain("`1n` (bigint)");
+  });
+});
+
+describe("an unknown option", () => {
+  it.each<[Given, string]>([
+    [{ options: { namspace: "a" } }, "There is no option `namspace`, the nearest is `namespace`; correct the options."],
+    [{ options: { listen: "a:1" } }, "There is no option `listen`"],
+    [{ options: { workerid: 7 } }, "the nearest is `workerId`"],
+    [
+      { env: { SNOWLEASE_REGISTRY: "memory:?windw=2s" } },
+      "There is no option `windw`, the nearest is `window`; correct the query of the registry URL from SNOWLEASE_REGISTRY.",
+    ],
+    [{ options: { registry: "memory:?workerId=7" } }, "There is no option `workerId`, the nearest is `worker`"],
+    [{ options: { registry: "memory:?claim-timeout=7" } }, "the nearest is `claimTimeout`"],
+    [{ options: { registry: "memory:?__proto__=7" } }, "There is no option `__proto__`"],
+    [{ options: { registry: "memory:?timestamp=7" } }, "There is no option `timestamp`"],
+    [{ options: { registry: "memory:?constructor=7" } }, "There is no option `constructor`"],
+  ])("is refused: %j", (given, message) => {
+    expect(refusal(given)).toContain(message);
+  });
+
+  it.each([
+    ['{"claim_timeout": 1}', "There is no option `claim_timeout`, the nearest is `claimTimeout`"],
+    ['{"config": "other.json"}', "There is no option `config`"],
+    ['{"properties": {}}', "There is no option `properties`"],
+    ['{"__proto__": {}}', "There is no option `__proto__`"],
+  ])("of a config file is refused: %s", (content, message) => {
+    const path = written(content);
+    expect(refusal({ cwd: folder })).toMatch(new RegExp(`^${message}.*; correct ${path}\\.$`));
+  });
+});
+
+describe("a config file", () => {
+  it("is looked for in the folder, and may be missing there", () => {
+    expect(resolved({ cwd: folder }).sources).toEqual({});
+  });
+
+  it("is the one that a flag names, else the environment", () => {
+    written('{"namespace": "first"}', "1.json");
+    written('{"namespace": "second"}', "2.json");
+    const env = { SNOWLEASE_CONFIG: join(folder, "2.json") };
+    expect(resolved({ flags: { config: "1.json" }, env, cwd: folder }).namespace).toBe("first");
+    expect(resolved({ env, cwd: folder }).namespace).toBe("second");
+  });
+
+  it("is not read for the library", () => {
+    expect(resolved({ env: { SNOWLEASE_CONFIG: "/nowhere" } }).namespace).toBe("default");
+  });
+
+  it("takes values of their own types", () => {
+    written(
+      '{"ordinal": true, "datacenter": 1, "layout": "twitter", "workerId": 40, "listen": "[::1]:0", "socket": "s"}',
+    );
+    expect(resolved({ cwd: folder })).toMatchObject({
+      ordinal: true,
+      workerId: 40,
+      pool: { first: 32, last: 63 },
+      listen: { host: "::1", port: 0 },
+      socket: "s",
+    });
+  });
+
+  it.each<[string, string | Uint8Array, string]>([
+    ["empty", "", "is not JSON"],
+    ["cut off", '{\n  "maxWait": 1,\n', "is not JSON (line 3, column 1)"],
+    ["with a comment", '{"maxWait": 1, // s3cret\n}', "is not JSON"],
+    ["unquoted", "{registry: redis://:s3cret@h}", "is not JSON"],
+    ["an array", "[]", "holds an array"],
+    ["null", "null", "holds null"],
+    ["text", '"x"', "holds a string"],
+    ["not UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "is not UTF-8"],
+    ["with a byte order mark", "\ufeff{}", "byte order mark"],
+    ["in UTF-16", Buffer.from("\ufeff{}", "utf16le"), "is not UTF-8"],
+    ["too large", `{"x": "${"y".repeat(1024 * 1024)}"}`, "at most 1048576 are read"],
+  ])("that is %s is refused", (_, content, message) => {
+    const path = written(content);
+    const said = refusal({ cwd: folder });
+    expect(said).toContain(`The config file ${path} `);
+    expect(said).toContain(message);
+    expect(said).not.toContain("s3cret");
+  });
+
+  it("that is named has to be there, and to be a file", () => {
+    mkdirSync(join(folder, "d"));
+    expect(refusal({ flags: { config: "none.json" }, cwd: folder })).toContain("none.json does not exist");
+    expect(refusal({ env: { SNOWLEASE_CONFIG: "d/none.json" }, cwd: folder })).toContain("d/none.json does not exist");
+    expect(refusal({ flags: { config: "d" }, cwd: folder })).toContain("is not a regular file");
+    mkdirSync(join(folder, "d/snowlease.json"));
+    expect(refusal({ cwd: join(folder, "d") })).toContain("is not a regular file");
+  });
+});
+
+describe("a child of exec", () => {
+  const lent = {
+    SNOWLEASE_LEASE_SOCKET: "/run/a?b.sock",
+    SNOWLEASE_LEASE_NAMESPACE: "orders",
+    SNOWLEASE_LEASE_LAYOUT: "twitter",
+    SNOWLEASE_WORKER_ID: "7",
+  };
+
+  it("borrows in the namespace of the lease, with its layout", () => {
+    const options = { namespace: "orders", registry: "sqlite:./other.db", pool: "1-2", maxWindow: "1m" };
+    const config = resolved({ options, env: lent });
+    expect(config).toMatchObject({
+      registryFrom: "borrowed",
+      registry: { kind: "unix", path: "/run/a?b.sock" },
+      layout: layouts.twitter,
+      pool: { first: 0, last: 1023 },
+      limits: {},
+    });
+    expect(leaseDefaults(config, false, "daemon")).toEqual({ window: 2000, claimTimeout: 2000, onLost: "switch" });
+  });
+
+  it("keeps a layout that it names", () => {
+    const options = { namespace: "orders", layout: "westid" };
+    expect(resolved({ options, env: lent })).toMatchObject({ registryFrom: "borrowed", layout: layouts.westid });
+  });
+
+  it("takes no notice of the lease in another namespace", () => {
+    expect(resolved({ env: lent })).toMatchObject({ registryFrom: "default", layout: layouts.westid });
+  });
+});
+
+describe("the table of options", () => {
+  it("has for each a flag and a name in the environment that it is read by", () => {
+    for (const { flag, env, scopes } of optionTable) {
+      expect(flag === undefined).toBe(!scopes.some((scope) => scope === "cli" || scope === "daemon"));
+      expect(env).toBe(flag && `SNOWLEASE_${flag.slice(2).replaceAll("-", "_").toUpperCase()}`);
+    }
+    expect(new Set(optionTable.map(({ name }) => name)).size).toBe(optionTable.length);
+  });
+
+  it("reads a flag by its name, and its value as text", () => {
+    const flags = { "claim-timeout": "2s", ordinal: true, registry: "memory:", listen: "0.0.0.0:80" };
+    expect(resolved({ flags })).toMatchObject({
+      claimTimeout: 2000,
+      ordinal: true,
+      registryFrom: "named",
+      listen: { host: "0.0.0.0", port: 80 },
+    });
+  });
+
+  it("takes a ready registry", () => {
+    const registry = memoryRegistry();
+    expect(resolved({ options: { registry } })).toMatchObject({ registry, registryFrom: "named" });
+  });
+});

@@ -1,0 +1,405 @@
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from "node:net";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import { RecentTicks } from "../../src/core/recent.ts";
+import type { ClaimRequest, Registry, WorkerRecord } from "../../src/core/registry.ts";
+import { startDaemon } from "../../src/daemon.ts";
+import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
+import { memoryRegistry } from "../../src/testing.ts";
+
+const log = { info() {}, warn() {}, error() {} };
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+
+const request: ClaimRequest = {
+  namespace: "orders",
+  token: "0123456789abcdef0123456789abcdef",
+  pool: layouts.westid.pool,
+  holder: { host: "a", ip: "192.0.2.7", pid: 12, instance: "" },
+  get clock() {
+    return Date.now();
+  },
+  window: 60_000,
+  layout: layouts.westid.fingerprint,
+};
+
+/** A claim's answer that would be taken. */
+const grant = {
+  workerId: 7,
+  fence: 1,
+  token: request.token,
+  from: 1,
+  until: 2,
+  clock: 1,
+  renewAfterMs: 1,
+  layout: "x",
+};
+
+async function daemonOf(registry: Registry, listen = { host: "127.0.0.1", port: 0 }): Promise<string> {
+  const daemon = await startDaemon({ registry, listen, log });
+  cleanups.push(() => daemon.close("now"));
+  return daemon.url ?? "";
+}
+
+async function addressOf(server: Server): Promise<string> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  cleanups.push(() => new Promise((resolve) => server.close(resolve)));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** An HTTP server that is no daemon. */
+async function impostor(listener: (...exchange: Parameters<RequestListener>) => unknown): Promise<string> {
+  const server = createServer((request, response) => void listener(request, response));
+  const address = await addressOf(server);
+  cleanups.push(() => server.closeAllConnections());
+  return address;
+}
+
+/** Something that listens and does this to each connection. */
+async function listener(behave: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    behave(socket);
+  });
+  const address = await addressOf(server);
+  cleanups.push(() => sockets.forEach((socket) => socket.destroy()));
+  return address;
+}
+
+/** An address at which nobody listens. */
+async function nobody(): Promise<string> {
+  const server = createTcpServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return `http://127.0.0.1:${port}`;
+}
+
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+
+/** Sends a text every few ms, until the connection ends. */
+function repeat(socket: Socket, text: string): void {
+  const timer = setInterval(() => socket.write(text), 20);
+  socket.once("close", () => clearInterval(timer));
+}
+
+function connectTo(addresses: string[], operationTimeout = 300): Registry {
+  const registry = daemonRegistry(addresses, { operationTimeout });
+  cleanups.push(() => registry.close());
+  return registry;
+}
+
+function problem(status: number, code: string, more: object = {}): RequestListener {
+  return (_, response) => {
+    response.writeHead(status, { "content-type": "application/problem+json", "retry-after": "1" });
+    response.end(JSON.stringify({ title: "x", status, detail: "It is so.", code, ...more }));
+  };
+}
+
+describe("what is not a daemon is REGISTRY_UNAVAILABLE, with its address", () => {
+  test.each<[string, () => Promise<string>]>([
+    ["nobody", nobody],
+    ["somebody who says nothing", () => listener(() => {})],
+    ["somebody who hangs up", () => listener((socket) => socket.destroy())],
+    [
+      "somebody who hangs up after the request",
+      () => listener((socket) => socket.once("data", () => socket.destroy())),
+    ],
+    ["another protocol", () => listener((socket) => socket.end("220 smtp ready\r\n"))],
+    ["half an answer", () => listener((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"))],
+    [
+      "an answer that never ends",
+      () => listener((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")),
+    ],
+    ["another protocol to switch to", () => listener((socket) => socket.once("data", () => socket.write(switching)))],
+    [
+      "another protocol to switch to, and hangs up",
+      () => listener((socket) => socket.once("data", () => socket.end(switching))),
+    ],
+    [
+      "a request to go on, again and again",
+      () => listener((socket) => socket.on("data", () => repeat(socket, "HTTP/1.1 100 Continue\r\n\r\n"))),
+    ],
+    [
+      "an answer that drips",
+      () =>
+        listener((socket) => {
+          socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+          repeat(socket, " ");
+        }),
+    ],
+    ["a page", () => impostor((_, response) => response.end("<html>Welcome</html>"))],
+    ["a page that is missing", () => impostor((_, response) => response.writeHead(404).end("<html>404</html>"))],
+    ["a redirection", () => impostor((_, response) => response.writeHead(302, { location: "/" }).end())],
+    ["a gateway without a daemon", () => impostor((_, response) => response.writeHead(502).end("Bad Gateway"))],
+    ["nothing", () => impostor((_, response) => response.end())],
+    ["other JSON", () => impostor((_, response) => response.end('{"workerId":"7"}'))],
+    ["a grant without a fence", () => impostor((_, response) => response.end('{"workerId":7,"from":1,"until":2}'))],
+    ["an error nobody knows", () => impostor(problem(400, "OUT_OF_COFFEE"))],
+    [
+      "more than anybody asked for",
+      () => impostor((_, response) => response.end(JSON.stringify(grant).padEnd(4 * 1024 * 1024 + 1))),
+    ],
+  ])("%s", async (_, make) => {
+    const address = await make();
+    const error = await connectTo([address])
+      .claim(request)
+      .catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", message: expect.stringContaining(address) });
+    expect((error as Error).message).not.toMatch(/\n|0123456789abcdef/);
+  });
+});
+
+describe("of several addresses", () => {
+  test.each<[string, () => Promise<string>]>([
+    ["nobody answers at", nobody],
+    ["somebody keeps silent at", () => listener(() => {})],
+    ["a connection breaks at", () => listener((socket) => socket.once("data", () => socket.destroy()))],
+    ["a page comes from", () => impostor((_, response) => response.end("<html>"))],
+    ["a registry is unavailable at", () => impostor(problem(503, "REGISTRY_UNAVAILABLE"))],
+    ["there is too much to do at", () => impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }))],
+    ["a quarantine is on at", () => impostor(problem(503, "QUARANTINE", { retryAfterMs: 60_000 }))],
+  ])("the next one is asked when %s the first", async (_, make) => {
+    const registry = connectTo([await make(), await daemonOf(memoryRegistry())], 1000);
+    expect(await registry.claim(request)).toMatchObject({ outcome: "granted", workerId: 0 });
+  });
+
+  test("the one that answered last is asked first", async () => {
+    let asked = 0;
+    const first = await impostor((incoming, response) => {
+      asked++;
+      problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
+    });
+    const registry = connectTo([first, await daemonOf(memoryRegistry())]);
+    for (let i = 0; i < 5; i++) await registry.ping();
+    expect(asked).toBe(1);
+  });
+
+  test("a refusal of one counts more than the silence of another", async () => {
+    const quarantine = await impostor(problem(503, "QUARANTINE", { retryAfterMs: 60_000 }));
+    for (const addresses of [
+      [quarantine, await nobody()],
+      [await nobody(), quarantine],
+    ]) {
+      await expect(connectTo(addresses).claim(request)).rejects.toMatchObject({
+        code: "QUARANTINE",
+        message: "It is so.",
+        retryable: true,
+        details: { retryAfterMs: 60_000 },
+      });
+    }
+  });
+
+  test("a refusal that no other would answer otherwise is final", async () => {
+    let asked = 0;
+    const second = await impostor((incoming, response) => {
+      asked++;
+      problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
+    });
+    const registry = connectTo([await impostor(problem(409, "CLOCK_SKEW", { details: { maxClockSkew: 5 } })), second]);
+    await expect(registry.claim(request)).rejects.toMatchObject({ code: "CLOCK_SKEW", details: { maxClockSkew: 5 } });
+    expect(asked).toBe(0);
+  });
+});
+
+describe("an answer that was lost", () => {
+  /** A daemon behind a wire that hangs up instead of answering, the first time. */
+  async function losingOnce(registry: Registry): Promise<{ address: string; asked: () => number }> {
+    let asked = 0;
+    const daemon = await daemonOf(registry);
+    const address = await impostor(async (incoming, response) => {
+      asked++;
+      const chunks: Buffer[] = [];
+      for await (const chunk of incoming) chunks.push(chunk as Buffer);
+      const { method = "", headers } = incoming;
+      const body = chunks.length > 0 ? { body: Buffer.concat(chunks) } : {};
+      const type = { "content-type": headers["content-type"] ?? "application/json" };
+      const answer = await fetch(daemon + incoming.url, { method, headers: type, ...body });
+      const text = await answer.text();
+      if (asked === 1) return void response.destroy();
+      response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(text);
+    });
+    return { address, asked: () => asked };
+  }
+
+  test("is asked for again by a claim, which was applied once", async () => {
+    const memory = memoryRegistry();
+    const { address, asked } = await losingOnce(memory);
+    expect(await connectTo([address], 5000).claim(request)).toMatchObject({ workerId: 0, fence: 1 });
+    expect(asked()).toBe(2);
+    expect((await memory.workers("orders")).length).toBe(1);
+  });
+
+  test("is asked for again by a renewal and a release", async () => {
+    const memory = memoryRegistry();
+    await memory.claim(request);
+    const key = { namespace: "orders", workerId: 0, fence: 1, token: request.token, clock: Date.now() };
+    const renewing = connectTo([(await losingOnce(memory)).address], 5000);
+    expect(await renewing.renew({ ...key, window: 60_000 })).toMatchObject({ outcome: "renewed" });
+    const releasing = connectTo([(await losingOnce(memory)).address], 5000);
+    expect(await releasing.release(key)).toEqual({ outcome: "released" });
+  });
+
+  test("leaves a forced release, an unpinning and a pruning unknown: doing it twice could hit somebody else", async () => {
+    const memory = memoryRegistry();
+    await memory.claim(request);
+    const calls: ((registry: Registry) => Promise<unknown>)[] = [
+      (registry) => registry.forceRelease({ namespace: "orders", workerId: 0, force: true }),
+      (registry) => registry.unpin("orders", 0),
+      (registry) => registry.prune("orders", 0),
+    ];
+    for (const call of calls) {
+      const { address, asked } = await losingOnce(memory);
+      const other = await losingOnce(memory);
+      const registry = connectTo([address, other.address], 5000);
+      await expect(call(registry)).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+      expect([asked(), other.asked()]).toEqual([1, 0]);
+    }
+  });
+});
+
+test("what never arrived is sent again until a daemon is there", async () => {
+  const address = await nobody();
+  const registry = connectTo([address], 5000);
+  const released = registry.forceRelease({ namespace: "orders", workerId: 0, force: true });
+  await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(address).port) });
+  expect(await released).toEqual({ outcome: "absent" });
+});
+
+test("renewals go on with the next daemon of the same registry", async () => {
+  const memory = memoryRegistry();
+  const listen = { host: "127.0.0.1", port: 0 };
+  const first = await startDaemon({ registry: { ...memory, close: async () => {} }, listen, log });
+  const registry = connectTo([first.url ?? ""], 5000);
+  await registry.claim(request);
+  await first.close("now");
+  await daemonOf(memory, { ...listen, port: Number(new URL(first.url ?? "").port) });
+  const key = { namespace: "orders", workerId: 0, fence: 1, token: request.token };
+  expect(await registry.renew({ ...key, clock: Date.now(), window: 60_000 })).toMatchObject({ outcome: "renewed" });
+});
+
+test("many pages of large recents are one list", async () => {
+  const memory = memoryRegistry();
+  for (let workerId = 0; workerId < 60; workerId++) {
+    const token = workerId.toString(16).padStart(32, "0");
+    const grant = await memory.claim({ ...request, token, workerId });
+    if (grant.outcome !== "granted") throw new Error("Expected a grant.");
+    const recents = { from: grant.from, bytes: new Uint8Array(44_000).fill(workerId) };
+    const key = { namespace: "orders", workerId, fence: grant.fence, token, clock: request.clock };
+    await memory.release({ ...key, used: { until: grant.until, recents } });
+  }
+  const registry = connectTo([await daemonOf(memory)], 5000);
+  // Digests: to compare, or to print, this many bytes takes a matcher seconds.
+  const digested = (records: readonly WorkerRecord[]): unknown[] =>
+    records.map(({ recents, ...rest }) => {
+      return {
+        ...rest,
+        from: recents?.from,
+        bytes: createHash("sha256")
+          .update(recents?.bytes ?? "")
+          .digest("hex"),
+      };
+    });
+  expect(digested(await registry.workers("orders"))).toEqual(digested(await memory.workers("orders")));
+  expect((await registry.workers("orders", { limit: 50, after: 5 })).map(({ workerId }) => workerId)).toEqual(
+    Array.from({ length: 50 }, (_, i) => i + 6),
+  );
+});
+
+test("many pages of history with long labels are one list, oldest first", async () => {
+  const memory = memoryRegistry();
+  const label = "\u5170".repeat(255);
+  const holder = { host: label, ip: "192.0.2.7", pid: 12, instance: label };
+  for (let i = 0; i < 2500; i++) {
+    const token = i.toString(16).padStart(32, "0");
+    const grant = await memory.claim({ ...request, token, holder, workerId: 0 });
+    if (grant.outcome !== "granted") throw new Error("Expected a grant.");
+    const key = { namespace: "orders", workerId: 0, fence: grant.fence, token, clock: request.clock };
+    await memory.release({ ...key, used: { until: grant.from } });
+  }
+  const registry = connectTo([await daemonOf(memory)], 5000);
+  for (const limit of [10_000, 2450, 1]) {
+    const rows = await registry.history("orders", 0, { limit });
+    const count = Math.min(limit, 2500);
+    expect(rows.map(({ fence }) => fence)).toEqual(Array.from({ length: count }, (_, i) => 2500 - count + i + 1));
+  }
+  const [first] = await registry.history("orders", 0, { limit: 1 });
+  expect(first).toEqual((await memory.history("orders", 0, { limit: 1 }))[0]);
+});
+
+test("a page of nothing is the last one, whatever it says", async () => {
+  const address = await impostor((_, response) => response.end('{"workers":[],"rows":[],"next":7}'));
+  const registry = connectTo([address]);
+  expect([await registry.workers("orders"), await registry.history("orders", 0)]).toEqual([[], []]);
+});
+
+test("recents as large as they get are given back over the wire", async () => {
+  const memory = memoryRegistry();
+  const registry = connectTo([await daemonOf(memory)], 5000);
+  const grant = await registry.claim(request);
+  if (grant.outcome !== "granted") throw new Error("Expected a grant.");
+  const { until } = grant;
+  const layout = layouts.westid;
+  const [end, count] = [layout.tickOf(until), 14_666];
+  const ticks = new RecentTicks(layout, until - count, undefined, count);
+  for (let tick = end - count; tick < end; tick++) ticks.raise(tick, 4095);
+  const recents = ticks.handOver(until);
+  expect(recents.bytes.length).toBe(1 + 3 * count);
+  const key = { namespace: "orders", workerId: 0, fence: 1, token: request.token, clock: request.clock };
+  expect(await registry.release({ ...key, used: { until, recents } })).toEqual({ outcome: "released" });
+  const stored = (await memory.worker("orders", 0))?.recents;
+  expect(stored?.from).toBe(recents.from);
+  expect(Buffer.compare(stored?.bytes ?? Buffer.alloc(0), recents.bytes)).toBe(0);
+});
+
+test("a Unix socket is an address", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-"));
+  cleanups.push(() => rmSync(folder, { recursive: true }));
+  const socket = join(folder, "s");
+  const daemon = await startDaemon({ registry: memoryRegistry(), socket, log });
+  cleanups.push(() => daemon.close("now"));
+  const registry = connectTo([`unix:${socket}`]);
+  expect(await registry.claim(request)).toMatchObject({ outcome: "granted" });
+  expect((await registry.ping()).promise).toContain("Nothing survives");
+});
+
+test("user and password go along, and are in no message", async () => {
+  let authorization: string | undefined;
+  const address = await impostor((incoming, response) => {
+    authorization = incoming.headers.authorization;
+    response.end("no");
+  });
+  const error = await connectTo([address.replace("http://", "http://me:s%3Acret@")])
+    .ping()
+    .catch((error: unknown) => error);
+  expect(authorization).toBe(`Basic ${Buffer.from("me:s:cret").toString("base64")}`);
+  expect(JSON.stringify([error, (error as Error).message])).not.toMatch(/cret/);
+});
+
+test.each([[[]], [["redis://localhost"]], [["localhost:7070"]]])("%j is no address", (addresses: string[]) => {
+  expect(() => daemonRegistry(addresses)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
+});
+
+test("a registry that was closed refuses, also what is under way", async () => {
+  const registry = connectTo([await listener(() => {})], 60_000);
+  const asked = registry.ping();
+  asked.catch(() => {});
+  await registry.close();
+  await expect(asked).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+  await expect(registry.ping()).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+  await registry.close();
+});

@@ -1,0 +1,209 @@
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { SnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { examine, type Finding, type Patient } from "../../src/ops/doctor.ts";
+import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
+import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
+
+let clock: FakeClock;
+let registry: Registry;
+beforeEach(() => {
+  clock = fakeClock();
+  registry = memoryRegistry({ clock });
+});
+
+async function examined(patient: Partial<Patient> = {}): Promise<Record<string, Finding>> {
+  const findings = await examine({ open: async () => registry, namespace: "default", now: clock.now, ...patient });
+  return Object.fromEntries(findings.map((finding) => [finding.check, finding]));
+}
+
+/** The registry as something that is no embedded one, seen from afar. */
+function remote(changes: Partial<Registry> = {}): Partial<Patient> {
+  return { open: async () => ({ ...registry, kind: "daemon", ...changes }) };
+}
+
+async function claim(pool: { first: number; last: number }, layout: Layout = defaultLayout): Promise<void> {
+  const holder = { host: "a", ip: "", pid: 1, instance: "" };
+  const token = Math.random().toString(16).slice(2).padEnd(32, "0");
+  const request = {
+    namespace: "default",
+    token,
+    pool,
+    holder,
+    clock: clock.now(),
+    window: 1000,
+    layout: layout.fingerprint,
+  };
+  expect(await registry.claim(request)).toMatchObject({ outcome: "granted" });
+}
+
+describe("the doctor", () => {
+  test("finds nothing wrong with a fresh registry", async () => {
+    const found = await examined();
+    expect(Object.values(found).map(({ status }) => status)).not.toContain("fail");
+    expect(found["namespace"]).toMatchObject({
+      status: "ok",
+      detail: expect.stringContaining("does not exist yet") as string,
+    });
+    expect(await registry.describe("default")).toBeUndefined();
+  });
+
+  test("closes what it opened", async () => {
+    let closed = 0;
+    await examined(remote({ close: async () => void closed++ }));
+    expect(closed).toBe(1);
+  });
+
+  test("tells what the registry promises", async () => {
+    expect((await examined())["promise"]?.detail).toBe((await registry.ping()).promise);
+  });
+
+  test.each([
+    [0, "ok"],
+    [4000, "ok"],
+    [-6000, "warn"],
+    [10_500, "fail"],
+    [-10_500, "fail"],
+  ] as const)("a registry's clock that is %i ms ahead is %s", async (ahead, status) => {
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + ahead, promise: "" });
+    const found = await examined(remote({ ping }));
+    expect(found["clock"]).toMatchObject({
+      status,
+      detail: expect.stringContaining(`${Math.abs(ahead)} ms`) as string,
+    });
+  });
+
+  test("goes by the namespace's own limit of skew", async () => {
+    await registry.init({ namespace: "default", layout: defaultLayout.fingerprint, maxClockSkew: 1000 });
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + 2000, promise: "" });
+    expect((await examined(remote({ ping })))["clock"]).toMatchObject({ status: "fail" });
+  });
+
+  test("says when the registry does not answer, or cannot be opened", async () => {
+    const fail = async (): Promise<never> => {
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", "The line is dead.");
+    };
+    const expected = { status: "fail", detail: "REGISTRY_UNAVAILABLE: The line is dead." };
+    expect((await examined(remote({ ping: fail })))["registry"]).toMatchObject(expected);
+    expect((await examined({ open: fail }))["registry"]).toMatchObject(expected);
+    expect((await examined(remote({ describe: fail })))["namespace"]).toMatchObject(expected);
+  });
+
+  test("finds what would keep a lease from being renewed, without one", async () => {
+    await claim({ first: 0, last: 1023 });
+    const renew = async (): Promise<never> => {
+      throw new SnowleaseError("QUARANTINE", "Wait a while.");
+    };
+    expect((await examined(remote({ renew })))["renewal"]).toMatchObject({
+      status: "fail",
+      detail: "QUARANTINE: Wait a while.",
+    });
+    const before = await registry.workers("default");
+    expect((await examined())["renewal"]).toMatchObject({ status: "ok" });
+    expect(await registry.workers("default")).toEqual(before);
+  });
+
+  test("finds another layout than the namespace's, where one is set", async () => {
+    await claim({ first: 0, last: 0 });
+    expect((await examined())["namespace"]).toMatchObject({ status: "ok" });
+    expect((await examined({ layout: defaultLayout }))["namespace"]).toMatchObject({ status: "ok" });
+    expect((await examined({ layout: layouts.twitter }))["namespace"]).toMatchObject({ status: "fail" });
+  });
+
+  test.each([
+    [3, "ok"],
+    [1.5, "warn"],
+    [-0.5, "fail"],
+  ] as const)("a layout with %f years left is %s", async (years, status) => {
+    const end = clock.now() + years * 365.25 * 86_400_000;
+    const layout = Layout.parse(
+      `timestamp:41,worker:10,sequence:12@${Math.round(end - 2 ** 41 * 0.5)}/1`.replace("41,", "40,"),
+    );
+    expect((await examined({ layout }))["layout"]).toMatchObject({ status });
+    await registry.init({ namespace: "default", layout: layout.fingerprint });
+    expect((await examined())["layout"]).toMatchObject({ status });
+  });
+
+  test.each([
+    [7, "ok"],
+    [8, "warn"],
+    [9, "warn"],
+    [10, "fail"],
+  ] as const)("a pool of 10 with %i taken is %s", async (taken, status) => {
+    const pool = { first: 5, last: 14 };
+    // Outside of the pool: of no concern.
+    await claim({ first: 100, last: 100 });
+    for (let i = 0; i < taken - 1; i++) await claim(pool);
+    await registry.pin("default", 14, "a test");
+    const found = await examined({ pool });
+    expect(found["pool"]).toMatchObject({
+      status,
+      detail: expect.stringContaining(`${taken - 1} live, 0 resting, 1 pinned`) as string,
+    });
+  });
+
+  test("does not count what is free again", async () => {
+    for (let i = 0; i < 3; i++) await claim({ first: 0, last: 2 });
+    expect((await examined({ pool: { first: 0, last: 2 } }))["pool"]).toMatchObject({ status: "fail" });
+    await clock.advance(1001);
+    expect((await examined({ pool: { first: 0, last: 2 } }))["pool"]).toMatchObject({ status: "ok" });
+  });
+});
+
+describe("the file of an embedded registry", () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "snowlease-doctor-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  });
+
+  const sqlite = (file: string): Partial<Patient> => ({
+    file,
+    open: () => sqliteRegistry({ path: file, operationTimeout: 1000 }),
+  });
+
+  test("is not made by looking for it", async () => {
+    const file = join(folder, "deep", "registry.db");
+    const found = await examined(sqlite(file));
+    expect(found["file"]?.detail).toContain("does not exist yet");
+    expect(found["layout"]).toMatchObject({ status: "ok" });
+    expect(existsSync(join(folder, "deep"))).toBe(false);
+  });
+
+  test("is examined where it is", async () => {
+    const file = join(folder, "registry.db");
+    const made = await sqliteRegistry({ path: file, operationTimeout: 1000 });
+    await made.init({ namespace: "default", layout: defaultLayout.fingerprint });
+    await made.close();
+    const found = await examined({ ...sqlite(file), now: Date.now });
+    for (const check of ["registry", "namespace", "renewal"]) expect(found[check]).toMatchObject({ status: "ok" });
+    expect(found["file"]?.detail).toContain(file);
+  });
+
+  test("that is something else is a finding", async () => {
+    const file = join(folder, "registry.db");
+    writeFileSync(file, "no database, but long enough to have been one, had it wanted to be".repeat(9));
+    expect((await examined(sqlite(file)))["registry"]).toMatchObject({ status: "fail" });
+  });
+
+  test.skipIf(process.getuid?.() === 0)("that cannot be written is a finding", async () => {
+    const file = join(folder, "registry.db");
+    writeFileSync(file, "");
+    chmodSync(file, 0o400);
+    expect((await examined(sqlite(file)))["file"]).toMatchObject({
+      status: "fail",
+      detail: expect.stringContaining("EACCES") as string,
+    });
+  });
+
+  test.skipIf(!existsSync("/dev/shm"))("in memory only is a finding", async () => {
+    expect((await examined(sqlite("/dev/shm/snowlease-doctor/registry.db")))["file"]).toMatchObject({
+      status: "warn",
+      detail: expect.stringContaining("tmpfs") as string,
+    });
+  });
+});

@@ -1,0 +1,345 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodeAny, type EncodingName, encodings, Neighbours } from "../../src/core/encoding.ts";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+
+const max = 2n ** 63n - 1n;
+const alphabets: Record<EncodingName, string> = {
+  decimal: "0123456789",
+  hex: "0123456789abcdef",
+  base36: "0123456789abcdefghijklmnopqrstuvwxyz",
+  base62: "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+  base64url: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+  crockford32: "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+};
+const widths: Record<EncodingName, number> = {
+  decimal: 19,
+  hex: 16,
+  base36: 13,
+  base62: 11,
+  base64url: 12,
+  crockford32: 13,
+};
+const names = Object.keys(alphabets) as EncodingName[];
+const positional = names.filter((name) => name !== "base64url");
+
+/** Any ID; small ones, powers of two and the halves' border as often as the rest. */
+const anyId = fc.oneof(
+  fc.bigInt({ min: 0n, max }),
+  fc.bigInt({ min: 0n, max: 5000n }),
+  fc.tuple(fc.bigInt({ min: 1n, max: 62n }), fc.bigInt({ min: -2n, max: 2n })).map(([bits, by]) => 2n ** bits + by),
+);
+/** Byte order, which is what a database's binary collation and `memcmp` see. */
+const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** Digit by digit: the definition, to hold against the fast ways. */
+function naive(name: EncodingName, id: bigint): string {
+  if (name === "base64url") {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigUInt64BE(id);
+    return `${bytes.toString("base64url")}=`;
+  }
+  const alphabet = alphabets[name];
+  const base = BigInt(alphabet.length);
+  let text = "";
+  for (let rest = id; rest > 0n || text === ""; rest /= base) text = alphabet.charAt(Number(rest % base)) + text;
+  return text;
+}
+
+function refused(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    if (!isSnowleaseError(error, "CONFIG_INVALID")) throw error;
+    expect(error.message).not.toMatch(/[\r\n]/);
+    expect(error.message.length).toBeLessThan(400);
+    return error.message;
+  }
+  throw new Error("Expected a refusal, got none");
+}
+
+describe("golden values", () => {
+  it.each([
+    ["decimal", "9223372036854775807"],
+    ["hex", "7fffffffffffffff"],
+    ["base36", "1y2p0ij32e8e7"],
+    ["base62", "aZl8N0y58M7"],
+    ["base64url", "f_________8="],
+    ["crockford32", "7ZZZZZZZZZZZZ"],
+  ] as const)("%s of 2^63-1 is %s", (name, text) => {
+    expect(encodings[name].encode(max)).toBe(text);
+    expect(encodings[name].encodeFixed(max)).toBe(text);
+    expect(encodings[name].decode(text)).toBe(max);
+    expect(decodeAny(text)).toEqual({ id: max, encoding: name });
+  });
+
+  it.each([
+    ["decimal", "1278549019894743040"],
+    ["hex", "11be518f3ec00000"],
+    ["base64url", "Eb5Rjz7AAAA="],
+  ] as const)("%s of an ID of 2026 is %s", (name, text) => {
+    expect(encodings[name].encode(1278549019894743040n)).toBe(text);
+    expect(encodings[name].decode(text)).toBe(1278549019894743040n);
+  });
+
+  it("writes zero as one digit, or as all of them", () => {
+    expect(positional.map((name) => encodings[name].encode(0n))).toEqual(["0", "0", "0", "0", "0"]);
+    expect(encodings.base62.encodeFixed(0n)).toBe("00000000000");
+    expect(encodings.base64url.encode(0n)).toBe("AAAAAAAAAAA=");
+  });
+});
+
+describe("neighbours", () => {
+  it("tell the texts of those that share all but the tail, and of no others", () => {
+    const neighbours = new Neighbours();
+    const text = (place: number): string => encodings.base62.encode(879351421382717440n + BigInt(place));
+    neighbours.learn(100, "base62", text(100));
+    const told = Array.from({ length: 200 }, (_, place) => neighbours.at(place, "base62"));
+    const first = told.findIndex((one) => one !== undefined);
+    expect(text(first).endsWith("0")).toBe(true);
+    expect(told).toEqual(told.map((_, place) => (place >= first && place < first + 62 ? text(place) : undefined)));
+    expect(neighbours.at(100, "base64url")).toBeUndefined();
+    neighbours.forget();
+    expect(neighbours.at(100, "base62")).toBeUndefined();
+  });
+});
+
+describe.each(names)("%s", (name) => {
+  const encoding = encodings[name];
+  const alphabet = alphabets[name];
+  const width = widths[name];
+
+  it("knows its name", () => expect(encoding.name).toBe(name));
+
+  it("is told of neighbours as it is, or not at all", () => {
+    fc.assert(
+      fc.property(anyId, (id) => {
+        const neighbours = new Neighbours();
+        neighbours.learn(0, name, encoding.encode(id));
+        expect(neighbours.at(0, name)).toBe(width > 12 ? undefined : encoding.encode(id));
+        for (let place = 1; place < 70 && id + BigInt(place) <= max; place++) {
+          const told = neighbours.at(place, name);
+          if (told !== undefined) expect(told).toBe(encoding.encode(id + BigInt(place)));
+        }
+      }),
+    );
+  });
+
+  it("writes what the definition says, and reads it back", () => {
+    fc.assert(
+      fc.property(anyId, (id) => {
+        const text = encoding.encode(id);
+        const fixed = encoding.encodeFixed(id);
+        expect(text).toBe(naive(name, id));
+        expect(fixed).toBe(text.padStart(width, alphabet.charAt(0)));
+        expect(encoding.decode(text)).toBe(id);
+        expect(encoding.decode(fixed)).toBe(id);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("reads nothing that it does not write", () => {
+    const characters = `${alphabet} -+_=.,\n\0aAiIlLoOuU٣é`.split("");
+    const text = fc.string({ unit: fc.constantFrom(...characters), maxLength: width + 2 });
+    const close = fc.tuple(anyId, fc.nat(width), fc.constantFrom("", ...characters)).map(([id, at, put]) => {
+      const written = encoding.encode(id);
+      return written.slice(0, at) + put + written.slice(at + 1);
+    });
+    fc.assert(
+      fc.property(fc.oneof(text, close), (candidate) => {
+        let id: bigint;
+        try {
+          id = encoding.decode(candidate);
+        } catch (error) {
+          return isSnowleaseError(error, "CONFIG_INVALID");
+        }
+        return id >= 0n && id <= max && [encoding.encode(id), encoding.encodeFixed(id)].includes(candidate);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it.each([
+    ["empty", ""],
+    ["a sign", "-1"],
+    ["a plus", "+1"],
+    ["white space before", ` ${encoding.encodeFixed(5n).slice(1)}`],
+    ["white space after", `${encoding.encodeFixed(5n).slice(1)} `],
+    ["a line feed after", `${encoding.encode(5n)}\n`],
+    ["an underscore between", "1_1"],
+    ["a prefix", "0x1f"],
+    ["a foreign digit", "٣"],
+    ["a digit too many", `${encoding.encodeFixed(5n)}0`],
+    ["a zero too many", `${alphabet.charAt(0)}${encoding.encodeFixed(5n)}`],
+    ["two of ten leading zeros", `${alphabet.charAt(0).repeat(2)}1`],
+    ["zero twice", alphabet.charAt(0).repeat(2)],
+  ])("refuses text with %s", (_, text) => {
+    expect(refused(() => encoding.decode(text))).toContain(name);
+  });
+
+  it("refuses values above 2^63-1", () => {
+    for (const id of [2n ** 63n, 2n ** 63n + 1n, 2n ** 63n + 2n ** 31n]) {
+      const message = refused(() => encoding.decode(naive(name, id)));
+      expect(message).toContain(`to be at most \`${encoding.encode(max)}\` (2^63-1), got \`${naive(name, id)}\``);
+    }
+    const top = alphabet.charAt(alphabet.length - 1);
+    refused(() => encoding.decode(name === "base64url" ? "__________8=" : top.repeat(width)));
+  });
+
+  it("refuses a megabyte as fast as a typing error, and shows its beginning only", () => {
+    const megabyte = alphabet.charAt(1).repeat(2 ** 20);
+    expect(refused(() => encoding.decode(megabyte))).toContain("...` (string)");
+    refused(() => decodeAny(megabyte));
+    refused(() => decodeAny(megabyte, name));
+  });
+
+  it.each([[undefined], [null], [5], [NaN], [5n], [{}], [["1"]], [new String("1")], [Symbol("1")], [() => "1"]])(
+    "refuses to read or write %o",
+    (value) => {
+      refused(() => encoding.decode(value as string));
+      refused(() => decodeAny(value as string));
+      if (typeof value === "bigint") return;
+      refused(() => encoding.encode(value as unknown as bigint));
+      refused(() => encoding.encodeFixed(value as unknown as bigint));
+    },
+  );
+
+  it.each([-1n, -(2n ** 63n), 2n ** 63n, 2n ** 64n, 2n ** 64n + 5n, 2n ** 200n])("refuses to write %d", (id) => {
+    const rule = "Expected `id` to be a bigint from 0 to 9223372036854775807 (63 bits)";
+    expect(refused(() => encoding.encode(id))).toContain(rule);
+    expect(refused(() => encoding.encodeFixed(id))).toContain(rule);
+  });
+});
+
+describe("one text for one ID", () => {
+  it("refuses the other case", () => {
+    for (const text of ["7FFFFFFFFFFFFFFF", "Ff"]) refused(() => encodings.hex.decode(text));
+    refused(() => encodings.base36.decode("1Y2P0IJ32E8E7"));
+    refused(() => encodings.crockford32.decode("7zzzzzzzzzzzz"));
+  });
+
+  it("refuses Crockford's look-alikes and hyphens", () => {
+    for (const text of ["1O", "1I", "1L", "1U", "1-1", "1o", "1i", "1l"]) {
+      expect(refused(() => encodings.crockford32.decode(text))).toContain(alphabets.crockford32);
+    }
+  });
+
+  it("refuses base64url without padding, with more, with `+` and `/`, with bits in the padding", () => {
+    for (const text of [
+      "AAAAAAAAAAA",
+      "AAAAAAAAAA==",
+      "AAAAAAAAAA=A",
+      "AAAAAAAAA+A=",
+      "AAAAAAAAA/A=",
+      "A=AAAAAAAAA=",
+    ]) {
+      refused(() => encodings.base64url.decode(text));
+    }
+    for (const last of "BCD_9") {
+      expect(refused(() => encodings.base64url.decode(`AAAAAAAAAA${last}=`))).toContain("to end in two zero bits");
+    }
+    expect(encodings.base64url.decode("AAAAAAAAAAE=")).toBe(1n);
+  });
+
+  it("names the rule and the value", () => {
+    expect(refused(() => encodings.base62.decode("007"))).toBe(
+      "Expected base62 text to have no leading zeros unless they fill it up to 11 characters, got `007` (string)",
+    );
+    expect(refused(() => encodings.hex.decode("xyz"))).toBe(
+      "Expected hex text to have no characters but `0123456789abcdef`, got `xyz` (string)",
+    );
+    expect(refused(() => encodings.decimal.decode(5 as unknown as string))).toBe(
+      "Expected decimal text to be a string of 1 to 19 characters, got `5` (number)",
+    );
+  });
+});
+
+describe("order of fixed-width text", () => {
+  it.each(["decimal", "hex", "base36", "crockford32"] as const)("%s sorts like the numbers", (name) => {
+    fc.assert(
+      fc.property(anyId, anyId, (a, b) => {
+        const order = byteOrder(encodings[name].encodeFixed(a), encodings[name].encodeFixed(b));
+        expect(order).toBe(a < b ? -1 : a > b ? 1 : 0);
+      }),
+    );
+  });
+
+  it("base62 and base64url do not, as their documentation says", () => {
+    expect(byteOrder(encodings.base62.encodeFixed(10n), encodings.base62.encodeFixed(36n))).toBe(1);
+    expect(byteOrder(encodings.base64url.encodeFixed(0n), encodings.base64url.encodeFixed(13n))).toBe(1);
+  });
+});
+
+describe("decodeAny", () => {
+  it.each([
+    ["0", "decimal", 0n],
+    ["1278549019894743040", "decimal", 1278549019894743040n],
+    // Could be hex, too: digits only is always decimal.
+    ["1234567812345678", "decimal", 1234567812345678n],
+    ["Eb5Rjz7AAAA=", "base64url", 1278549019894743040n],
+    // Could be hex, base36 or base62: up to 11 characters are always base62.
+    ["ff", "base62", 945n],
+    ["FF", "base62", 2583n],
+    ["9pqfffwe000g", "base36", encodings.base36.decode("9pqfffwe000g")],
+    ["13FJHHWZC0000", "crockford32", encodings.crockford32.decode("13FJHHWZC0000")],
+    ["11be518f3ec00000", "hex", 1278549019894743040n],
+    ["1be518f3ec0000", "hex", 0x1be518f3ec0000n],
+  ] as const)("takes %s for %s", (text, encoding, id) => {
+    expect(decodeAny(text)).toEqual({ id, encoding });
+  });
+
+  it("tells every form of a grown ID, short or of fixed width, unless it is digits only", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...names), fc.bigInt({ min: 36n ** 11n, max }), (name, id) => {
+        const text = encodings[name].encode(id);
+        const encoding = /^[0-9]+$/.test(text) ? "decimal" : name;
+        fc.pre(encoding === name);
+        expect(decodeAny(text)).toEqual({ id, encoding });
+        expect(decodeAny(encodings[name].encodeFixed(id))).toEqual({ id, encoding });
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("reads any ID in the form that is named", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...names), anyId, (name, id) => {
+        expect(decodeAny(encodings[name].encode(id), name)).toEqual({ id, encoding: name });
+      }),
+    );
+    expect(decodeAny("ff", "hex").id).toBe(255n);
+    expect(decodeAny("10", "base36").id).toBe(36n);
+  });
+
+  it("says how to name the format when the look misled it", () => {
+    expect(refused(() => decodeAny("0012"))).toBe(
+      "Expected decimal text to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
+        "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32",
+    );
+    expect(refused(() => decodeAny("zzzzzzzzzzzzz"))).toContain("it looked like base36");
+  });
+
+  it.each([
+    "",
+    " ",
+    "7 ",
+    "-7",
+    "7!",
+    "0x1f",
+    "a-b",
+    "mixedCASEtext",
+    "ABCDEFABCDEFABC",
+    "1".repeat(20),
+    "f".repeat(17),
+  ])("refuses `%s`", (text) => {
+    const message = refused(() => decodeAny(text));
+    expect(message).toContain("decimal, hex, base36, base62, base64url, crockford32");
+  });
+
+  it.each(["HEX", "", "toString", "__proto__", null, 16])("refuses the format %o", (name) => {
+    expect(refused(() => decodeAny("7", name as EncodingName))).toContain(
+      "Expected the format of an ID to be one of decimal, ",
+    );
+  });
+});

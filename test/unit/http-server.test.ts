@@ -1,0 +1,353 @@
+import { once } from "node:events";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { request } from "node:http";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import type { SnowleaseError } from "../../src/core/errors.ts";
+import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
+import { memoryRegistry } from "../../src/testing.ts";
+
+const log = { info() {}, warn() {}, error() {} };
+const anyPort = { host: "127.0.0.1", port: 0 };
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+
+async function start(options: Partial<DaemonOptions> = {}): Promise<Daemon> {
+  const daemon = await startDaemon({ registry: memoryRegistry(), log, listen: anyPort, ...options });
+  cleanups.push(() => daemon.close("now"));
+  return daemon;
+}
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "snowlease-"));
+  cleanups.push(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+/** Sends bytes and returns all that comes back until the daemon hangs up. */
+async function raw(daemon: Daemon, ...parts: (string | Uint8Array)[]): Promise<string> {
+  const socket = dial(daemon);
+  for (const part of parts) socket.write(part);
+  return textOf(socket);
+}
+
+function dial(daemon: Daemon): Socket {
+  const { hostname, port } = new URL(daemon.url ?? "");
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => {});
+  cleanups.push(() => socket.destroy());
+  return socket;
+}
+
+async function textOf(socket: Socket): Promise<string> {
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk: Buffer) => void chunks.push(chunk));
+  if (!socket.destroyed) await new Promise((resolve) => socket.once("close", resolve));
+  return Buffer.concat(chunks).toString();
+}
+
+const get = (path: string, ...headers: string[]): string =>
+  `${[`GET ${path} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers].join("\r\n")}\r\n\r\n`;
+
+describe("a connection", () => {
+  test("serves several requests", async () => {
+    const daemon = await start();
+    const text = await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", get("/readyz"));
+    expect(text.match(/HTTP\/1\.1 200 OK/g)?.length).toBe(2);
+  });
+
+  test("of a page whose name was made to resolve here is refused", async () => {
+    const daemon = await start();
+    const text = await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    expect(text).toMatch(/^HTTP\/1\.1 403 /);
+    expect(text).toContain('"code":"FORBIDDEN"');
+  });
+
+  test.each([
+    ["no Host", "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"],
+    ["a Host that is none", "GET /healthz HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n"],
+    ["a Host that ends early", "GET /healthz HTTP/1.1\r\nHost: localhost/x\r\nConnection: close\r\n\r\n"],
+    ["another protocol", "\u0016\u0003\u0001 hello\r\n\r\n"],
+    ["two lengths", "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"],
+    [
+      "a length and chunks",
+      "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+  ])("with %s is answered 400, and ended", async (_, text) => {
+    expect(await raw(await start(), text)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
+  test("with headers without end is answered 431", async () => {
+    const text = await raw(await start(), get("/healthz", `X: ${"x".repeat(20_000)}`));
+    expect(text).toMatch(/^HTTP\/1\.1 431 /);
+  });
+
+  test("with a body that is announced too long is answered 413 before it has come", async () => {
+    const daemon = await start();
+    const head = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n";
+    const socket = dial(daemon);
+    socket.write(head);
+    const [first] = (await once(socket, "data")) as [Buffer];
+    expect(first.toString()).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  test("with chunks without end is answered 413, and ended", async () => {
+    const daemon = await start();
+    const socket = dial(daemon);
+    socket.write("POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    const chunk = `4000\r\n${" ".repeat(0x4000)}\r\n`;
+    const more = setInterval(() => socket.write(chunk), 1);
+    cleanups.push(() => clearInterval(more));
+    socket.once("data", () => clearInterval(more));
+    expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  test("with a chunked body of the right size is served", async () => {
+    const body = '{"count":2}';
+    const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    const head =
+      "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const text = await raw(await start(), head, chunks);
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    expect(text).toMatch(/\{"ids":\["\d+","\d+"\]\}/);
+  });
+
+  describe("that asks for IDs is answered the same, whether it says how long its body is or not", () => {
+    test.each<[what: string, status: number, body: string, headers: string[]]>([
+      ["one", 200, "{}", []],
+      ["several in hex", 200, '{ "count": 3, "format": "hex" }', ["Content-Type: application/json"]],
+      ["no JSON", 400, "{", []],
+      ["no UTF-8", 400, "\xff", []],
+      ["a name twice", 400, '{"count":1,"count":2}', []],
+      ["too many", 400, '{"count":100001}', []],
+      ["an unknown field", 400, '{"number":1}', []],
+      ["another type", 415, "{}", ["Content-Type: text/plain"]],
+      ["a foreign page", 403, "{}", ["Origin: http://evil.example"]],
+      ["another host", 403, "{}", ["Host: evil.example"]],
+    ])("%s: %i", async (_, status, body, headers) => {
+      const daemon = await start();
+      const host = headers.some((header) => header.startsWith("Host")) ? [] : ["Host: localhost"];
+      const lines = ["POST /v1/a/ids HTTP/1.1", ...host, "Connection: close", ...headers];
+      const ask = async (length: string, bytes: string): Promise<string> => {
+        const text = await raw(daemon, Buffer.from([...lines, length, "", bytes].join("\r\n"), "latin1"));
+        // What differs from one moment to the next, or is said in another way.
+        return text
+          .replace(/^(date|connection|keep-alive|transfer-encoding): .*\r\n/gim, "")
+          .replace(/^content-length: \d+\r\n/gim, "")
+          .replace(/"[0-9a-f]{15,}"/g, '"ID"');
+      };
+      const measured = await ask(`Content-Length: ${body.length}`, body);
+      const chunk = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+      expect(measured).toBe(await ask("Transfer-Encoding: chunked", chunk));
+      expect(measured).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    });
+
+    test("and one that breaks off harms nobody", async () => {
+      const daemon = await start();
+      const socket = dial(daemon);
+      socket.write("POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{");
+      await once(socket, "connect");
+      socket.end();
+      expect(await textOf(socket)).toMatch(/^(HTTP\/1\.1 400 |$)/);
+      expect(await raw(daemon, get("/healthz"))).toMatch(/^HTTP\/1\.1 200 /);
+    });
+  });
+
+  test("whose headers come too slowly is ended", async () => {
+    const daemon = await start({ limits: { headersTimeout: 200, requestTimeout: 10_000 } });
+    expect(await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: local")).toMatch(/^(HTTP\/1\.1 408 |$)/);
+  });
+
+  test("whose body comes too slowly is ended", async () => {
+    const daemon = await start({ limits: { headersTimeout: 100, requestTimeout: 200 } });
+    const head = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n";
+    expect(await raw(daemon, head, "{")).toMatch(/^(HTTP\/1\.1 408 |$)/);
+  });
+
+  test("that says nothing any more is ended", async () => {
+    const daemon = await start({ limits: { keepAliveTimeout: 100 } });
+    expect(await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test("beyond the limit is not served, and one that ends makes room", async () => {
+    const daemon = await start({ limits: { maxConnections: 1 } });
+    const first = dial(daemon);
+    await once(first, "connect");
+    expect(await raw(daemon, get("/healthz"))).toBe("");
+    first.destroy();
+    await expect.poll(() => raw(daemon, get("/healthz"))).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe("the address", () => {
+  test.each(["0.0.0.0", "::", "192.0.2.1", "example.com", "127.0.0.2", ""])("%s is refused", async (host) => {
+    await expect(start({ listen: { host, port: 0 } })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringMatching(/^Expected `listen` to be on 127\.0\.0\.1, ::1, localhost/),
+    });
+  });
+
+  test.each([
+    ["localhost", /^http:\/\/127\.0\.0\.1:\d+$/],
+    ["::1", /^http:\/\/\[::1\]:\d+$/],
+  ])("%s is served", async (host, url) => {
+    const daemon = await start({ listen: { host, port: 0 } });
+    expect(daemon.url).toMatch(url);
+    expect((await fetch(`${daemon.url}/healthz`)).status).toBe(200);
+  });
+
+  test("of somebody else is refused in one line", async () => {
+    const first = await start();
+    const port = Number(new URL(first.url ?? "").port);
+    await expect(start({ listen: { host: "127.0.0.1", port } })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: `Cannot listen on 127.0.0.1:${port}: it is in use; stop what listens there, or choose another.`,
+    });
+  });
+
+  test("with a port that is none is refused", async () => {
+    await expect(start({ listen: { host: "127.0.0.1", port: 65_536 } })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+    });
+  });
+});
+
+describe("the socket", () => {
+  /** Asks /healthz over a Unix socket. */
+  async function askSocket(socketPath: string): Promise<number | undefined> {
+    const sent = request({ socketPath, path: "/healthz", agent: false }).end();
+    const [response] = await once(sent, "response");
+    response.resume();
+    return response.statusCode;
+  }
+
+  test("is made for its owner and group, in a folder made for them, and goes with the daemon", async () => {
+    const path = join(folder(), "run/deep/snowlease.sock");
+    const daemon = await start({ listen: undefined, socket: path });
+    expect([daemon.url, daemon.socket]).toEqual([undefined, path]);
+    expect(await askSocket(path)).toBe(200);
+    expect((statSync(path).mode & 0o777).toString(8)).toBe("660");
+    expect((statSync(join(path, "..")).mode & 0o777).toString(8)).toBe("750");
+    await daemon.close();
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test("leaves a folder that was there as it was", async () => {
+    const there = folder();
+    chmodSync(there, 0o711);
+    await start({ socket: join(there, "s") });
+    expect((statSync(there).mode & 0o777).toString(8)).toBe("711");
+  });
+
+  test("that a dead daemon left is replaced", async () => {
+    const path = join(folder(), "s");
+    await leaveSocket(path);
+    expect(lstatSync(path).isSocket()).toBe(true);
+    await start({ listen: undefined, socket: path });
+    expect(await askSocket(path)).toBe(200);
+  });
+
+  test.each([
+    ["that a dead daemon left", leaveSocket],
+    ["that is not there", async () => {}],
+  ] as const)("%s goes to one of several that start at once", async (_, prepare) => {
+    for (let round = 0; round < 10; round++) {
+      const there = folder();
+      const path = join(there, "s");
+      await prepare(path);
+      const starts = Array.from({ length: 4 }, () => start({ listen: undefined, socket: path }));
+      const started = await Promise.allSettled(starts);
+      const refused = started.filter((result) => result.status === "rejected");
+      expect(refused.map(({ reason }) => (reason as SnowleaseError).code)).toEqual(Array(3).fill("CONFIG_INVALID"));
+      expect(await askSocket(path)).toBe(200);
+      expect(readdirSync(there)).toEqual(["s"]);
+      const [winner] = started.filter((result) => result.status === "fulfilled");
+      await winner?.value.close();
+      expect(readdirSync(there)).toEqual([]);
+    }
+  });
+
+  test("waits for one that is starting, and not for one that was killed while it did", async () => {
+    const path = join(folder(), "s");
+    const lock = `${path}.lock`;
+    writeFileSync(lock, "");
+    const starting = start({ listen: undefined, socket: path });
+    expect(await Promise.race([starting, setTimeout(100, "waits")])).toBe("waits");
+    rmSync(lock);
+    await (await starting).close();
+
+    writeFileSync(lock, "");
+    utimesSync(lock, 0, 0);
+    await start({ listen: undefined, socket: path });
+    expect(await askSocket(path)).toBe(200);
+    expect(existsSync(lock)).toBe(false);
+  });
+
+  test("of a living daemon is refused, and goes on", async () => {
+    const path = join(folder(), "s");
+    await start({ listen: undefined, socket: path });
+    await expect(start({ listen: undefined, socket: path })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("another daemon listens there"),
+    });
+    expect(await askSocket(path)).toBe(200);
+  });
+
+  test("never takes the place of a file", async () => {
+    const path = join(folder(), "precious");
+    writeFileSync(path, "data");
+    await expect(start({ socket: path })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("not a socket"),
+    });
+    expect(readFileSync(path, "utf8")).toBe("data");
+  });
+
+  test("of more than 107 bytes is refused", async () => {
+    const path = join(folder(), "é".repeat(50));
+    await expect(start({ socket: path })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("107 bytes"),
+    });
+  });
+
+  test("in a folder that cannot be made is refused in one line, and nothing goes on listening", async () => {
+    const file = join(folder(), "file");
+    writeFileSync(file, "");
+    const first = await start();
+    const listen = { host: "127.0.0.1", port: Number(new URL(first.url ?? "").port) };
+    await first.close();
+    await expect(start({ listen, socket: join(file, "s") })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    await start({ listen });
+  });
+});
+
+/** Makes a socket file as a daemon leaves it that was killed: nobody listens behind it. */
+async function leaveSocket(path: string): Promise<void> {
+  const { link, rename } = await import("node:fs/promises");
+  const server = createServer();
+  server.listen(`${path}.live`);
+  await once(server, "listening");
+  // A server unlinks its own path when it closes, not another name of the same socket.
+  await link(`${path}.live`, `${path}.kept`);
+  server.close();
+  await once(server, "close");
+  await rename(`${path}.kept`, path);
+}

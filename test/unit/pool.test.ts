@@ -1,0 +1,227 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { PoolBounds } from "../../src/core/layout.ts";
+import { decideClaim, look, type Decision, type PoolView } from "../../src/core/pool.ts";
+import type { ClaimRequest, HolderLabel } from "../../src/core/registry.ts";
+import type { Stored } from "../../src/core/window.ts";
+import { Records } from "../../src/registries/memory/records.ts";
+
+const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
+const now = 1_700_000_000_000;
+
+function on(host: string): HolderLabel {
+  return { host, ip: "192.0.2.1", pid: 1, instance: "" };
+}
+
+function request(options: Partial<ClaimRequest> = {}): ClaimRequest {
+  const pool = { first: 0, last: 3 };
+  const holder = on("alpha");
+  return { namespace: "orders", token: "new", pool, holder, clock: now, window: 60_000, layout: "a", ...options };
+}
+
+/** A record whose window ended one second ago. */
+function free(workerId: number, options: Partial<Stored> = {}): Stored {
+  const until = now - 1000;
+  return {
+    workerId,
+    fence: 1,
+    from: 0,
+    until,
+    seenClock: until,
+    clean: true,
+    floor: until,
+    holder: on("beta"),
+    ...options,
+  };
+}
+
+/** The same, held for another minute. */
+function held(workerId: number, options: Partial<Stored> = {}): Stored {
+  return free(workerId, { token: `t${workerId}`, until: now + 60_000, clean: false, ...options });
+}
+
+/** Records as a plain list: what an index has to be equal to. */
+class PlainView implements PoolView {
+  readonly #records: readonly Stored[];
+
+  constructor(records: readonly Stored[]) {
+    this.#records = records;
+  }
+
+  byToken(token: string): Stored | undefined {
+    return this.#records.find((record) => record.token === token);
+  }
+
+  byId(workerId: number): Stored | undefined {
+    return this.#records.find((record) => record.workerId === workerId);
+  }
+
+  firstUnused({ first, last }: PoolBounds): number | undefined {
+    for (let id = first; id <= last; id++) if (this.byId(id) === undefined) return id;
+    return undefined;
+  }
+
+  oldest(pool: PoolBounds, limit: number): readonly Stored[] {
+    return this.#sorted(pool).slice(0, limit);
+  }
+
+  oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
+    return this.#ofHost(pool, host).slice(0, limit);
+  }
+
+  newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
+    return this.#ofHost(pool, host).at(-1);
+  }
+
+  #ofHost(pool: PoolBounds, host: string): readonly Stored[] {
+    return this.#sorted(pool).filter(({ holder }) => holder?.host === host);
+  }
+
+  #sorted({ first, last }: PoolBounds): readonly Stored[] {
+    const inPool = this.#records.filter(({ workerId, pinned }) => {
+      return pinned === undefined && workerId >= first && workerId <= last;
+    });
+    return inPool.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+  }
+}
+
+function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}): Decision {
+  return decideClaim(new PlainView(records), request(options), now, info);
+}
+
+/** The worker ID that is granted; how it is refused otherwise. */
+function chosen(records: readonly Stored[], options: Partial<ClaimRequest> = {}): number | string {
+  const { answer } = decide(records, options);
+  return answer.outcome === "granted" ? answer.workerId : answer.outcome;
+}
+
+describe("which worker ID a claim gets", () => {
+  it("the one it has, when its token asks again, whatever else it now asks for", () => {
+    const records = [held(2, { token: "new", until: now - 5 })];
+    const { answer, store } = decide(records, { workerId: 3, reuse: "never" });
+    expect(answer).toMatchObject({ outcome: "granted", workerId: 2, fence: 1, until: now - 5 });
+    expect(store).toBeUndefined();
+  });
+
+  it("a preferred one, then one that its host used, then one never used, then the oldest", () => {
+    const own = free(2, { holder: on("alpha") });
+    const others = [free(0), free(1, { until: now - 2000 })];
+    expect(chosen([own, ...others], { preferred: [0] })).toBe(0);
+    expect(chosen([own, ...others])).toBe(2);
+    expect(chosen(others)).toBe(2);
+    expect(chosen([...others, free(2), free(3)])).toBe(1);
+  });
+
+  it("the first preferred one that is free and in the pool, of the first few", () => {
+    expect(chosen([held(0), free(1, { pinned: "kept" })], { preferred: [0, 1, 7, 3] })).toBe(3);
+    const many = Array.from({ length: look }, () => 0);
+    expect(chosen([held(0)], { preferred: [...many, 3] })).toBe(1);
+  });
+
+  it("none that is pinned", () => {
+    const pinned = [0, 1, 2].map((id) => free(id, { pinned: "kept", holder: on("alpha") }));
+    expect(chosen(pinned)).toBe(3);
+    expect(decide([...pinned, held(3)]).answer).toMatchObject({ outcome: "exhausted", freeAt: now + 60_000 });
+    expect(decide([...pinned, free(3, { pinned: "kept" })]).answer).toMatchObject({
+      outcome: "exhausted",
+      freeAt: undefined,
+    });
+  });
+
+  it("one further down the index, when a clock that was set back can only continue there", () => {
+    const ahead = { until: now + 500, seenClock: now + 500 };
+    const recents = { from: now - 100, bytes: Uint8Array.of(1) };
+    const records = [0, 1, 2].map((id) => free(id, ahead));
+    expect(chosen([...records, free(3, { until: now + 600, floor: now - 100, recents })])).toBe(3);
+  });
+
+  it("none of a full pool, and when the first one comes free", () => {
+    const full = [3, 1, 2, 4].map((minutes, id) => held(id, { until: now + minutes * 60_000 }));
+    const pool = { first: 0, last: 3 };
+    expect(decide(full)).toEqual({ answer: { outcome: "exhausted", pool, freeAt: now + 60_000, clock: now } });
+    expect(decide(full, { workerId: 2 }).answer).toMatchObject({ outcome: "held", workerId: 2, freeAt: now + 120_000 });
+  });
+
+  it("with `reuse: never`, only one that nobody used", () => {
+    const own = free(0, { holder: on("alpha") });
+    expect(chosen([own], { reuse: "never", preferred: [0] })).toBe(1);
+    const all = [0, 1, 2, 3].map((id) => free(id));
+    expect(decide(all, { reuse: "never" }).answer).toEqual({
+      outcome: "exhausted",
+      pool: { first: 0, last: 3 },
+      clock: now,
+    });
+  });
+
+  it("tells of a rollback of its host, whichever worker ID it gets", () => {
+    const own = held(0, { holder: on("alpha"), seenClock: now + 700 });
+    expect(decide([own]).answer).toMatchObject({ outcome: "granted", workerId: 1, rollback: 700 });
+    expect(decide([held(0, { seenClock: now + 700 })]).answer).not.toHaveProperty("rollback");
+  });
+
+  it("tells the store what to write, and over what", () => {
+    const before = free(2);
+    const { store } = decide([before], { workerId: 2 });
+    expect(decide([before], { workerId: 2 }).before).toBe(before);
+    expect(store).toMatchObject({ workerId: 2, fence: 2, token: "new", holder: on("alpha"), clean: false });
+    expect(decide([before], { workerId: 1 }).before).toBeUndefined();
+  });
+
+  it("not a wanted one that was used, where numbers are disposable", () => {
+    expect(decide([free(3)], { workerId: 3, reuse: "never" }).answer).toMatchObject({
+      outcome: "exhausted",
+      pool: { first: 3, last: 3 },
+    });
+    expect(decide([], { workerId: 3, reuse: "never" }).answer).toMatchObject({ outcome: "granted", workerId: 3 });
+  });
+
+  it("never one that is no integer", () => {
+    for (const wrong of [1.5, Number.NaN]) expect(chosen([], { preferred: [wrong] })).toBe(0);
+  });
+});
+
+const anyRecord = fc.record({
+  workerId: fc.nat(12),
+  until: fc.integer({ min: now - 3, max: now + 3 }),
+  host: fc.constantFrom("alpha", "beta"),
+  token: fc.option(fc.constantFrom("t0", "t1", "t2"), { nil: undefined }),
+  pinned: fc.option(fc.constant("kept"), { nil: undefined }),
+  forget: fc.boolean(),
+});
+
+describe("the memory registry's indexes", () => {
+  it("answer like a plain list, after any changes", () => {
+    const anyPool = fc.tuple(fc.nat(14), fc.nat(14)).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
+    fc.assert(
+      fc.property(fc.array(anyRecord, { maxLength: 40 }), anyPool, fc.nat(9), (changes, pool, limit) => {
+        const records = new Records();
+        const plain = new Map<number, Stored>();
+        for (const { workerId, host, forget, ...rest } of changes) {
+          if (forget) {
+            records.forget(workerId);
+            plain.delete(workerId);
+            continue;
+          }
+          // A token has one worker ID.
+          const taken = [...plain.values()].some((other) => other.token === rest.token && other.workerId !== workerId);
+          const record = free(workerId, { ...rest, token: taken ? undefined : rest.token, holder: on(host) });
+          records.put(record);
+          plain.set(workerId, record);
+        }
+        const view = new PlainView([...plain.values()]);
+        for (let id = 0; id <= 13; id++) expect(records.byId(id)).toBe(view.byId(id));
+        for (const token of ["t0", "t1", "t2"]) expect(records.byToken(token)).toBe(view.byToken(token));
+        expect(records.firstUnused(pool)).toBe(view.firstUnused(pool));
+        expect(records.oldest(pool, limit)).toEqual(view.oldest(pool, limit));
+        for (const host of ["alpha", "beta", "gamma"]) {
+          expect(records.oldestOfHost(pool, host, limit)).toEqual(view.oldestOfHost(pool, host, limit));
+          expect(records.newestOfHost(pool, host)).toBe(view.newestOfHost(pool, host));
+        }
+        expect([...records.ascending(-1)].map(({ workerId }) => workerId)).toEqual(
+          [...plain.keys()].toSorted((a, b) => a - b),
+        );
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

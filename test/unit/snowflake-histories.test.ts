@@ -1,0 +1,196 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { Layout } from "../../src/core/layout.ts";
+import { Lease } from "../../src/core/lease.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
+import { defaults, makeToken, open, start } from "../support/generator.ts";
+
+describe("whatever the clock does", () => {
+  type Command =
+    | { readonly does: "advance" | "step"; readonly ms: number }
+    | { readonly does: "next" | "fill" | "async"; readonly count: number }
+    | { readonly does: "close" | "crash" | "cut" | "renew" };
+
+  const command = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        does: fc.constant("advance" as const),
+        ms: fc.oneof(
+          fc.integer({ min: 1, max: 4 }),
+          fc.double({ min: 0.01, max: 3, noNaN: true }),
+          fc.constantFrom(50, 600, 9_995, 20_000, 61_000),
+        ),
+      }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        does: fc.constant("step" as const),
+        ms: fc.oneof(
+          fc.integer({ min: -6, max: 6 }),
+          fc.constantFrom(-10_001, -10_000, -9_999, -10_300, -30_000, -61_000, 9_000, 61_000),
+        ),
+      }),
+    },
+    {
+      weight: 10,
+      arbitrary: fc.record({
+        does: fc.constantFrom("next" as const, "fill" as const, "async" as const),
+        count: fc.integer({ min: 1, max: 12 }),
+      }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        does: fc.constantFrom("close" as const, "crash" as const, "cut" as const, "renew" as const),
+      }),
+    },
+  );
+
+  /** Runs a history on one registry: at most one holder is the present one, and those that were cut off go on as they can. */
+  class Trial {
+    readonly #layout: Layout;
+    readonly #clock = fakeClock({ start });
+    /** Also steady when the holders' clock is not. */
+    readonly #registryClock: FakeClock;
+    readonly #registry: Registry;
+    readonly #onLost: "switch" | "stop";
+    #wire = { cut: false };
+    #holders: Snowflake[] = [];
+    readonly made = new Set<bigint>();
+
+    constructor(layout: Layout, own: boolean, onLost: "switch" | "stop") {
+      this.#layout = layout;
+      this.#registryClock = own ? fakeClock({ start }) : this.#clock;
+      this.#registry = memoryRegistry({ clock: this.#registryClock });
+      this.#onLost = onLost;
+    }
+
+    async run(commands: readonly Command[]): Promise<void> {
+      for (const command of commands) {
+        await this.#claim();
+        await this.#obey(command);
+      }
+      await Promise.all(this.#holders.map((ids) => ids.close().catch(() => undefined)));
+    }
+
+    async #claim(): Promise<void> {
+      if (!this.#wire.cut && this.#holders.at(-1)?.lease.state === "held") return;
+      const wire = { cut: false };
+      const registry = lossyRegistry(this.#registry, { lose: () => (wire.cut ? "request" : undefined) });
+      const pool = { first: 5, last: 6 };
+      const workerId = this.#onLost === "stop" ? 5 : undefined;
+      const options = { ...defaults, layout: this.#layout, pool, workerId, onLost: this.#onLost, operationTimeout: 0 };
+      try {
+        const lease = await Lease.claim({ registry, clock: this.#clock, makeToken }, options);
+        this.#holders.push(new Snowflake(lease));
+        this.#wire = wire;
+      } catch (error) {
+        if (!isSnowleaseError(error)) throw error;
+      }
+    }
+
+    async #obey(command: Command): Promise<void> {
+      const present = this.#holders.at(-1);
+      switch (command.does) {
+        case "advance":
+          await this.#clock.advance(command.ms);
+          if (this.#registryClock !== this.#clock) await this.#registryClock.advance(command.ms);
+          return;
+        case "step":
+          return this.#clock.step(command.ms);
+        case "cut":
+          this.#wire.cut = true;
+          return;
+        case "renew":
+          return void (await present?.lease.renew());
+        case "close":
+          return present?.close().catch(() => undefined);
+        case "crash":
+          return present?.lease.orphan().catch(() => undefined);
+        default:
+          for (const ids of this.#holders) await this.#make(ids, command.does, command.count);
+      }
+    }
+
+    async #make(ids: Snowflake, how: "next" | "fill" | "async", count: number): Promise<void> {
+      try {
+        if (how === "fill") {
+          const target = new BigUint64Array(count);
+          const got = ids.fill(target);
+          this.#take(ids, ...target.subarray(0, got));
+        } else {
+          for (let i = 0; i < count; i++)
+            this.#take(ids, how === "next" ? ids.next() : await ids.nextAsync({ timeout: 0 }));
+        }
+      } catch (error) {
+        if (!isSnowleaseError(error)) throw error;
+      }
+    }
+
+    #take({ lease: { tenure } }: Snowflake, ...fresh: readonly bigint[]): void {
+      for (const id of fresh) {
+        if (this.made.has(id)) throw new Error(`made twice: ${id}, ${JSON.stringify(this.#layout.decompose(id))}`);
+        this.made.add(id);
+        const { timestamp, workerId } = this.#layout.decompose(id);
+        expect(workerId).toBe(tenure?.workerId);
+        expect(timestamp).toBeGreaterThanOrEqual(tenure?.floor ?? Infinity);
+        expect(timestamp + this.#layout.tick).toBeLessThanOrEqual(tenure?.until ?? -Infinity);
+      }
+    }
+  }
+
+  it.each([
+    ["1 ms", "timestamp:41,worker:10,sequence:3@1490346283706/1", 250],
+    ["10 ms, the sequence above the worker", "timestamp:39,sequence:5,worker:16@1409529600000/10", 100],
+    ["1 s", "timestamp:28,worker:22,sequence:5@1463673600000/1000", 100],
+  ])("no ID is made twice, and none outside its window (ticks of %s)", async (_, layout, numRuns) => {
+    let made = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(command, { minLength: 1, maxLength: 60, size: "max" }),
+        fc.boolean(),
+        fc.constantFrom("switch" as const, "stop" as const),
+        async (commands, ownClock, onLost) => {
+          const trial = new Trial(Layout.parse(layout), ownClock, onLost);
+          await trial.run(commands);
+          made += trial.made.size;
+        },
+      ),
+      { numRuns },
+    );
+    // Histories that are all refusals would prove nothing.
+    expect(made).toBeGreaterThan(numRuns * 10);
+  });
+
+  it("IDs of one generator rise as long as the clock does not go back", async () => {
+    const step = fc.tuple(fc.double({ min: 0, max: 3, noNaN: true }), fc.integer({ min: 1, max: 12 }), fc.boolean());
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60, size: "max" }), async (steps) => {
+        const { clock, ids } = await open({
+          layout: Layout.parse("timestamp:41,worker:10,sequence:3@1490346283706/1"),
+        });
+        let last = -1n;
+        for (const [ms, count, bulk] of steps) {
+          await clock.advance(ms);
+          const target = new BigUint64Array(count);
+          try {
+            if (bulk) ids.fill(target);
+            else for (let i = 0; i < count; i++) target[i] = ids.next();
+          } catch (error) {
+            if (!isSnowleaseError(error, "SEQUENCE_EXHAUSTED")) throw error;
+          }
+          for (const id of target.filter((id) => id > 0n)) {
+            expect(id > last).toBe(true);
+            last = id;
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

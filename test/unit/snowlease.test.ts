@@ -1,0 +1,420 @@
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
+import { hostname, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { hostAddress, ipAssigner } from "../../src/assigners/ip.ts";
+import { registryAssigner } from "../../src/assigners/registry.ts";
+import { resolveConfig } from "../../src/config.ts";
+import { firstOf, type WorkerIdAssigner } from "../../src/core/assigner.ts";
+import { type ErrorCode, SnowleaseError } from "../../src/core/errors.ts";
+import { layouts } from "../../src/core/layout.ts";
+import type { Lease } from "../../src/core/lease.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import type { Snowflake } from "../../src/core/snowflake.ts";
+import { startDaemon } from "../../src/daemon.ts";
+import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+import { lendingRegistry } from "../../src/shared/lending.ts";
+import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+
+const run = promisify(execFile);
+const ours = /^(SNOWLEASE_|WESTID_|XDG_STATE_HOME$)/;
+
+const silent = pino({ level: "silent" });
+
+let folder: string;
+let before: { env: NodeJS.ProcessEnv; argv: string[] };
+let made: { close(): Promise<unknown> }[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "snowlease-"));
+  made = [];
+  before = { env: { ...process.env }, argv: process.argv };
+  for (const name of Object.keys(process.env).filter((name) => ours.test(name))) delete process.env[name];
+  process.env["XDG_STATE_HOME"] = folder;
+  process.argv = process.argv.slice(0, 2);
+});
+
+afterEach(async () => {
+  for (const one of made.toReversed()) await one.close();
+  process.env = before.env;
+  process.argv = before.argv;
+  rmSync(folder, { recursive: true });
+});
+
+/** A generator that is closed after the test. */
+async function opened(options?: SnowleaseOptions): Promise<Snowflake> {
+  const ids = await snowlease(options);
+  made.push({ close: () => ids.close() });
+  return ids;
+}
+
+async function refusal(options: unknown, code: ErrorCode): Promise<SnowleaseError> {
+  const error: unknown = await opened(options as SnowleaseOptions).then(
+    ({ lease }) => new Error(`got worker ${lease.workerId}`),
+    (error: unknown) => error,
+  );
+  if (!(error instanceof SnowleaseError) || error.code !== code) throw error;
+  return error;
+}
+
+/** A registry in memory that counts how often it was closed. */
+function countingRegistry(): Registry & { readonly closed: number } {
+  let closed = 0;
+  const registry = memoryRegistry();
+  return {
+    ...registry,
+    get closed() {
+      return closed;
+    },
+    async close() {
+      closed++;
+      await registry.close();
+    },
+  };
+}
+
+const defaultFile = (): string => join(folder, "snowlease/registry.db");
+const lastBits = async (): Promise<number> => {
+  const request = { layout: layouts.westid, pool: layouts.westid.pool, options: {} };
+  return (await ipAssigner().assign(request as never, new AbortController().signal)) as number;
+};
+
+describe("with nothing configured", () => {
+  it("claims the end of the host's address in the embedded registry", async () => {
+    const ids = await opened();
+    expect(ids.lease.workerId).toBe(await lastBits());
+    expect(existsSync(defaultFile())).toBe(true);
+    const id = ids.next();
+    expect(layouts.westid.decompose(id).workerId).toBe(ids.lease.workerId);
+    expect(ids.lease.until - Date.now()).toBeLessThanOrEqual(2000);
+  });
+
+  it("refuses a second process, and names the first one and the way out", async () => {
+    const { lease } = await opened({ instance: "first" });
+    const error = await refusal({ claimTimeout: 0 }, "WORKER_ID_HELD");
+    expect(error.message).toMatch(
+      new RegExp(
+        `^Worker ${lease.workerId} of namespace \`default\` is held by ${hostname()} \\(${hostAddress()}\\), ` +
+          `pid ${process.pid}, since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; .*` +
+          `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to be given a free one\\.$`,
+      ),
+    );
+    expect(error.details["refusal"]).toMatchObject({
+      holder: { host: hostname(), pid: process.pid, instance: "first" },
+    });
+    expect(error.details.retryAfterMs).toBeGreaterThan(0);
+  });
+
+  it("waits one window for its worker ID, which then is given back", async () => {
+    const first = await opened();
+    const second = opened({ window: 5000 });
+    await first.close();
+    expect((await second).lease.workerId).toBe(await lastBits());
+  });
+
+  it("refuses an address that the pool leaves out", async () => {
+    expect((await refusal({ ip: "10.0.0.7", pool: "8-9" }, "CONFIG_INVALID")).message).toContain("in the pool 8-9");
+    expect(existsSync(defaultFile())).toBe(false);
+  });
+
+  it("adds no advice where the number was asked for by name", async () => {
+    await opened({ workerId: 5 });
+    const { message } = await refusal({ workerId: 5, claimTimeout: 0 }, "WORKER_ID_HELD");
+    expect(message).not.toContain("end of this host's address");
+  });
+});
+
+describe("the worker ID", () => {
+  /** Everything that could name one, from the strongest down. */
+  const sources: [string, SnowleaseOptions, number][] = [
+    ["an option", { workerId: 1 }, 1],
+    ["a property", { properties: { "westid.workerId": 2 } }, 2],
+    ["our environment", {}, 3],
+    ["westid's environment", {}, 4],
+    ["a custom assigner", { assigner: { name: "own", assign: async () => 5 } }, 5],
+    ["the ordinal", { ordinal: true, host: "orders-6" }, 6],
+    ["the registry", { registry: "memory:", pool: "0-99" }, 0],
+  ];
+
+  it.each(sources.map((_, first) => first))("is that of the first source that has one: from %d on", async (first) => {
+    const given = sources.slice(first);
+    if (first <= 2) process.env["SNOWLEASE_WORKER_ID"] = "3";
+    if (first <= 3) process.env["WESTID_WORKERID"] = "4";
+    const options = Object.assign({}, ...given.map(([, options]) => options).toReversed()) as SnowleaseOptions;
+    expect((await opened(options)).lease.workerId).toBe(given[0]?.[2]);
+  });
+
+  it("may stand among the program's arguments", async () => {
+    process.argv = [...process.argv, "serve", "-Dwestid.workerId=77"];
+    process.env["SNOWLEASE_WORKER_ID"] = "3";
+    expect((await opened()).lease.workerId).toBe(77);
+  });
+
+  it("may stand in a variable of another name", async () => {
+    process.env["SNOWLEASE_WORKER_ID"] = "3";
+    process.env["ORDERS_ID"] = "9";
+    expect((await opened({ env: "ORDERS_ID" })).lease.workerId).toBe(9);
+  });
+
+  it("may come from a module that the environment names", async () => {
+    writeFileSync(join(folder, "mine.mjs"), 'export default { name: "mine", assign: async () => 21 };');
+    process.env["SNOWLEASE_ASSIGNER"] = join(folder, "mine.mjs");
+    expect((await opened()).lease.workerId).toBe(21);
+  });
+
+  it("is picked by the registry where a custom assigner passes and one is named", async () => {
+    const assigner = firstOf({ name: "none", assign: async () => undefined });
+    const ids = await opened({ assigner, registry: "memory:", pool: "8-9" });
+    expect(ids.lease.workerId).toBe(8);
+    expect(ids.lease.until - Date.now()).toBeGreaterThan(30_000);
+  });
+
+  it("of the file is weaker than that of the environment, that of a flag stronger", async () => {
+    writeFileSync(join(folder, "snowlease.json"), '{"workerId": 30}');
+    const leaseOf = async (flags: Record<string, string>, env: Record<string, string>): Promise<number> => {
+      const state = { XDG_STATE_HOME: folder };
+      const config = resolveConfig({ flags, env: { ...env, ...state }, cwd: folder });
+      const lease = await openLease(config, { env, argv: [] });
+      made.push(lease);
+      return lease.workerId;
+    };
+    expect(await leaseOf({}, {})).toBe(30);
+    expect(await leaseOf({}, { WESTID_WORKERID: "31" })).toBe(31);
+    expect(await leaseOf({ "worker-id": "32" }, { WESTID_WORKERID: "31" })).toBe(32);
+  });
+
+  it.each<[object, Record<string, string>]>([
+    [{ workerId: "7.0" }, {}],
+    [{ workerId: 1024 }, {}],
+    [{ properties: { "snowlease.workerId": "" } }, {}],
+    [{}, { SNOWLEASE_WORKER_ID: "abc" }],
+    [{}, { WESTID_WORKERID: " 7" }],
+    [{ registry: "memory:" }, { WESTID_WORKERID: "1024" }],
+    [{ registry: "memory:", pool: "0-6" }, { WESTID_WORKERID: "7" }],
+    [{ ordinal: true, host: "orders" }, {}],
+    [{ assigner: "/nowhere.mjs" }, {}],
+    [{ interface: "none0" }, {}],
+    [{ registry: "postgres://ada:s3cret@host/db" }, {}],
+    [{ unknown: 1 }, {}],
+  ])("is never skipped when it is not usable: %j %j", async (options, env) => {
+    Object.assign(process.env, env);
+    const { message } = await refusal(options, "CONFIG_INVALID");
+    expect(message).not.toContain("s3cret");
+    expect(existsSync(defaultFile())).toBe(false);
+  });
+
+  it.each([null, 7, "memory:"])("needs options that are an object, not %j", async (options) => {
+    expect((await refusal(options, "CONFIG_INVALID")).message).toContain("Expected the options to be an object");
+  });
+});
+
+describe("a registry", () => {
+  it("that is named by its URL picks any worker ID of the pool, with the options of the URL", async () => {
+    const url = `sqlite:${folder}/shared.db?namespace=orders&pool=512-1023&window=3s`;
+    const [one, two] = [await opened({ registry: url }), await opened({ registry: url })];
+    expect([one.lease.workerId, two.lease.workerId].toSorted((a, b) => a - b)).toEqual([512, 513]);
+    expect(one.lease.namespace).toBe("orders");
+    expect(one.lease.until - Date.now()).toBeLessThanOrEqual(3000);
+    expect(existsSync(defaultFile())).toBe(false);
+  });
+
+  it("that is named in the environment is used like one in the options", async () => {
+    process.env["SNOWLEASE_REGISTRY"] = `sqlite:${folder}/env.db?layout=twitter&datacenter=3`;
+    expect((await opened()).lease.workerId).toBe(96);
+    expect(existsSync(join(folder, "env.db"))).toBe(true);
+  });
+
+  it("is where a number from elsewhere is claimed, too", async () => {
+    const registry = memoryRegistry();
+    const ids = await opened({ registry, workerId: 7, host: "db-1", ip: "10.0.0.1", instance: "a" });
+    expect(await registry.worker("default", 7)).toMatchObject({
+      state: "live",
+      holder: { host: "db-1", ip: "10.0.0.1", pid: process.pid, instance: "a" },
+    });
+    const { message } = await refusal({ registry, workerId: 7, claimTimeout: 0 }, "WORKER_ID_HELD");
+    expect(message).toContain(`held by db-1 (10.0.0.1), pid ${process.pid}, since `);
+    await ids.close();
+    expect(await registry.worker("default", 7)).toMatchObject({ state: "free", clean: true });
+  });
+
+  it("that was handed in stays open, after a failure too", async () => {
+    const registry = countingRegistry();
+    await (await snowlease({ registry })).close();
+    await opened({ registry, workerId: 3 });
+    await refusal({ registry, workerId: 3, claimTimeout: 0 }, "WORKER_ID_HELD");
+    expect(registry.closed).toBe(0);
+  });
+
+  it("that was opened is closed with the generator, and when there is none", async () => {
+    const [inner, outer] = [join(folder, "inner.sock"), join(folder, "outer.sock")];
+    made.push(await startDaemon({ registry: memoryRegistry(), socket: inner, log: silent }));
+    const connections = new Set<Socket>();
+    const proxy = createServer((from) => {
+      connections.add(from.once("close", () => connections.delete(from)));
+      const to = connect(inner);
+      from.pipe(to).pipe(from);
+      for (const [one, other] of [
+        [from, to],
+        [to, from],
+      ] as const)
+        one.on("error", () => other.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(outer, resolve));
+    made.push({ close: async () => void proxy.close() });
+
+    const registry = `unix:${outer}`;
+    const first = await snowlease({ registry, workerId: 3 });
+    await vi.waitFor(() => expect(connections.size).toBe(1));
+    await first.close();
+    await vi.waitFor(() => expect(connections.size).toBe(0));
+
+    const second = await snowlease({ registry: `unix:${inner}`, workerId: 3 });
+    await refusal({ registry, workerId: 3, claimTimeout: 0 }, "WORKER_ID_HELD");
+    await refusal({ registry, layout: "twitter" }, "LAYOUT_MISMATCH");
+    await vi.waitFor(() => expect(connections.size).toBe(0));
+    await second.close();
+  });
+
+  it("gets another layout refused", async () => {
+    const registry = memoryRegistry();
+    await opened({ registry });
+    await refusal({ registry, layout: "twitter" }, "LAYOUT_MISMATCH");
+  });
+
+  it("whose pool is used up says so", async () => {
+    const registry = memoryRegistry();
+    await opened({ registry, pool: "4" });
+    await refusal({ registry, pool: "4" }, "POOL_EXHAUSTED");
+  });
+
+  it("is not waited for any longer once the signal is aborted", async () => {
+    const aborter = new AbortController();
+    const inner = memoryRegistry();
+    await opened({ registry: inner, workerId: 3 });
+    const registry: Registry = {
+      ...inner,
+      async claim(request) {
+        const answer = await inner.claim(request);
+        aborter.abort(new Error("enough"));
+        return answer;
+      },
+    };
+    const waiting = snowlease({ registry, workerId: 3, claimTimeout: "1h", signal: aborter.signal });
+    await expect(waiting).rejects.toThrow("enough");
+  });
+});
+
+describe("a lease that an assigner answers", () => {
+  it("is taken as it is, and nothing else is opened", async () => {
+    const registry = countingRegistry();
+    const ids = await opened({ assigner: registryAssigner(registry), namespace: "orders" });
+    expect(ids.lease.namespace).toBe("orders");
+    expect(await registry.workers("orders", { state: "live" })).toHaveLength(1);
+    expect(existsSync(defaultFile())).toBe(false);
+  });
+
+  it("comes from a registry of its own, which lives as long", async () => {
+    const url = `sqlite:${folder}/own.db`;
+    const ids = await opened({ registry: `sqlite:${folder}/named.db`, assigner: registryAssigner(url) });
+    expect(await ids.lease.renew()).toBe(true);
+    await ids.close();
+  });
+
+  it("can have one generator only", async () => {
+    const { lease } = await opened({ registry: "memory:" });
+    const assigner: WorkerIdAssigner = { name: "own", assign: async () => lease };
+    expect((await refusal({ assigner }, "CONFIG_INVALID")).message).toContain("already has a generator");
+    expect(lease.state).toBe("held");
+  });
+});
+
+describe("a child of exec", () => {
+  /** A lease that is lent over a socket, as `snowlease exec` does, and the environment it gives its child. */
+  async function lend(): Promise<Lease> {
+    const config = resolveConfig({
+      options: { registry: "memory:", namespace: "orders", layout: "twitter", pool: "40-41" },
+      env: {},
+    });
+    const lease = await openLease(config, { env: {}, argv: [] });
+    const socket = join(folder, "lease.sock");
+    const daemon = await startDaemon({
+      registry: lendingRegistry(lease),
+      socket,
+      layout: lease.layout,
+      log: pino({ level: "silent" }),
+    });
+    made.push(lease, daemon);
+    Object.assign(process.env, {
+      SNOWLEASE_LEASE_SOCKET: socket,
+      SNOWLEASE_LEASE_NAMESPACE: "orders",
+      SNOWLEASE_LEASE_LAYOUT: "twitter",
+      SNOWLEASE_WORKER_ID: String(lease.workerId),
+      WESTID_WORKERID: String(lease.workerId),
+      WORKER_ID: String(lease.workerId),
+    });
+    return lease;
+  }
+
+  it("borrows the worker ID in the namespace of its lease", async () => {
+    const lease = await lend();
+    const ids = await opened({
+      namespace: "orders",
+      registry: "sqlite:/nowhere/at/all.db",
+      workerId: 1,
+      ordinal: true,
+    });
+    expect(ids.lease.workerId).toBe(lease.workerId);
+    expect(ids.lease.layout.name).toBe("twitter");
+    expect(ids.lease.until).toBeLessThanOrEqual(lease.until);
+    expect(layouts.twitter.decompose(ids.next()).fields).toEqual({ datacenter: 1, worker: 8 });
+  });
+
+  it.each([undefined, "WORKER_ID"])("takes the worker ID as no wish in another namespace (env: %s)", async (env) => {
+    await lend();
+    const ids = await opened({ namespace: "invoices", registry: "memory:", env });
+    expect(ids.lease.workerId).toBe(0);
+    expect(ids.lease.layout.name).toBe("westid");
+  });
+
+  it("takes a wish of its own in another namespace", async () => {
+    await lend();
+    process.env["INVOICES_ID"] = "6";
+    expect((await opened({ namespace: "invoices", env: "INVOICES_ID" })).lease.workerId).toBe(6);
+  });
+});
+
+describe("processes", () => {
+  it("find each other in the embedded registry, and one that ends gives its worker ID back", async () => {
+    const script = join(folder, "one-id.mjs");
+    writeFileSync(
+      script,
+      `import { snowlease } from ${JSON.stringify(pathToFileURL(resolve("dist/index.js")).href)};
+      try {
+        const ids = await snowlease();
+        console.log(JSON.stringify({ workerId: ids.lease.workerId, id: ids.nextString() }));
+        await ids.close();
+      } catch ({ code, message }) {
+        console.log(JSON.stringify({ code, message }));
+      }`,
+    );
+    const mine = await opened({ properties: { "westid.workerId": 300 } });
+    const env = { PATH: process.env["PATH"], XDG_STATE_HOME: folder };
+    const other = await run(process.execPath, [script, "-Dwestid.workerId=301"], { env });
+    expect(JSON.parse(other.stdout)).toMatchObject({ workerId: 301 });
+    const again = await run(process.execPath, [script], { env: { ...env, WESTID_WORKERID: "301" } });
+    expect(JSON.parse(again.stdout)).toMatchObject({ workerId: 301 });
+    const held = await run(process.execPath, [script], {
+      env: { ...env, SNOWLEASE_WORKER_ID: "300", SNOWLEASE_CLAIM_TIMEOUT: "0" },
+    });
+    expect(JSON.parse(held.stdout)).toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringContaining(`pid ${process.pid}, since`) as string,
+    });
+    expect(mine.next()).toBeTypeOf("bigint");
+  });
+});

@@ -1,0 +1,228 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import type { Grant, Registry, WorkerState } from "../../src/core/registry.ts";
+import { type Stored, stateOf } from "../../src/core/window.ts";
+import { fakeClock } from "../../src/testing.ts";
+import { claimRequest, layout, namespace, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
+
+async function granted(registry: Registry, options: Parameters<typeof claimRequest>[0] = {}): Promise<Grant> {
+  const answer = await registry.claim(claimRequest(options));
+  if (answer.outcome !== "granted") throw new Error(`Expected a grant, got ${JSON.stringify(answer)}.`);
+  return answer;
+}
+
+const newPath = (): string => join(newFolder(), "registry.db");
+
+test("it says what it is and what survives", async () => {
+  const registry = await openSqlite(newPath());
+  const { clock, promise } = await registry.ping();
+  expect(registry.kind).toBe("sqlite");
+  expect(Math.abs(clock - Date.now())).toBeLessThan(10_000);
+  expect(promise).toContain("kill -9 and power loss");
+});
+
+test("a lock that others hold for longer than the operation timeout is REGISTRY_UNAVAILABLE, and nothing was changed", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path, { operationTimeout: 60 });
+  await registry.init({ namespace, layout });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  const asked = [registry.claim(claimRequest()), registry.claim(claimRequest())];
+  for (const answer of await Promise.allSettled(asked)) {
+    expect(answer).toMatchObject({ reason: { code: "REGISTRY_UNAVAILABLE", retryable: true } });
+  }
+  // Reading needs no lock.
+  expect(await registry.workers(namespace)).toEqual([]);
+  raw.exec("ROLLBACK");
+  expect(await registry.workers(namespace)).toEqual([]);
+  expect(await granted(registry)).toMatchObject({ workerId: 0, fence: 1 });
+});
+
+test("while it waits for a lock the event loop goes on, and so does the holder's clock", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path);
+  await registry.init({ namespace, layout });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  const asked = granted(registry);
+  // This timer would never fire if waiting blocked: the lock is this process's own.
+  await sleep(150);
+  const freed = Date.now();
+  raw.exec("ROLLBACK");
+  const { workerId } = await asked;
+  const record = await registry.worker(namespace, workerId);
+  expect(record?.seenClock).toBeGreaterThanOrEqual(freed - 2);
+});
+
+test("a request that did not wait keeps its clock", async () => {
+  const registry = await openSqlite(newPath());
+  const clock = Date.now() - 777;
+  const { workerId } = await granted(registry, { clock });
+  expect(await registry.worker(namespace, workerId)).toMatchObject({ seenClock: clock });
+});
+
+test("operations of one registry are done in the order in which they were asked, even behind a lock", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path);
+  await registry.init({ namespace, layout });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  const asked = Array.from({ length: 20 }, (_, i) => granted(registry, { holder: on(`h${i}`) }));
+  await sleep(30);
+  raw.exec("ROLLBACK");
+  const grants = await Promise.all(asked);
+  expect(grants.map(({ workerId }) => workerId)).toEqual(grants.map((_, i) => i));
+});
+
+test("closing lets what was asked before end, can be repeated, and ends everything after", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path);
+  const asked = granted(registry);
+  await Promise.all([registry.close(), registry.close()]);
+  expect(await asked).toMatchObject({ workerId: 0 });
+  await registry.close();
+  for (const operation of [registry.ping(), registry.claim(claimRequest()), registry.workers(namespace)]) {
+    await expect(operation).rejects.toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      message: expect.stringContaining("was closed by this process") as string,
+    });
+  }
+  expect(await (await openSqlite(path)).workers(namespace)).toHaveLength(1);
+});
+
+test("a number that is no integer is refused, and nothing is stored", async () => {
+  const registry = await openSqlite(newPath());
+  await registry.init({ namespace, layout });
+  const broken = [
+    registry.claim(claimRequest({ clock: Date.now() + 0.5 })),
+    registry.claim(claimRequest({ window: Number.NaN })),
+    registry.pin(namespace, 1.5, "half"),
+    registry.init({ namespace: "other", layout, maxWindow: 0.5 }),
+  ];
+  for (const operation of broken) await expect(operation).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  expect(await registry.workers(namespace)).toEqual([]);
+  expect(await registry.describe("other")).toBeUndefined();
+});
+
+test("text that would be SQL is text", async () => {
+  const registry = await openSqlite(newPath());
+  const host = `x'); DROP TABLE worker; -- "$host"`;
+  const { workerId } = await granted(registry, { holder: on(host) });
+  expect(await registry.worker(namespace, workerId)).toMatchObject({ holder: { host } });
+});
+
+test("each state lists what the rule calls so", async () => {
+  const path = newPath();
+  const clock = fakeClock();
+  const registry = await openSqlite(path, { clock });
+  await registry.init({ namespace, layout });
+  const raw = await openRaw(path);
+  const insert = raw.prepare(
+    `INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, pinned)
+     VALUES (1, $workerId, '0-1023', 1, $token, 0, $until, 0, $clean, 0, $pinned)`,
+  );
+  const now = clock.now();
+  const expected = new Map<WorkerState, number[]>([["foreign", []]]);
+  let workerId = 0;
+  for (const token of [null, "a"]) {
+    for (const until of [now - 1, now, now + 1]) {
+      for (const clean of [0, 1]) {
+        for (const pinned of [null, "why"]) {
+          insert.run({ workerId, token: token && `${token}${workerId}`, until, clean, pinned });
+          const record = {
+            until,
+            clean: clean === 1,
+            token: token ?? undefined,
+            pinned: pinned ?? undefined,
+          } as Stored;
+          const state = stateOf(record, now);
+          expected.set(state, [...(expected.get(state) ?? []), workerId++]);
+        }
+      }
+    }
+  }
+  expect(expected.size).toBe(5);
+  for (const [state, workerIds] of expected) {
+    const listed = await registry.workers(namespace, { state });
+    expect(listed.map(({ workerId }) => workerId)).toEqual(workerIds);
+    expect(listed.every((record) => record.state === state)).toBe(true);
+  }
+});
+
+test("a number that was pinned before it was used is unused again after it is unpinned", async () => {
+  const registry = await openSqlite(newPath());
+  await registry.init({ namespace, layout });
+  for (const workerId of [0, 1, 2, 5]) await registry.pin(namespace, workerId, "not ours");
+  expect(await granted(registry)).toMatchObject({ workerId: 3 });
+  for (const workerId of [1, 5]) await registry.unpin(namespace, workerId);
+  for (const workerId of [1, 4, 5, 6]) expect(await granted(registry, { reuse: "never" })).toMatchObject({ workerId });
+});
+
+test("numbers are given out once, in ascending order, however they are wanted", async () => {
+  const registry = await openSqlite(newPath());
+  const pool = { first: 3, last: 12 };
+  for (const workerId of [7, 3, 12, 8, 10]) await granted(registry, { pool, workerId });
+  for (const workerId of [4, 5, 6, 9, 11]) expect(await granted(registry, { pool })).toMatchObject({ workerId });
+  expect(await registry.claim(claimRequest({ pool }))).toMatchObject({ outcome: "exhausted" });
+});
+
+test("a pool that was narrowed, widened or moved finds the numbers that were used under another one", async () => {
+  const clock = fakeClock();
+  const registry = await openSqlite(newPath(), { clock });
+  const claim = (first: number, last: number, host = "any"): Promise<Grant> => {
+    clock.step(1);
+    return granted(registry, { pool: { first, last }, holder: on(host), clock: clock.now(), window: 1000 });
+  };
+  const passed = (): void => clock.step(2000);
+
+  for (let i = 0; i <= 9; i++) expect(await claim(0, 9, `h${i}`)).toMatchObject({ workerId: i });
+  passed();
+  // Narrowed: nothing is filed under 5-9 yet.
+  expect(await claim(5, 9)).toMatchObject({ workerId: 5, fence: 2 });
+  expect(await claim(5, 9, "h8")).toMatchObject({ workerId: 8, fence: 2 });
+  // Moved, so that it overlaps with both.
+  expect(await claim(4, 6)).toMatchObject({ workerId: 4 });
+  expect(await claim(4, 6)).toMatchObject({ workerId: 6 });
+  expect(await registry.claim(claimRequest({ pool: { first: 4, last: 6 }, clock: clock.now() }))).toMatchObject({
+    outcome: "exhausted",
+    freeAt: (await registry.worker(namespace, 5))?.until,
+  });
+  // Widened: first what nobody used, then the oldest of all.
+  expect(await claim(0, 10)).toMatchObject({ workerId: 10 });
+  expect(await claim(0, 10)).toMatchObject({ workerId: 0 });
+  for (const workerId of [1, 2, 3, 7, 9]) expect(await claim(0, 10)).toMatchObject({ workerId });
+  passed();
+  const ids = new Set<number>();
+  for (let i = 0; i <= 10; i++) ids.add((await claim(0, 10, `n${i}`)).workerId);
+  expect(ids.size).toBe(11);
+});
+
+test("a clock that was set back is noticed through another pool of the same host", async () => {
+  const clock = fakeClock();
+  const registry = await openSqlite(newPath(), { clock });
+  await granted(registry, { pool: { first: 0, last: 9 }, clock: clock.now() + 4000 });
+  const { rollback } = await granted(registry, {
+    pool: { first: 5, last: 30 },
+    workerId: undefined,
+    clock: clock.now(),
+  });
+  expect(rollback).toBeUndefined();
+  const same = await granted(registry, { pool: { first: 0, last: 30 }, clock: clock.now() });
+  expect(same.rollback).toBe(4000);
+});
+
+test("pruning deletes by the thousand and keeps the last claim of each worker ID", async () => {
+  const clock = fakeClock();
+  const registry = await openSqlite(newPath(), { clock });
+  const pool = { first: 0, last: 1 };
+  for (let i = 0; i < 600; i++) {
+    await granted(registry, { pool, workerId: i % 2, clock: clock.now(), window: 10 });
+    clock.step(20);
+  }
+  expect(await registry.prune("nothing", clock.now())).toBe(0);
+  expect(await registry.prune(namespace, clock.now() - 600 * 20)).toBe(0);
+  expect(await registry.prune(namespace, clock.now())).toBe(598);
+  expect(await registry.history(namespace, 0)).toMatchObject([{ fence: 300 }]);
+  expect(await registry.history(namespace, 1)).toMatchObject([{ fence: 300 }]);
+});

@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { layouts } from "../../src/core/layout.ts";
+import type { ClaimRequest } from "../../src/core/registry.ts";
+import { fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
+
+describe("fakeClock", () => {
+  it("shows a whole ms from its start on, and moves only when it is told to", async () => {
+    const clock = fakeClock({ start: 5000 });
+    expect([clock.now(), clock.nanos()]).toEqual([5000, 0n]);
+    await clock.advance(1.75);
+    expect([clock.now(), clock.nanos()]).toEqual([5001, 1_750_000n]);
+    await clock.advance(-1);
+    expect(clock.now()).toBe(5001);
+  });
+
+  it("is stepped without the monotonic clock or any sleeper noticing", async () => {
+    const clock = fakeClock({ start: 5000 });
+    let awake = false;
+    void clock.sleep(100).then(() => (awake = true));
+    clock.step(-3000);
+    await clock.advance(0);
+    expect([clock.now(), clock.nanos(), awake]).toEqual([2000, 0n, false]);
+    clock.step(10_000);
+    await clock.advance(99);
+    expect([clock.now(), awake]).toEqual([12_099, false]);
+    await clock.advance(1);
+    expect(awake).toBe(true);
+  });
+
+  it("wakes sleepers in order, each at its time, and lets them sleep again", async () => {
+    const clock = fakeClock({ start: 0 });
+    const seen: string[] = [];
+    const ticking = async (name: string, ms: number): Promise<void> => {
+      for (;;) {
+        await clock.sleep(ms);
+        seen.push(`${name} ${clock.now()}`);
+      }
+    };
+    void ticking("slow", 30);
+    void ticking("fast", 20);
+    await clock.advance(70);
+    expect(seen).toEqual(["fast 20", "slow 30", "fast 40", "slow 60", "fast 60"]);
+    expect(clock.now()).toBe(70);
+  });
+
+  it("wakes a sleeper at its signal, at once when it was aborted before, and once only", async () => {
+    const clock = fakeClock();
+    const controller = new AbortController();
+    let woken = 0;
+    const sleep = clock.sleep(100, { signal: controller.signal }).then(() => woken++);
+    controller.abort();
+    await sleep;
+    await clock.sleep(100, { signal: controller.signal });
+    await clock.advance(200);
+    expect(woken).toBe(1);
+  });
+
+  it("does not wake too early for a sum of fractions", async () => {
+    const clock = fakeClock();
+    const due = 100 / 3;
+    let looks = 0;
+    const wait = async (): Promise<void> => {
+      for (let left = due; left > 0; left = due - Number(clock.nanos()) / 1e6) {
+        looks++;
+        await clock.sleep(left);
+      }
+    };
+    void wait();
+    await clock.advance(40);
+    expect(looks).toBe(1);
+  });
+
+  it("sleeps for no time without being advanced", async () => {
+    await fakeClock().sleep(0);
+    await fakeClock().sleep(-5);
+  });
+});
+
+describe("lossyRegistry", () => {
+  const request: ClaimRequest = {
+    namespace: "orders",
+    token: "a".repeat(32),
+    pool: { first: 0, last: 3 },
+    holder: { host: "alpha", ip: "", pid: 1, instance: "" },
+    clock: 1_700_000_000_000,
+    window: 1000,
+    layout: layouts.westid.fingerprint,
+  };
+
+  async function claimWith(lost: "request" | "reply" | undefined) {
+    const registry = memoryRegistry({ clock: fakeClock() });
+    const lossy = lossyRegistry(registry, { lose: ({ method }) => (method === "claim" ? lost : undefined) });
+    const answer = await lossy.claim(request).catch((error: unknown) => error);
+    return { answer, applied: (await lossy.workers("orders")).length === 1 };
+  }
+
+  it("applies what it loses the reply of, not what it loses the request of", async () => {
+    expect(await claimWith(undefined)).toMatchObject({ answer: { outcome: "granted" }, applied: true });
+    for (const [lost, applied] of [
+      ["request", false],
+      ["reply", true],
+    ] as const) {
+      const result = await claimWith(lost);
+      expect(isSnowleaseError(result.answer, "REGISTRY_UNAVAILABLE")).toBe(true);
+      expect(result.applied).toBe(applied);
+    }
+  });
+
+  it("hides a refusal whose reply is lost, and passes on one that arrives", async () => {
+    const registry = memoryRegistry({ clock: fakeClock() });
+    let lost: "reply" | undefined = "reply";
+    const lossy = lossyRegistry(registry, { lose: () => lost });
+    const wrong = { ...request, window: 0 };
+    await expect(lossy.claim(wrong)).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    lost = undefined;
+    await expect(lossy.claim(wrong)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  });
+
+  it("shows each operation before it is sent, and passes every answer on", async () => {
+    const registry = memoryRegistry({ clock: fakeClock() });
+    const methods: string[] = [];
+    const lossy = lossyRegistry(registry, { lose: ({ method }) => void methods.push(method) });
+    const { namespace, layout } = request;
+    await lossy.init({ namespace, layout });
+    const grant = await lossy.claim(request);
+    const key = { ...request, workerId: 0, fence: 1 };
+    expect(await lossy.renew(key)).toMatchObject({ outcome: "renewed" });
+    expect(await lossy.release(key)).toEqual({ outcome: "released" });
+    expect(await lossy.forceRelease({ namespace, workerId: 0, force: false })).toMatchObject({ outcome: "released" });
+    await lossy.pin(namespace, 0, "kept");
+    for (const through of [lossy, registry]) {
+      expect(await through.worker(namespace, 0)).toMatchObject({ fence: 1, pinned: "kept" });
+      expect(await through.history(namespace, 0)).toHaveLength(1);
+    }
+    expect(await lossy.unpin(namespace, 0)).toBe(true);
+    expect([await lossy.prune(namespace, 0), (await lossy.workers(namespace)).length]).toEqual([0, 1]);
+    expect(await lossy.describe(namespace)).toMatchObject({ layout });
+    expect(await lossy.ping()).toEqual(await registry.ping());
+    await lossy.close();
+    expect([grant.outcome, lossy.kind]).toEqual(["granted", "memory"]);
+    const all = Object.keys(registry).filter((name) => name !== "kind" && name !== "close" && name !== "acceptClock");
+    expect(new Set(methods)).toEqual(new Set(all));
+  });
+});
