@@ -152,6 +152,20 @@ describe("a file that cannot be a registry is refused and left as it is", () => 
     expect(error.message).toContain("has the schema 7");
   });
 
+  test.each(["DROP TABLE history", "DROP INDEX worker_by_host", "ALTER TABLE namespace DROP COLUMN clock_ahead"])(
+    "a registry that lacks a part: %s",
+    async (damage) => {
+      const folder = newFolder();
+      const path = await madeRegistry(folder);
+      const raw = await openRaw(path);
+      raw.exec(`${damage}; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE`);
+      raw.close();
+      const error = await refused(path, folder);
+      expect(error.code).toBe("SCHEMA_INCOMPATIBLE");
+      expect(error.message).toMatch(/lacks a part .*\(no such .*put a copy back/);
+    },
+  );
+
   test("a registry whose newer version stands only in its log", async () => {
     const path = join(newFolder(), "registry.db");
     await openSqlite(path);

@@ -55,6 +55,21 @@ test("while it waits for a lock the event loop goes on, and so does the holder's
   expect(record?.seenClock).toBeGreaterThanOrEqual(freed - 2);
 });
 
+test("what it waited for while it was opened does not stand in its way later", async () => {
+  const path = newPath();
+  const raw = await openRaw(path);
+  raw.exec("BEGIN EXCLUSIVE");
+  const opened = openSqlite(path, { operationTimeout: 300 });
+  await sleep(50);
+  raw.exec("ROLLBACK");
+  const registry = await opened;
+  const other = await openSqlite(path);
+  for (let round = 0; round < 3; round++) {
+    await granted(other);
+    await granted(registry);
+  }
+});
+
 test("a request that did not wait keeps its clock", async () => {
   const registry = await openSqlite(newPath());
   const clock = Date.now() - 777;

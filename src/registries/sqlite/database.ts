@@ -2,17 +2,23 @@ import { readSql, readStatements } from "../../assets.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
 import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
-import { commitError, fileError, isBusy, isDamage, stopAll } from "./errors.ts";
+import { commitError, fileError, isBusy, isDamage, isIncomplete, stopAll } from "./errors.ts";
 import { hasLog, identityOf, prepareFile } from "./file.ts";
 
 /** Stands in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
 const schemaVersion = 1;
 
+/** Takes the lock for reading, at once: see `Database.#transaction`. */
+const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
+
+/** The files of `sql/sqlite` that hold statements. */
+const statementFiles = ["claim", "clock", "history", "namespace", "record", "workers"];
+
 /** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
 const longestPause = 25;
 
-/** The statements of `sql/sqlite`, by file and name: `claim.oldest`. Each is prepared once. */
+/** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
 export interface Sql {
   get(name: string, parameters?: Parameters): Row | undefined;
   all(name: string, parameters?: Parameters): readonly Row[];
@@ -61,7 +67,7 @@ export class Database {
   readonly #operationTimeout: number;
   readonly #connection: Connection;
   readonly #statements = new Map<string, Statement>();
-  readonly #sql: Sql;
+  readonly #sql: Sql = sqlOf(this.#statements);
   /** The files that were opened; others under their names are another registry. */
   #identity: string | undefined;
   /** Ends when all operations so far have. */
@@ -78,7 +84,6 @@ export class Database {
     } catch (error) {
       throw fileError(error, path);
     }
-    this.#sql = preparedOn(this.#connection, this.#statements);
   }
 
   /** Runs a transaction that changes something: durable once this resolves. */
@@ -88,7 +93,7 @@ export class Database {
 
   /** Runs a transaction that sees one state of the registry. */
   read<Answer>(work: Work<Answer>): Promise<Answer> {
-    return this.#inTurn("BEGIN", work);
+    return this.#inTurn(beginReading, work);
   }
 
   /** Lets what was asked before end, then closes the file. Repeatable. */
@@ -116,12 +121,15 @@ export class Database {
     if (isNew) await this.#inTurn("BEGIN EXCLUSIVE", () => this.#isNew() && this.#create());
     // Only now: the header of a registry tells what it is without its log. Durable means that the log is synced at each commit.
     await this.#whenFree(monotonic(systemClock), () => {
-      const mode = this.#connection.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
-      if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
-      this.#connection.exec("PRAGMA synchronous = FULL");
+      this.#connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     });
     // The log is only there, and its own, once this connection has looked through it.
-    await this.read(() => this.#isNew());
+    await this.read(() => {
+      this.#isNew();
+      const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
+      if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
+      for (const [name, statement] of prepareStatements(this.#connection)) this.#statements.set(name, statement);
+    });
     this.#identity = identityOf(this.path);
   }
 
@@ -169,11 +177,16 @@ export class Database {
     }
   }
 
+  /**
+   * `begin` has to take the lock, for the statements behind it must not fail on one: libsql leaves a prepared statement that did
+   * so open until it is collected as garbage, and with it the state of the file that it saw. Every transaction after that would
+   * be refused as long as others write (BUSY_SNAPSHOT).
+   */
   #transaction<Answer>(begin: string, work: Work<Answer>, waited: number): Answer {
     this.#checkIdentity();
-    this.#connection.exec(begin);
     let answer: Answer;
     try {
+      this.#connection.exec(begin);
       answer = work({ sql: this.#sql, now: this.#clock.now(), waited });
     } catch (error) {
       this.#rollback();
@@ -203,18 +216,21 @@ export class Database {
   }
 }
 
-function preparedOn(connection: Connection, statements: Map<string, Statement>): Sql {
-  const files = new Map<string, ReadonlyMap<string, string>>();
-
-  function statement(name: string): Statement {
-    let found = statements.get(name);
-    if (found === undefined) {
-      const [file = "", section = ""] = name.split(".");
-      const sections = files.get(file) ?? readStatements(`sqlite/${file}.sql`);
-      files.set(file, sections);
-      found = connection.prepare(sections.get(section) ?? "");
-      statements.set(name, found);
+/** All statements by name. Where a table, a column or an index is missing, that is found here: before anything is asked of it. */
+function prepareStatements(connection: Connection): ReadonlyMap<string, Statement> {
+  const prepared = new Map<string, Statement>();
+  for (const file of statementFiles) {
+    for (const [name, text] of readStatements(`sqlite/${file}.sql`)) {
+      prepared.set(`${file}.${name}`, connection.prepare(text));
     }
+  }
+  return prepared;
+}
+
+function sqlOf(statements: ReadonlyMap<string, Statement>): Sql {
+  function statement(name: string): Statement {
+    const found = statements.get(name);
+    if (found === undefined) throw new TypeError(`there is no statement ${name} in sql/sqlite`);
     return found;
   }
 
@@ -232,7 +248,7 @@ function preparedOn(connection: Connection, statements: Map<string, Statement>):
 function refuseForeign(driver: Driver, path: string): void {
   for (let look = 1; look <= 2; look++) {
     const error = lookAt(driver, path);
-    if (error instanceof SnowleaseError) throw error;
+    if (error instanceof SnowleaseError || isIncomplete(error)) throw fileError(error, path);
     // Not there yet, or Node 22.13, whose SQLite opens no file this way.
     if (!isDamage(error)) return;
     // What looks damaged may be at work: then there is a log or journal beside it, and opening it tells; or there was one a
@@ -247,7 +263,7 @@ function lookAt(driver: Driver, path: string): unknown {
   let frozen: Connection | undefined;
   try {
     frozen = driver.openFrozen(path);
-    checkSchema(frozen, path);
+    if (checkSchema(frozen, path) === "ours") prepareStatements(frozen);
     return undefined;
   } catch (error) {
     return error;

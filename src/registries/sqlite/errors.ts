@@ -11,8 +11,22 @@ export const stopAll: string =
   "stop every process that uses it, wait until their windows have passed (11 minutes with the default limits)";
 const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
 
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly says: string;
+  readonly advice: string;
+}
+
+/** What SQLite tells only in the text: its code 1 is for every statement that it could not do. */
+const missing = /\bno such (?:table|column|index)\b|\bhas no column\b/;
+const incomplete: Meaning = {
+  code: "SCHEMA_INCOMPATIBLE",
+  says: "lacks a part of what this version of Snowlease needs",
+  advice: `it was changed by hand, or made by another version: ${stopAll}, and put a copy back, or name another file`,
+};
+
 /** SQLite's primary result codes, and what they mean here. Nothing was written in any of these cases. */
-const known: Readonly<Record<number, { readonly code: ErrorCode; readonly says: string; readonly advice: string }>> = {
+const known: Readonly<Record<number, Meaning>> = {
   3: { code: "CONFIG_INVALID", says: "may not be used", advice: access },
   8: { code: "CONFIG_INVALID", says: "is read-only", advice: access },
   10: { code: "REGISTRY_UNAVAILABLE", says: "cannot be read or written", advice: "check the disk" },
@@ -21,6 +35,8 @@ const known: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   14: { code: "CONFIG_INVALID", says: "cannot be opened", advice: access },
   26: { code: "CONFIG_INVALID", says: "is not a database", advice: "name another file" },
 };
+
+const other: Meaning = { code: "REGISTRY_UNAVAILABLE", says: "did not answer", advice: "try again" };
 
 /** Whether an operation failed only because another connection has a lock, and so changed nothing. */
 export function isBusy(error: unknown): boolean {
@@ -33,15 +49,16 @@ export function isDamage(error: unknown): boolean {
   return code === 11 || code === 26;
 }
 
+/** Whether a table, a column or an index is not there. */
+export function isIncomplete(error: unknown): boolean {
+  return error instanceof Error && missing.test(error.message);
+}
+
 /** A driver's error as ours. One that is not in the table leaves open what was done: REGISTRY_UNAVAILABLE. */
 export function fileError(cause: unknown, path: string): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const said = cause instanceof Error ? cause.message : String(cause);
-  const { code, says, advice } = known[sqliteCode(cause) ?? 0] ?? {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "did not answer",
-    advice: "try again",
-  };
+  const { code, says, advice } = isIncomplete(cause) ? incomplete : (known[sqliteCode(cause) ?? 0] ?? other);
   return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${said}); ${advice}.`, { path }, { cause });
 }
 
