@@ -112,6 +112,26 @@ export const releases: readonly ConformanceCheck[] = [
     await trial.renewed(held);
   }),
 
+  check("a release that ends before what was used is CONFIG_INVALID, and changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const { from, until } = held.grant;
+    const timestamp = from + 500;
+    const checkpoint = { timestamp, sequence: 1 };
+    await refuses(
+      "CONFIG_INVALID",
+      "a release that ends before its own checkpoint",
+      trial.release(held, { until: timestamp, checkpoint }),
+    );
+    await trial.renewed(held, { checkpoint });
+    const before = await trial.record(7);
+    for (const wrong of [from, timestamp]) {
+      await refuses("CONFIG_INVALID", `\`until\` ${wrong} behind ${timestamp}`, trial.release(held, { until: wrong }));
+    }
+    equal(await trial.record(7), before, "the record");
+    await trial.released(held, { until: timestamp + 1 });
+    ensure(timestamp + 1 < until, "a window that was closed early", until);
+  }),
+
   check("a release may end anywhere in its window, both ends included", async (trial) => {
     for (const end of ["from", "until"] as const) {
       const held = await trial.claim();

@@ -70,9 +70,27 @@ export const renewals: readonly ConformanceCheck[] = [
     ];
     for (const [told, kept] of steps) equal(await stored(told), kept, "the checkpoint");
     equal(await stored(), { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a renewal without one");
-    await trial.released(held, { until: clock + 1, checkpoint: { timestamp: clock, sequence: 9 } });
+    await trial.released(held, { until: clock + 2, checkpoint: { timestamp: clock, sequence: 9 } });
     const { checkpoint } = await trial.record(held.grant.workerId);
     equal(checkpoint, { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a release with a lower one");
+  }),
+
+  check("a checkpoint outside of what the holder may use is CONFIG_INVALID, and changes nothing", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const { from, until } = held.grant;
+    const before = await trial.record(7);
+    for (const timestamp of [until, until + 1e9, from - 1, Math.floor(from / 1000)]) {
+      const checkpoint = { timestamp, sequence: 0 };
+      await refuses(
+        "CONFIG_INVALID",
+        `a renewal that says ${timestamp} of ${until}`,
+        trial.renew(held, { checkpoint }),
+      );
+      const release = trial.release(held, { until, checkpoint });
+      await refuses("CONFIG_INVALID", `a release that says ${timestamp} of ${until}`, release);
+    }
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held, { checkpoint: { timestamp: until - 1, sequence: 0 } });
   }),
 
   check("a renewal with a wrong token, fence, worker ID or namespace is `lost`, and changes nothing", async (trial) => {

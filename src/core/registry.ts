@@ -33,13 +33,14 @@ export interface Registry {
 
   /**
    * Compare-and-set on (worker ID, fence, token, not released): raises `until`, never lowers it, and lets the checkpoint only
-   * rise. A holder may renew past its `until` as long as nobody else has claimed. Throws CLOCK_SKEW, QUARANTINE.
+   * rise. A holder may renew past its `until` as long as nobody else has claimed. Throws CLOCK_SKEW, QUARANTINE, and
+   * CONFIG_INVALID for a checkpoint outside of what the holder may use.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 
   /**
    * Ends the claim and stores what was used, in one step. Repeating it answers "released" and changes nothing. CONFIG_INVALID
-   * for a `used.until` outside the window, or recents that reach below what this holder may know.
+   * for a `used.until` outside the window or not past every checkpoint, or recents that reach below what this holder may know.
    */
   release(request: ReleaseRequest): Promise<Released | Lost>;
 

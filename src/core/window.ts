@@ -194,9 +194,13 @@ function isHolders(record: Stored | undefined, key: { fence: number; token: stri
   return record !== undefined && record.token === key.token && record.fence === key.fence;
 }
 
-/** The record after this renewal, or undefined when the worker ID is no longer the asker's. */
+/**
+ * The record after this renewal, or undefined when the worker ID is no longer the asker's. CONFIG_INVALID, and nothing to store,
+ * for a checkpoint that this holder cannot have reached.
+ */
 export function renewed(record: Stored | undefined, request: RenewRequest, clock: number): Stored | undefined {
   if (!isHolders(record, request)) return undefined;
+  checkCheckpoint(record, request.checkpoint, record.until);
   return {
     ...record,
     until: Math.max(record.until, Math.max(request.clock, clock) + request.window),
@@ -205,6 +209,18 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
     recents: undefined,
     checkpoint: laterOf(record.checkpoint, request.checkpoint),
   };
+}
+
+/**
+ * Refuses a checkpoint outside of what this holder may use: no ID of its bears such a timestamp. Whoever says so took it for
+ * another unit, or for another worker ID's, and would close its window before what it did use.
+ */
+function checkCheckpoint({ workerId, floor }: Stored, checkpoint: Checkpoint | undefined, until: number): void {
+  if (checkpoint === undefined || (checkpoint.timestamp >= floor && checkpoint.timestamp < until)) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected the checkpoint of worker ${workerId} to be from ${floor} to before ${until} (what it may use, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
+  );
 }
 
 function laterOf(a: Checkpoint | undefined, b: Checkpoint | undefined): Checkpoint | undefined {
@@ -225,12 +241,16 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
   if (!isHolders(record, request)) return undefined;
   const ended = { ...record, token: undefined, recents: undefined, seenClock: request.clock, releasedAt: clock };
   if (used === undefined) return { ...ended, clean: false };
-  if (!Number.isSafeInteger(used.until) || used.until < record.from || used.until > record.until) {
+  // What the holder said before binds it: a tick that it has used is inside the window that it closes.
+  const least = Math.max(record.from, (record.checkpoint?.timestamp ?? 0) + 1);
+  if (!Number.isSafeInteger(used.until) || used.until < least || used.until > record.until) {
+    const why = least > record.from ? "past its checkpoint, in the window" : "the window";
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`until\` to be from ${record.from} to ${record.until} (the window of worker ${record.workerId}), got ${shown(used.until)}.`,
+      `Expected \`until\` to be from ${least} to ${record.until} (${why} of worker ${record.workerId}), got ${shown(used.until)}.`,
     );
   }
+  checkCheckpoint(record, used.checkpoint, used.until);
   if (used.recents !== undefined && !(used.recents.from >= record.floor && used.recents.from <= used.until)) {
     throw new SnowleaseError(
       "CONFIG_INVALID",

@@ -122,12 +122,28 @@ const beginNotChecked = (): HolderKind =>
     ({ until }, begin) => ({ until: Math.max(begin, until) }),
   );
 
-/** Gives back a window that ends before the last tick that it used. */
+/** Gives back a window that ends before the last tick that it used, which it had told. The registry sees through it. */
 const lastTickForgotten = (): HolderKind =>
-  knowingBegin(asGranted, ({ checkpoint }, begin) => ({ until: Math.max(begin, checkpoint?.timestamp ?? begin) }));
+  knowingBegin(asGranted, ({ checkpoint }, begin) => ({
+    until: Math.max(begin, checkpoint?.timestamp ?? begin),
+    checkpoint,
+  }));
+
+/** The same by a holder that never tells how far it has come. */
+function lastTickForgottenInSilence(): HolderKind {
+  const { view } = knowingBegin(asGranted, ({ checkpoint }, begin) => ({
+    until: Math.max(begin, checkpoint?.timestamp ?? begin),
+  }));
+  return {
+    view: (registry) => ({
+      ...(view?.(registry) ?? registry),
+      renew: ({ checkpoint: _, ...request }) => registry.renew(request),
+    }),
+  };
+}
 
 const twice = /^ID \d+ was made by/;
-const refused = /CONFIG_INVALID|Expected `recentFrom`/;
+const refused = /Expected `(?:recentFrom|until)`|Expected the checkpoint/;
 
 /** Each of them must be found out, and by what it does: by an ID that was made twice, or by a registry that sees through it. */
 export const brokenHolders: readonly {
@@ -141,5 +157,6 @@ export const brokenHolders: readonly {
   { name: "goes on after release", kind: () => goesOnAfterRelease, found: twice },
   { name: "end of the window not checked", kind: () => windowNotChecked, found: twice },
   { name: "beginning of the window not checked", kind: beginNotChecked, found: twice },
-  { name: "last tick forgotten", kind: lastTickForgotten, found: twice },
+  { name: "last tick forgotten, though told", kind: lastTickForgotten, found: refused },
+  { name: "last tick forgotten in silence", kind: lastTickForgottenInSilence, found: twice },
 ];

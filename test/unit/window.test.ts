@@ -224,6 +224,23 @@ describe("a release", () => {
     }
   });
 
+  it("ends past every checkpoint, told before or with it", () => {
+    const timestamp = from + 100;
+    const told = record({ checkpoint: { timestamp, sequence: 3 } });
+    for (const wrong of [from, timestamp]) {
+      const { code, message } = errorOf(() => released(told, release({ until: wrong }), now));
+      expect(code).toBe("CONFIG_INVALID");
+      expect(message).toContain(
+        `Expected \`until\` to be from ${timestamp + 1} to ${until} (past its checkpoint, in the window of worker 7), got `,
+      );
+    }
+    expect(released(told, release({ until: timestamp + 1 }), now)).toMatchObject({ until: timestamp + 1 });
+    const own = release({ until: timestamp, checkpoint: { timestamp, sequence: 0 } });
+    expect(errorOf(() => released(record(), own, now)).message).toContain(
+      `to be from ${from} to before ${timestamp} (what it may use`,
+    );
+  });
+
   it("names where recents may begin", () => {
     for (const wrong of [from - 1, from + 11, Number.NaN]) {
       const recents = { from: wrong, bytes };
@@ -380,7 +397,10 @@ describe("whatever is asked, by whatever clocks", () => {
   });
 
   it("a renewal touches nothing but `until`, the clock, the checkpoint and what was inherited", () => {
-    const anyCheckpoint = fc.option(fc.record({ timestamp: fc.nat(5), sequence: fc.nat(5) }), { nil: undefined });
+    const anyCheckpoint = fc.option(
+      fc.record({ timestamp: fc.integer({ min: now, max: now + 5 }), sequence: fc.nat(5) }),
+      { nil: undefined },
+    );
     fc.assert(
       fc.property(anyCheckpoint, anyCheckpoint, fc.integer({ min: -9000, max: 9000 }), (before, told, skew) => {
         const stored = record({ checkpoint: before, recents: { from: now, bytes } });

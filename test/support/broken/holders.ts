@@ -185,6 +185,31 @@ export const holderFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "lets a release end before what was used",
+    rejectedBy: ["a release that ends before what was used is CONFIG_INVALID, and changes nothing"],
+    wrap: (registry) => ({
+      release: async (request) => {
+        const least = (await registry.worker(request.namespace, request.workerId))?.checkpoint?.timestamp ?? 0;
+        const { used } = request;
+        if (used === undefined || used.until > least) return registry.release(request);
+        return registry.release({ ...request, used: { ...used, until: least + 1 } });
+      },
+    }),
+  },
+  {
+    fault: "believes any checkpoint",
+    rejectedBy: ["a checkpoint outside of what the holder may use is CONFIG_INVALID, and changes nothing"],
+    wrap: (registry) => ({
+      renew: async (request) => {
+        const { from = 0, until = 0 } = (await registry.worker(request.namespace, request.workerId)) ?? {};
+        const { checkpoint } = request;
+        if (checkpoint === undefined) return registry.renew(request);
+        const timestamp = Math.min(until - 1, Math.max(from, checkpoint.timestamp));
+        return registry.renew({ ...request, checkpoint: { ...checkpoint, timestamp } });
+      },
+    }),
+  },
+  {
     fault: "takes recents for a time that the holder knows nothing of",
     rejectedBy: [
       "recents that reach below what the holder may know are CONFIG_INVALID, and change nothing",
