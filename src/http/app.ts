@@ -5,13 +5,13 @@ import { shown, SnowleaseError } from "../core/errors.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
-import { type Asked, type Reply, responseOf } from "./exchange.ts";
+import type { AppContext } from "./context.ts";
 import { guard } from "./guard.ts";
-import { idRoutes, idsPath } from "./ids.ts";
+import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
 import type { Log } from "./log.ts";
 import { namespaceRoutes } from "./namespaces.ts";
-import { HttpRefusal, problemReply } from "./problem.ts";
+import { HttpRefusal, problemResponse } from "./problem.ts";
 import type { Route } from "./route.ts";
 import { systemRoutes } from "./system.ts";
 import { workerRoutes } from "./workers.ts";
@@ -35,23 +35,9 @@ export interface AppOptions {
   readonly log?: Log | undefined;
 }
 
-/** What the routes work on. */
-export interface AppContext {
-  readonly registry: Registry;
-  readonly layout: Layout;
-  readonly pool: PoolBounds | undefined;
-  readonly window: number;
-  readonly limits: Partial<NamespaceLimits> | undefined;
-  readonly clock: Clock;
-  readonly makeToken: () => string;
-  readonly log: Log;
-}
-
 /** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
 export interface App {
   fetch(request: Request): Response | Promise<Response>;
-  /** `POST /v1/{namespace}/ids`, for whoever has no Request yet: to make one and a Response costs several times the ID. */
-  readonly makeIds?: ((asked: Asked) => Promise<Reply>) | undefined;
 }
 
 const defaultWindow = 60_000;
@@ -85,7 +71,7 @@ export function createApp(options: AppOptions): App {
   for (const { method, path, run } of routes) app.on(method, path, run);
 
   app.notFound((c) => {
-    guard((name) => c.req.raw.headers.get(name));
+    guard(c.req.raw.headers);
     const allowed = methods.filter((method) => app.router.match(method, c.req.path)[0].length > 0);
     const what = shown(`${c.req.method} ${c.req.path}`).replace(/ \(string\)$/, "");
     if (allowed.length === 0) throw new SnowleaseError("NOT_FOUND", `There is no ${what} here; see /openapi.json.`);
@@ -94,21 +80,15 @@ export function createApp(options: AppOptions): App {
     throw new HttpRefusal(405, "NOT_FOUND", `There is no ${what} here, only ${allow}.`, { allow });
   });
 
-  function failed(cause: unknown): Reply {
+  app.onError((cause) => {
     const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
-    const reply = problemReply(error);
+    const response = problemResponse(error);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
-    if (error.code === "REGISTRY_UNAVAILABLE" || reply.status === 500) log.error({ err: cause }, error.message);
-    return reply;
-  }
+    if (error.code === "REGISTRY_UNAVAILABLE" || response.status === 500) log.error({ err: cause }, error.message);
+    return response;
+  });
 
-  app.onError((cause) => responseOf(failed(cause)));
-
-  const made = routes.find(({ method, path }) => method === "POST" && path === idsPath);
-  return {
-    fetch: (request) => app.fetch(request),
-    makeIds: made && ((asked) => made.serve(asked).catch(failed)),
-  };
+  return { fetch: (request) => app.fetch(request) };
 }
 
 function unexpected(cause: unknown): SnowleaseError {

@@ -1,7 +1,5 @@
-import type { IncomingMessage } from "node:http";
 import { SnowleaseError } from "../core/errors.ts";
 import { maxBody } from "../registries/daemon/requests.ts";
-import type { Asked } from "./exchange.ts";
 import { HttpRefusal } from "./problem.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -13,12 +11,12 @@ const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
  * The body as JSON; `{}` where there is none.
  * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type.
  */
-export async function readJson(asked: Asked): Promise<unknown> {
-  const type = asked.header("content-type");
-  if (typeof type === "string" && !jsonType.test(type)) {
+export async function readJson(request: Request): Promise<unknown> {
+  const type = request.headers.get("content-type");
+  if (type !== null && !jsonType.test(type)) {
     throw new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
   }
-  const bytes = await asked.body();
+  const bytes = await readBytes(request);
   if (bytes.byteLength === 0) return {};
   let text: string;
   let value: unknown;
@@ -29,37 +27,28 @@ export async function readJson(asked: Asked): Promise<unknown> {
     throw new SnowleaseError("CONFIG_INVALID", "Expected the body to be JSON in UTF-8.");
   }
   // What comes out as it went in has lost nothing; only what is written less tersely needs a closer look.
-  if (JSON.stringify(value) !== text) refuseRepeats(text);
+  if (tersely(value) !== text) refuseRepeats(text);
   return value;
 }
 
-/** The body of a request. @throws SnowleaseError CONFIG_INVALID as `readJson` does. */
-export async function readBytes(request: Request): Promise<ArrayBuffer | Uint8Array> {
+/** JSON.parse goes to any depth; what writes JSON, or looks into it, only as far as the stack. */
+function tersely(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new SnowleaseError("CONFIG_INVALID", "Expected the body to be nested less deeply.", {}, { cause });
+  }
+}
+
+async function readBytes(request: Request): Promise<ArrayBuffer | Uint8Array> {
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > maxBody) throw tooLong();
   try {
     return length === null ? await readUnmeasured(request.body) : await request.arrayBuffer();
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
-    throw brokenOff(cause);
+    throw new SnowleaseError("CONFIG_INVALID", "Expected the whole body; it broke off.", {}, { cause });
   }
-}
-
-/** The body of a request that says how long it is, and is not too long. @throws SnowleaseError CONFIG_INVALID */
-export function readMeasured(request: IncomingMessage): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const chunks: Uint8Array[] = [];
-    request.on("data", (chunk: Uint8Array) => void chunks.push(chunk));
-    request.on("end", () => resolve(Buffer.concat(chunks)));
-    request.on("error", (cause) => reject(brokenOff(cause)));
-    request.on("close", () => {
-      if (!request.readableEnded) reject(brokenOff());
-    });
-  });
-}
-
-function brokenOff(cause?: unknown): SnowleaseError {
-  return new SnowleaseError("CONFIG_INVALID", "Expected the whole body; it broke off.", {}, { cause });
 }
 
 /** A body of which nobody said how long it is (Transfer-Encoding: chunked). */

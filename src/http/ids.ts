@@ -4,11 +4,8 @@ import { explain } from "../ops/explain.ts";
 import type { IdSource } from "../ops/ids.ts";
 import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
-import type { AppContext } from "./app.ts";
+import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
-
-/** Where IDs are made. */
-export const idsPath = "/v1/:namespace/ids";
 
 const mostIds = 100_000;
 const countRule = `to be an integer from 1 to ${mostIds}`;
@@ -74,7 +71,7 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
 
   const made = route({
     method: "POST",
-    path: idsPath,
+    path: "/v1/:namespace/ids",
     summary: "Make IDs, on the daemon's own lease",
     status: 200,
     body: idsBody,

@@ -15,7 +15,7 @@ import { checkTicks, usualWindow } from "../ops/terms.ts";
 import { claimAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import { type ClaimBody, claimBody, type ReleaseBody, releaseBody, renewBody } from "../registries/daemon/requests.ts";
-import type { AppContext } from "./app.ts";
+import type { AppContext } from "./context.ts";
 import { readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 

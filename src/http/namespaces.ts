@@ -3,7 +3,7 @@ import type { Registry } from "../core/registry.ts";
 import { checkLayout, noNamespace } from "../core/window.ts";
 import { namespaceAnswer, pruneAnswer } from "../registries/daemon/answers.ts";
 import { initBody, pruneBody } from "../registries/daemon/requests.ts";
-import type { AppContext } from "./app.ts";
+import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
 /** What is fixed for a namespace, and the upkeep of its history. */

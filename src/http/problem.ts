@@ -1,7 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { type ErrorCode, SnowleaseError } from "../core/errors.ts";
 import type { Problem } from "../registries/daemon/answers.ts";
-import type { Reply } from "./exchange.ts";
 
 /** HTTP status of each error; a code that is added does not compile until it has one. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -41,8 +40,20 @@ export class HttpRefusal extends SnowleaseError {
   }
 }
 
+/** An answer in its parts, for whoever has no Response to send. */
+interface Parts {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
 /** An error as RFC 9457 has it. */
-export function problemReply(error: SnowleaseError): Reply {
+export function problemResponse(error: SnowleaseError): Response {
+  const { body, ...init } = problemParts(error);
+  return new Response(body, init);
+}
+
+export function problemParts(error: SnowleaseError): Parts {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;
   const status = error instanceof HttpRefusal ? error.status : statusOf[code];

@@ -2,8 +2,7 @@ import type { Context } from "hono";
 import { z } from "zod";
 import { type ErrorCode, shown, SnowleaseError } from "../core/errors.ts";
 import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
-import { type Asked, type Reply, responseOf } from "./exchange.ts";
-import { readBytes, readJson } from "./body.ts";
+import { readJson } from "./body.ts";
 import { checked } from "./check.ts";
 import { guard } from "./guard.ts";
 
@@ -33,8 +32,6 @@ export interface RouteSpec<Body, Query, Answer> {
 
 /** One route, as the app and the description see it. */
 export interface Route extends Omit<RouteSpec<unknown, unknown, unknown>, "handle"> {
-  readonly serve: (asked: Asked) => Promise<Reply>;
-  /** The same for hono. */
   readonly run: (c: Context) => Promise<Response>;
 }
 
@@ -46,30 +43,20 @@ export function route<Body = undefined, Query = undefined, Answer = void>(spec: 
   const { handle, path, status, body, query } = spec;
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
 
-  async function serve(asked: Asked): Promise<Reply> {
-    guard(asked.header);
+  async function run({ req }: Context): Promise<Response> {
+    guard(req.raw.headers);
     const answer = await handle({
-      namespace: inNamespace ? namespaceOf(asked.param("namespace")) : "",
-      workerId: ofWorker
-        ? checked(workerPath, { workerId: numberOf(asked.param("workerId")) }, "the path").workerId
-        : 0,
-      id: (ofId && asked.param("id")) || "",
-      query: readQuery(asked.url, query),
-      body: body === undefined ? (undefined as Body) : checked(body, await readJson(asked), "the body"),
+      namespace: inNamespace ? namespaceOf(req.param("namespace")) : "",
+      workerId: ofWorker ? checked(workerPath, { workerId: numberOf(req.param("workerId")) }, "the path").workerId : 0,
+      id: (ofId && req.param("id")) || "",
+      query: readQuery(req.url, query),
+      body: body === undefined ? (undefined as Body) : checked(body, await readJson(req.raw), "the body"),
     });
-    if (status === 204) return { status, headers: {}, body: null };
-    return { status, headers: jsonHeaders, body: JSON.stringify(answer) };
+    if (status === 204) return new Response(null, { status });
+    return new Response(JSON.stringify(answer), { status, headers: jsonHeaders });
   }
 
-  async function run(c: Context): Promise<Response> {
-    const { raw } = c.req;
-    const header = (name: string): string | null => raw.headers.get(name);
-    return responseOf(
-      await serve({ header, param: (name) => c.req.param(name), url: c.req.url, body: () => readBytes(raw) }),
-    );
-  }
-
-  return { ...spec, serve, run };
+  return { ...spec, run };
 }
 
 function namespaceOf(name: string | undefined): string {

@@ -1,16 +1,13 @@
 import { once } from "node:events";
 import { chmod, lstat, mkdir, rm, unlink, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import { shown, SnowleaseError } from "../core/errors.ts";
-import { maxBody } from "../registries/daemon/requests.ts";
 import type { App } from "./app.ts";
-import { responseOf } from "./exchange.ts";
-import { readMeasured } from "./body.ts";
-import { HttpRefusal, problemReply } from "./problem.ts";
+import { HttpRefusal, problemResponse } from "./problem.ts";
 
 /** What one client may take of a server. Times in ms. */
 export interface ServerLimits {
@@ -33,7 +30,6 @@ const usualLimits: ServerLimits = {
   maxConnections: 1000,
 };
 const maxHeaderSize = 16 * 1024;
-const plainIdsPath = /^\/v1\/([a-z0-9_]+)\/ids$/;
 /** The only addresses to listen on: whoever reaches the daemon may do everything. */
 const loopback = new Map([
   ["127.0.0.1", "127.0.0.1"],
@@ -54,43 +50,17 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server
     ...limits,
   };
   const listener = getRequestListener((request) => app.fetch(request), {
-    // What is no request at all: a Host that is none, a target that is no URL.
+    // What is no request at all: a Host that is none or missing, a target that is no URL.
     errorHandler: () =>
-      responseOf(
-        problemReply(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
-      ),
+      problemResponse(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const server = createServer({ ...timeouts, maxHeaderSize }, (request, response) => {
-    const namespace = plainIdsRequest(request);
-    if (namespace === undefined || app.makeIds === undefined) void listener(request, response);
-    else void makeIds(app.makeIds, namespace, request, response);
-  });
+  const server = createServer({ ...timeouts, maxHeaderSize });
+  server.on("request", (request, response) => void listener(request, response));
   server.maxConnections = maxConnections;
   server.setTimeout(idleTimeout);
   return server;
-}
-
-/** The namespace that a request asks for IDs of, if it is written as nearly all are. */
-function plainIdsRequest({ method, url = "", headers }: IncomingMessage): string | undefined {
-  if (method !== "POST" || headers.host === undefined) return undefined;
-  if (!(Number(headers["content-length"]) <= maxBody)) return undefined;
-  return plainIdsPath.exec(url)?.[1];
-}
-
-/** Past Request and Response. */
-async function makeIds(
-  make: NonNullable<App["makeIds"]>,
-  namespace: string,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const { url = "" } = request;
-  const header = (name: string): string | undefined => request.headers[name] as string | undefined;
-  const reply = await make({ header, param: () => namespace, url, body: () => readMeasured(request) });
-  const text = reply.body ?? "";
-  response.writeHead(reply.status, { ...reply.headers, "content-length": Buffer.byteLength(text) }).end(text);
 }
 
 /** Listens on a loopback address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { defaultLimits } from "../core/registry.ts";
 import { checkSkew } from "../core/window.ts";
 import { readyAnswer } from "../registries/daemon/answers.ts";
-import type { AppContext } from "./app.ts";
+import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";
 import { type Route, route } from "./route.ts";
 

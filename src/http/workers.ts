@@ -3,7 +3,7 @@ import type { WorkerRecord } from "../core/registry.ts";
 import { forceReleaseAnswer, historyAnswer, workerAnswer, workersAnswer } from "../registries/daemon/answers.ts";
 import { historyJson, workerJson } from "../registries/daemon/codec.ts";
 import { forceReleaseBody, historyQuery, pinBody, workersQuery } from "../registries/daemon/requests.ts";
-import type { AppContext } from "./app.ts";
+import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
 const defaultLimit = 1000;

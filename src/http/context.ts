@@ -1,0 +1,16 @@
+import type { Clock } from "../core/clock.ts";
+import type { Layout, PoolBounds } from "../core/layout.ts";
+import type { NamespaceLimits, Registry } from "../core/registry.ts";
+import type { Log } from "./log.ts";
+
+/** What the routes work on. */
+export interface AppContext {
+  readonly registry: Registry;
+  readonly layout: Layout;
+  readonly pool: PoolBounds | undefined;
+  readonly window: number;
+  readonly limits: Partial<NamespaceLimits> | undefined;
+  readonly clock: Clock;
+  readonly makeToken: () => string;
+  readonly log: Log;
+}
