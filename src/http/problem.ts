@@ -28,7 +28,7 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
 /** What to wait where nobody knows better, ms. */
 const defaultRetry = 1000;
 
-/** A refusal of the request as HTTP, before it means anything: 405, 413, 415. */
+/** A refusal of the request as HTTP, before it means anything: 405, 408, 413, 415, 417, 431. */
 export class HttpRefusal extends SnowleaseError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

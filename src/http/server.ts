@@ -8,6 +8,7 @@ import { getRequestListener } from "@hono/node-server";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import type { App } from "./app.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
+import { refuseUnparsed } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
 export interface ServerLimits {
@@ -56,7 +57,8 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const server = createServer({ ...timeouts, maxHeaderSize });
+  const server = createServer({ ...timeouts, maxHeaderSize, requireHostHeader: false });
+  refuseUnparsed(server, maxHeaderSize);
   server.on("request", (request, response) => void listener(request, response));
   server.maxConnections = maxConnections;
   server.setTimeout(idleTimeout);

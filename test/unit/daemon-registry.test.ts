@@ -171,6 +171,7 @@ describe("of several addresses", () => {
     ["a connection breaks at", () => listener((socket) => socket.once("data", () => socket.destroy()))],
     ["a page comes from", () => impostor((_, response) => response.end("<html>"))],
     ["a registry is unavailable at", () => impostor(problem(503, "REGISTRY_UNAVAILABLE"))],
+    ["a request came in too slowly at", () => impostor(problem(408, "REGISTRY_UNAVAILABLE"))],
     ["there is too much to do at", () => impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }))],
     ["a quarantine is on at", () => impostor(problem(503, "QUARANTINE", { retryAfterMs: 60_000 }))],
   ])("the next one is asked when %s the first", async (_, make) => {

@@ -63,8 +63,20 @@ async function textOf(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
+/** Expects one answer and no more: a problem of RFC 9457, after which the connection ends. */
+function expectProblem(text: string, status: number, code = "CONFIG_INVALID"): void {
+  const [head = "", body = ""] = text.split("\r\n\r\n");
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [A-Z]`));
+  expect(head).toMatch(/^content-type: application\/problem\+json\r?$/im);
+  expect(head).toMatch(/^connection: close\r?$/im);
+  expect(head).toMatch(new RegExp(`^content-length: ${Buffer.byteLength(body)}\r?$`, "im"));
+  expect(JSON.parse(body)).toMatchObject({ status, code, detail: expect.stringMatching(/^Expected .*\.$/) as string });
+}
+
 const get = (path: string, ...headers: string[]): string =>
   `${[`GET ${path} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers].join("\r\n")}\r\n\r\n`;
+
+const chunkedHead = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 describe("a connection", () => {
   test("serves several requests", async () => {
@@ -90,13 +102,49 @@ describe("a connection", () => {
       "a length and chunks",
       "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
+    ["a size of a chunk that is none", `${chunkedHead}z\r\n`],
+    ["a header without a name", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n"],
+    ["a target that is none", "GET healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"],
   ])("with %s is answered 400, and ended", async (_, text) => {
-    expect(await raw(await start(), text)).toMatch(/^HTTP\/1\.1 400 /);
+    expectProblem(await raw(await start(), text), 400);
   });
 
   test("with headers without end is answered 431", async () => {
-    const text = await raw(await start(), get("/healthz", `X: ${"x".repeat(20_000)}`));
-    expect(text).toMatch(/^HTTP\/1\.1 431 /);
+    expectProblem(await raw(await start(), get("/healthz", `X: ${"x".repeat(20_000)}`)), 431);
+  });
+
+  test("with extensions of a chunk without end is answered 413", async () => {
+    expectProblem(await raw(await start(), `${chunkedHead}1;${"x".repeat(20_000)}\r\n`), 413);
+  });
+
+  test("that expects what nobody does is answered 417, one that waits for a 100 is served", async () => {
+    const daemon = await start();
+    expectProblem(await raw(daemon, get("/healthz", "Expect: the-unexpected")), 417);
+    const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n";
+    const text = await raw(daemon, `${post}Content-Length: 2\r\n\r\n{}`);
+    expect(text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+  });
+
+  test("with nonsense behind a request never gets a 400 as the answer to that", async () => {
+    const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
+    expect(await raw(await start(), `${post}nonsense\r\n\r\n`)).toMatch(/^(HTTP\/1\.1 200 |$)/);
+  });
+
+  test("with nonsense after an answer is told so", async () => {
+    const socket = dial(await start());
+    socket.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await once(socket, "data");
+    socket.write("nonsense\r\n\r\n");
+    expectProblem(await textOf(socket), 400);
+  });
+
+  test("with nonsense in a body that was refused already is ended without another answer", async () => {
+    const socket = dial(await start());
+    socket.write(chunkedHead.replace("\r\n", "\r\nContent-Type: text/plain\r\n"));
+    const [first] = (await once(socket, "data")) as [Buffer];
+    expect(first.toString()).toMatch(/^HTTP\/1\.1 415 /);
+    socket.write("z\r\n");
+    expect(await textOf(socket)).toBe("");
   });
 
   test("with a body that is announced too long is answered 413 before it has come", async () => {
@@ -111,7 +159,7 @@ describe("a connection", () => {
   test("with chunks without end is answered 413, and ended", async () => {
     const daemon = await start();
     const socket = dial(daemon);
-    socket.write("POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    socket.write(chunkedHead);
     const chunk = `4000\r\n${" ".repeat(0x4000)}\r\n`;
     const more = setInterval(() => socket.write(chunk), 1);
     cleanups.push(() => clearInterval(more));
@@ -172,13 +220,13 @@ describe("a connection", () => {
 
   test("whose headers come too slowly is ended", async () => {
     const daemon = await start({ limits: { headersTimeout: 200, requestTimeout: 10_000 } });
-    expect(await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: local")).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    expectProblem(await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: local"), 408, "REGISTRY_UNAVAILABLE");
   });
 
   test("whose body comes too slowly is ended", async () => {
     const daemon = await start({ limits: { headersTimeout: 100, requestTimeout: 200 } });
     const head = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n";
-    expect(await raw(daemon, head, "{")).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    expectProblem(await raw(daemon, head, "{"), 408, "REGISTRY_UNAVAILABLE");
   });
 
   test("that says nothing any more is ended", async () => {

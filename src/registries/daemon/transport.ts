@@ -217,7 +217,7 @@ function read<Answer>(
   const told = problem.safeParse(json(text));
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
   const error = restored(told.data);
-  if (status !== 503 && status !== 429) return { outcome: "refused", error };
+  if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
   // What a daemon could not find out from its own registry may have been applied there.
   return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE" };
 }

@@ -1,0 +1,63 @@
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { HttpRefusal, problemParts } from "./problem.ts";
+
+/** What Node says of a request that it could not read. */
+interface ReadError extends Error {
+  readonly code?: string;
+  /** The parser's; it quotes nothing of what was sent. */
+  readonly reason?: string;
+}
+
+/**
+ * Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: what is no HTTP, has too large a header, comes too
+ * slowly, or expects what nobody here does.
+ */
+export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
+  const newest = new WeakMap<Duplex, ServerResponse>();
+
+  server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
+  server.on("clientError", (error: ReadError, socket: Duplex) => {
+    const refusal = refusalOf(error, maxHeaderSize);
+    if (refusal === undefined || !socket.writable || !awaitsAnswer(newest.get(socket))) return void socket.destroy();
+    socket.write(asText(refusal));
+    (socket as Duplex & { destroySoon(): void }).destroySoon();
+  });
+  server.on("checkExpectation", (_: IncomingMessage, response: ServerResponse) => {
+    const { status, headers, body } = problemParts(
+      new HttpRefusal(417, "CONFIG_INVALID", "Expected no Expect header but `100-continue`; leave it out."),
+    );
+    response
+      .writeHead(status, { ...headers, connection: "close", "content-length": Buffer.byteLength(body) })
+      .end(body);
+  });
+}
+
+/** Whether the next bytes would be taken for the answer to what could not be read, not for that of a request before. */
+function awaitsAnswer(response: ServerResponse | undefined): boolean {
+  if (response === undefined) return true;
+  return response.req.complete ? response.writableFinished : !response.headersSent;
+}
+
+/** Undefined: the connection itself broke, and nobody hears an answer. */
+function refusalOf({ code, reason }: ReadError, maxHeaderSize: number): HttpRefusal | undefined {
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    // The one that may go better next time.
+    return new HttpRefusal(408, "REGISTRY_UNAVAILABLE", "Expected the whole request sooner; send it again.");
+  }
+  if (code === "HPE_HEADER_OVERFLOW") {
+    return new HttpRefusal(431, "CONFIG_INVALID", `Expected headers of at most ${maxHeaderSize} bytes; send less.`);
+  }
+  if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") {
+    return new HttpRefusal(413, "CONFIG_INVALID", "Expected chunks without long extensions; send none.");
+  }
+  if (code?.startsWith("HPE_") !== true) return undefined;
+  return new HttpRefusal(400, "CONFIG_INVALID", `Expected a request in HTTP/1.1, got something else: ${reason}.`);
+}
+
+function asText(refusal: HttpRefusal): string {
+  const { status, headers, body } = problemParts(refusal);
+  const all = { ...headers, connection: "close", "content-length": Buffer.byteLength(body) };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, "", body].join("\r\n");
+}
