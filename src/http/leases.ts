@@ -16,7 +16,7 @@ import { claimAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import { type ClaimBody, claimBody, type ReleaseBody, releaseBody, renewBody } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
-import { readLayout } from "./namespaces.ts";
+import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 
 /** What a renewal's share of the window is: two more can fail before it closes. */
@@ -64,11 +64,12 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
 
   async function present(namespace: string, workerId: number): Promise<WorkerRecord> {
     const record = await registry.worker(namespace, workerId);
-    if (record === undefined) throw lost(namespace, workerId);
+    if (record === undefined) throw await lost(namespace, workerId);
     return record;
   }
 
-  function lost(namespace: string, workerId: number, fence?: number): SnowleaseError {
+  async function lost(namespace: string, workerId: number, fence?: number): Promise<SnowleaseError> {
+    await checkWorkerId(registry, namespace, workerId);
     log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
     return new SnowleaseError(
       "LEASE_LOST",
@@ -149,7 +150,7 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
           body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
         const checkpoint = await checkpointOf(namespace, body);
         const answer = await registry.renew({ namespace, workerId, fence, token, clock: now, window, checkpoint });
-        if (answer.outcome === "lost") throw lost(namespace, workerId, fence);
+        if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
         if (body.windowMs === undefined) known.set(name, { fence, window });
         const { from, until } = answer;
         return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
@@ -169,7 +170,7 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
         const used = await usageOf(namespace, body, async () => (await stored()).from);
         const { token, now = clock.now() } = body;
         const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
-        if (answer.outcome === "lost") throw lost(namespace, workerId, fence);
+        if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
         known.delete(`${namespace}/${workerId}`);
         log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
       },

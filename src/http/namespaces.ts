@@ -53,6 +53,15 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
 }
 
 /**
+ * Looks whether the namespace's layout has such a worker ID at all. A namespace that does not exist has no say.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export async function checkWorkerId(registry: Registry, namespace: string, workerId: number): Promise<void> {
+  const info = await registry.describe(namespace);
+  if (info !== undefined) Layout.parse(info.layout).split(workerId);
+}
+
+/**
  * A layout by its name or notation.
  * @throws SnowleaseError CONFIG_INVALID when it is none; LAYOUT_MISMATCH when the namespace has one, since that is another.
  */

@@ -4,6 +4,7 @@ import { forceReleaseAnswer, historyAnswer, workerAnswer, workersAnswer } from "
 import { historyJson, workerJson } from "../registries/daemon/codec.ts";
 import { forceReleaseBody, historyQuery, pinBody, workersQuery } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
+import { checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 
 const defaultLimit = 1000;
@@ -41,6 +42,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       answer: workerAnswer,
       problems: ["NOT_FOUND"],
       async handle({ namespace, workerId }) {
+        await checkWorkerId(registry, namespace, workerId);
         const record = await registry.worker(namespace, workerId);
         if (record !== undefined) return workerJson(record);
         throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
@@ -55,6 +57,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       query: historyQuery,
       answer: historyAnswer,
       async handle({ namespace, workerId, query: { before, limit = defaultLimit, ...range } }) {
+        await checkWorkerId(registry, namespace, workerId);
         const wanted = { ...range, limit: before === undefined ? limit : mostRows };
         const rows = await registry.history(namespace, workerId, wanted);
         const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
@@ -73,6 +76,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       answer: forceReleaseAnswer,
       problems: ["NOT_FOUND", "WORKER_ID_HELD"],
       async handle({ namespace, workerId, body: { force = false, resetWindow = false } }) {
+        await checkWorkerId(registry, namespace, workerId);
         const answer = await registry.forceRelease({ namespace, workerId, force, resetWindow });
         const worker = `Worker ${workerId} of namespace \`${namespace}\``;
         switch (answer.outcome) {
@@ -101,6 +105,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       body: pinBody,
       problems: ["NOT_FOUND"],
       async handle({ namespace, workerId, body: { reason } }) {
+        await checkWorkerId(registry, namespace, workerId);
         await registry.pin(namespace, workerId, reason);
         log.info({ event: "pinned", namespace, workerId, reason }, "pinned");
       },
@@ -113,6 +118,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       status: 204,
       problems: ["NOT_FOUND"],
       async handle({ namespace, workerId }) {
+        await checkWorkerId(registry, namespace, workerId);
         if (!(await registry.unpin(namespace, workerId))) {
           throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
         }

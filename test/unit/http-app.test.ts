@@ -567,6 +567,41 @@ describe("workers", () => {
   });
 });
 
+describe("a worker ID that the namespace's layout does not have", () => {
+  test.each([
+    ["GET", "workers/1024"],
+    ["GET", "workers/1024/history"],
+    ["POST", "workers/1024/release", { force: true }],
+    ["PUT", "workers/1024/pin", { reason: "a test" }],
+    ["DELETE", "workers/1024/pin"],
+    ["PATCH", "leases/1024", { token, now: 1_700_000_000_000 }],
+    ["PATCH", "leases/1024", { token, now: 1_700_000_000_000, fence: 1 }],
+    ["DELETE", "leases/1024", { token }],
+    ["DELETE", "leases/1024", { token, fence: 1 }],
+  ])("is refused by %s %s", async (method, path, body?: object) => {
+    const api = makeApi();
+    await api.call("PUT", "/v1/orders");
+    const reply = await api.call(method, `/v1/orders/${path}`, body);
+    expect([reply.status, reply.body.code]).toEqual([400, "CONFIG_INVALID"]);
+    expect(reply.body.detail).toMatch(/`workerId` to be an integer from 0 to 1023 \(10 bits\), got `1024` \(number\)/);
+    expect(await api.registry.workers("orders")).toEqual([]);
+    expect(api.lines).toEqual([]);
+  });
+
+  test("is there where the layout has more of them", async () => {
+    const api = makeApi();
+    await api.call("PUT", "/v1/orders", { layout: "timestamp:39,sequence:8,worker:16@1409529600000/10" });
+    expect((await api.call("PUT", "/v1/orders/workers/65535/pin", { reason: "a test" })).status).toBe(204);
+    expect((await api.call("GET", "/v1/orders/workers/65535")).body).toMatchObject({ pinned: "a test" });
+    expect((await api.call("GET", "/v1/orders/workers/65536")).status).toBe(400);
+  });
+
+  test("is never granted, however much it is preferred", async () => {
+    const { body } = await claim(makeApi(), { lastWorkerId: 1024, preferred: [5555, 3] });
+    expect(body.workerId).toBe(3);
+  });
+});
+
 describe("namespaces", () => {
   test("are created once, then checked", async () => {
     const { call } = makeApi();

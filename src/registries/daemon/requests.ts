@@ -20,17 +20,20 @@ const maxPage = 10_000;
 const maxWorkerId = 2 ** 31 - 1;
 /** The last Unix ms that a Date can show. */
 const maxTime = 8_640_000_000_000_000;
-/** A label is for people: what a terminal would obey has no place in it. */
-const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]*$/u;
+/** A text is for people: what a terminal would obey has no place in it, nor half a character, of which a store makes another. */
+const printable = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]*$/u;
 
 const integer = (first: number, last: number, unit = ""): z.ZodType<number> => {
   const rule = `to be an integer from ${first} to ${last}${unit && ` (${unit})`}`;
   return z.int(rule).min(first, rule).max(last, rule);
 };
 const text = (longest: number): z.ZodType<string> => {
-  const rule = `to be a string of at most ${longest} characters without control characters`;
+  const rule = `to be a well-formed string of at most ${longest} characters without control characters`;
   return z.string(rule).max(longest, rule).regex(printable, rule);
 };
+const reasonRule =
+  "to be a well-formed string of 1 to 200 characters, not all of them blank, without control characters";
+const reason = z.string(reasonRule).max(200, reasonRule).regex(/\S/, reasonRule).regex(printable, reasonRule);
 const oneOf = <Value extends string>(...values: Value[]): z.ZodType<Value> =>
   z.enum(values, `to be one of ${values.join(", ")}`);
 
@@ -45,7 +48,10 @@ const bytes = z.base64("to be base64");
 export const workerId: z.ZodType<number> = integer(0, maxWorkerId);
 
 /** Who holds a claim. It is compared, never checked for its form: one that is wrong is simply not the holder's. */
-const heldToken = z.string("to be a string").max(128, "to be at most 128 characters");
+const heldToken = z
+  .string("to be a string")
+  .max(128, "to be at most 128 characters")
+  .regex(printable, "to be well-formed and without control characters");
 
 const labels = { host: text(255), ip: text(64), pid: integer(0, Number.MAX_SAFE_INTEGER), instance: text(255) };
 const poolBounds = z.strictObject({ first: workerId, last: workerId }, "to be an object with `first` and `last`");
@@ -221,7 +227,7 @@ export const forceReleaseBody: z.ZodType<ForceReleaseBody> = z
     "`resetWindow` lets times be used twice if a holder is left; when you know that there is none, add `iKnow: true`.",
   );
 
-export const pinBody: z.ZodType<{ readonly reason: string }> = z.strictObject({ reason: text(255) });
+export const pinBody: z.ZodType<{ readonly reason: string }> = z.strictObject({ reason });
 
 export const pruneBody: z.ZodType<{ readonly before: number }> = z.strictObject({
   before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),
