@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { z } from "zod";
 import type { ErrorCode } from "../core/errors.ts";
 import { problem } from "../registries/daemon/answers.ts";
-import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
+import { maxBody, namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { statusOf } from "./problem.ts";
 import type { Route } from "./route.ts";
 
@@ -15,6 +15,11 @@ const parameterSchemas: Readonly<Record<string, Json>> = {
   namespace: { type: "string", pattern: namespacePattern.source },
   workerId: schemaOf(workerId, "input"),
   id: { type: "string" },
+};
+
+const bodyRefusals: Json = {
+  413: problemResponse(`CONFIG_INVALID: a body of more than ${maxBody} bytes`),
+  415: problemResponse("CONFIG_INVALID: a body that is not application/json"),
 };
 
 /** The description of the routes as OpenAPI 3.1, made of the schemas that validate. */
@@ -30,8 +35,13 @@ export function openapi(routes: readonly Route[]): Json {
       title: "Snowlease",
       version: "1",
       description:
-        "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings.",
+        "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings. Every error is a " +
+        "Problem. Besides those listed: 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
+        "cannot be read as a request, after which the connection ends.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
+    servers: [{ url: "/" }],
+    security: [],
     paths,
     components: { schemas: { Problem: schemaOf(problem, "output") } },
   };
@@ -41,15 +51,21 @@ function operation({ path, summary, status, body, query, answer, problems = [] }
   return {
     summary,
     parameters: [...pathParameters(path), ...queryParameters(query)],
-    ...(body !== undefined && { requestBody: { content: json(schemaOf(body, "input")) } }),
+    ...(body !== undefined && { requestBody: requestBody(body) }),
     responses: {
       [status]: {
         description: STATUS_CODES[status],
         ...(answer !== undefined && { content: json(schemaOf(answer, "output")) }),
       },
       ...problemResponses([...everywhere, ...problems]),
+      ...(body !== undefined && bodyRefusals),
     },
   };
+}
+
+/** A body that may be `{}` may be left out. */
+function requestBody(body: z.ZodType): Json {
+  return { required: !body.safeParse({}).success, content: json(schemaOf(body, "input")) };
 }
 
 function pathParameters(path: string): readonly Json[] {
@@ -67,11 +83,13 @@ function queryParameters(query: z.ZodType | undefined): readonly Json[] {
 function problemResponses(codes: readonly ErrorCode[]): Json {
   const responses: Json = {};
   for (const status of new Set(codes.map((code) => statusOf[code]))) {
-    const description = codes.filter((code) => statusOf[code] === status).join(", ");
-    const schema = { $ref: "#/components/schemas/Problem" };
-    responses[status] = { description, content: { "application/problem+json": { schema } } };
+    responses[status] = problemResponse(codes.filter((code) => statusOf[code] === status).join(", "));
   }
   return responses;
+}
+
+function problemResponse(description: string): Json {
+  return { description, content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } } };
 }
 
 function json(schema: Json): Json {

@@ -722,9 +722,33 @@ describe("the daemon itself", () => {
     );
     const { requestBody, responses } = body.paths["/v1/{namespace}/leases"].post;
     const { schema } = requestBody.content["application/json"];
+    expect(requestBody.required).toBe(true);
     expect(schema.required).toEqual(["now"]);
     expect(schema.additionalProperties).toBe(false);
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
-    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "503"]);
+    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "413", "415", "503"]);
+    expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");
+  });
+
+  test("describes each body as required where nothing can be left out of it, and no other", async () => {
+    const { call } = makeApi();
+    await call("PUT", "/v1/orders");
+    const { body } = await call("GET", "/openapi.json");
+    const described: Record<string, boolean> = {};
+    const found: Record<string, boolean> = {};
+    for (const [path, item] of Object.entries<Record<string, { requestBody?: { required: boolean } }>>(body.paths)) {
+      for (const [method, { requestBody }] of Object.entries(item)) {
+        if (requestBody === undefined) continue;
+        const operation = `${method.toUpperCase()} ${path}`;
+        described[operation] = requestBody.required;
+        const reply = await call(
+          method.toUpperCase(),
+          path.replace("{namespace}", "orders").replace("{workerId}", "0"),
+        );
+        found[operation] = reply.status === 400;
+      }
+    }
+    expect(Object.values(described)).toContain(true);
+    expect(described).toEqual(found);
   });
 });
