@@ -77,7 +77,7 @@ export function createApp(options: AppOptions): App {
     if (allowed.length === 0) throw new SnowleaseError("NOT_FOUND", `There is no ${what} here; see /openapi.json.`);
     if (allowed.includes("GET")) allowed.push("HEAD");
     const allow = allowed.join(", ");
-    throw new HttpRefusal(405, "NOT_FOUND", `There is no ${what} here, only ${allow}.`, { allow });
+    throw new HttpRefusal(405, "NOT_FOUND", `There is no ${what} here, only ${allow}.`, { headers: { allow } });
   });
 
   app.onError((cause) => {

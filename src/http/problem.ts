@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { type ErrorCode, SnowleaseError } from "../core/errors.ts";
+import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../core/errors.ts";
 import type { Problem } from "../registries/daemon/answers.ts";
 
 /** HTTP status of each error; a code that is added does not compile until it has one. */
@@ -28,13 +28,19 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
 /** What to wait where nobody knows better, ms. */
 const defaultRetry = 1000;
 
-/** A refusal of the request as HTTP, before it means anything: 405, 408, 413, 415, 417, 431. */
+interface RefusalOptions extends ErrorOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly details?: ErrorDetails;
+}
+
+/** An error with a status of its own: of HTTP, before the request means anything (405, 408, 413, 415, 417, 431), or of readiness. */
 export class HttpRefusal extends SnowleaseError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, code: ErrorCode, message: string, headers: Readonly<Record<string, string>> = {}) {
-    super(code, message);
+  constructor(status: number, code: ErrorCode, message: string, options: RefusalOptions = {}) {
+    const { headers = {}, details, ...rest } = options;
+    super(code, message, details, rest);
     this.status = status;
     this.headers = headers;
   }

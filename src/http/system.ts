@@ -1,14 +1,35 @@
 import { z } from "zod";
-import { defaultLimits } from "../core/registry.ts";
+import { SnowleaseError } from "../core/errors.ts";
+import { defaultLimits, type Pong } from "../core/registry.ts";
 import { checkSkew } from "../core/window.ts";
 import { readyAnswer } from "../registries/daemon/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";
+import { HttpRefusal } from "./problem.ts";
 import { type Route, route } from "./route.ts";
+
+/** How long the registry may take to answer before this daemon is not ready, ms. */
+const pingTimeout = 5000;
 
 /** Liveness, readiness, and the description of all routes. */
 export function systemRoutes({ registry, clock, limits }: AppContext, routes: readonly Route[]): readonly Route[] {
   let description: unknown;
+
+  /** @throws SnowleaseError REGISTRY_UNAVAILABLE when there is no answer in time, CLOCK_SKEW. */
+  async function pinged(): Promise<Pong> {
+    const answered = new AbortController();
+    const late = clock.sleep(pingTimeout, { signal: answered.signal, keepAlive: false }).then((): never => {
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer within ${pingTimeout} ms.`);
+    });
+    try {
+      const pong = await Promise.race([registry.ping(), late]);
+      checkSkew(clock.now(), pong.clock, { layout: "", ...defaultLimits, ...limits });
+      return pong;
+    } finally {
+      answered.abort();
+    }
+  }
+
   const own: readonly Route[] = [
     route({
       method: "GET",
@@ -24,14 +45,17 @@ export function systemRoutes({ registry, clock, limits }: AppContext, routes: re
     route({
       method: "GET",
       path: "/readyz",
-      summary: "Whether its registry answers, and their clocks agree",
+      summary: "Whether its registry answers, and their clocks agree; 503 where not, with the reason as its code",
       status: 200,
       answer: readyAnswer,
-      problems: ["CLOCK_SKEW"],
       async handle() {
-        const pong = await registry.ping();
-        checkSkew(clock.now(), pong.clock, { layout: "", ...defaultLimits, ...limits });
-        return { registry: registry.kind, ...pong };
+        try {
+          return { registry: registry.kind, ...(await pinged()) };
+        } catch (cause) {
+          if (!(cause instanceof SnowleaseError)) throw cause;
+          // Whatever its status elsewhere: here it is nothing that the asker did wrong.
+          throw new HttpRefusal(503, cause.code, cause.message, { details: cause.details, cause });
+        }
       },
     }),
 

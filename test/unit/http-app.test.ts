@@ -655,17 +655,37 @@ describe("the daemon itself", () => {
     expect([status, body]).toEqual([200, { registry: "memory", clock: api.clock.now(), promise: expect.any(String) }]);
   });
 
-  test("is not ready with a registry whose clock is far off, or that does not answer", async () => {
+  test("is not ready with a registry whose clock is far off, whatever it is set to tolerate", async () => {
     const skewed = makeApi({
       registry: memoryRegistry({ clock: { ...makeApi().clock, now: () => 1_600_000_000_000 } }),
     });
-    expect((await skewed.call("GET", "/readyz")).body.code).toBe("CLOCK_SKEW");
     const late = makeApi({ limits: { maxClockSkew: 100 }, clock: { ...fakeClock(), now: () => 1_700_000_000_101 } });
-    expect((await late.call("GET", "/readyz")).body.code).toBe("CLOCK_SKEW");
-    const ping = (): Promise<never> => Promise.reject(new SnowleaseError("REGISTRY_UNAVAILABLE", "Gone."));
-    const broken = makeApi({ registry: { ...memoryRegistry(), ping } });
-    const { status, body, headers } = await broken.call("GET", "/readyz");
-    expect([status, body.code, headers.get("retry-after")]).toEqual([503, "REGISTRY_UNAVAILABLE", "1"]);
+    for (const api of [skewed, late]) {
+      const { status, body, headers } = await api.call("GET", "/readyz");
+      expect([status, body.status, body.code, headers.get("retry-after")]).toEqual([503, 503, "CLOCK_SKEW", "1"]);
+      expect(headers.get("content-type")).toBe("application/problem+json");
+      expect(body.details).toHaveProperty("registryClock");
+    }
+  });
+
+  test.each(["REGISTRY_UNAVAILABLE", "CONFIG_INVALID", "SCHEMA_INCOMPATIBLE", "QUARANTINE"] as const)(
+    "is not ready with a registry that refuses with %s",
+    async (code) => {
+      const ping = (): Promise<never> => Promise.reject(new SnowleaseError(code, "Gone.", { retryAfterMs: 1500 }));
+      const broken = makeApi({ registry: { ...memoryRegistry(), ping } });
+      const { status, body, headers } = await broken.call("GET", "/readyz");
+      expect([status, body.code, body.detail]).toEqual([503, code, "Gone."]);
+      expect(headers.get("retry-after")).toBe("2");
+    },
+  );
+
+  test("is not ready with a registry that does not answer in time", async () => {
+    const api = makeApi({ registry: { ...memoryRegistry(), ping: () => new Promise(() => {}) } });
+    const asked = api.call("GET", "/readyz");
+    await api.clock.advance(5000);
+    const { status, body } = await asked;
+    expect([status, body.code]).toEqual([503, "REGISTRY_UNAVAILABLE"]);
+    expect(body.detail).toMatch(/within 5000 ms/);
   });
 
   test("tells nobody but its log what went wrong inside", async () => {
