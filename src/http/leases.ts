@@ -70,7 +70,8 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
 
   async function lost(namespace: string, workerId: number, fence?: number): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
-    log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
+    // No claim has the fence 0: whoever names it only asks whether renewals are let through.
+    if (fence !== 0) log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
     return new SnowleaseError(
       "LEASE_LOST",
       `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: its window had passed and somebody else claimed it, or an operator released it; claim again.`,

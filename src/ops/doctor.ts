@@ -1,4 +1,4 @@
-import { constants, existsSync } from "node:fs";
+import { constants, existsSync, readlinkSync } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -6,12 +6,13 @@ import { asSnowleaseError } from "../core/errors.ts";
 import { defaultLayout, formatPool, Layout, type PoolBounds } from "../core/layout.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
 import { timeText } from "../core/window.ts";
+import { clockSync } from "./clock-sync.ts";
 import { listWorkers } from "./workers.ts";
 
-/** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be. */
+/** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
 export interface Finding {
   readonly check: string;
-  readonly status: "ok" | "warn" | "fail";
+  readonly status: "ok" | "warn" | "fail" | "unknown";
   readonly detail: string;
 }
 
@@ -37,6 +38,9 @@ const notice = 2 * year;
 const crowded = 0.8;
 const pings = 5;
 
+/** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
+const firstPidNamespace = "pid:[4026531836]";
+
 /** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
 const unfit: ReadonlyMap<number, string> = new Map([
   [0x01021994, "in memory (tmpfs): it is forgotten when the machine restarts"],
@@ -49,7 +53,7 @@ const unfit: ReadonlyMap<number, string> = new Map([
 /** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
 export async function examine(patient: Patient): Promise<readonly Finding[]> {
   const { file, open, namespace, layout, now } = patient;
-  const place = [...(file === undefined ? [] : [await checkFile(file)]), checkProcess()];
+  const place = [...(file === undefined ? [] : [await checkFile(file)]), await checkSync(), checkProcess()];
   // To open it would make it.
   if (file !== undefined && !existsSync(file)) return [...place, checkEnd(layout ?? defaultLayout, now())];
 
@@ -202,15 +206,38 @@ function nearestFolder(file: string): string {
   return folder;
 }
 
+async function checkSync(): Promise<Finding> {
+  const check = "clock-sync";
+  const sync = await clockSync();
+  if (sync === undefined) {
+    const detail = "Whether this host's clock is synchronized is not told here (by timedatectl or chronyc).";
+    return { check, status: "unknown", detail };
+  }
+  const { synchronized, source } = sync;
+  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized, says ${source}.` };
+  const detail = `This host's clock is not synchronized, says ${source}: where it drifts too far from the registry's, claims and renewals are refused; run an NTP client.`;
+  return { check, status: "warn", detail };
+}
+
 function checkProcess(): Finding {
-  const container =
-    existsSync("/.dockerenv") ||
-    existsSync("/run/.containerenv") ||
-    process.env["KUBERNETES_SERVICE_HOST"] !== undefined;
-  const detail = container
-    ? "This is a container: process IDs that the registry shows of it are those of its own namespace."
-    : "Process IDs that the registry shows of this host are those of the host.";
-  return { check: "process", status: "ok", detail };
+  const check = "process";
+  const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
+  if (own === undefined) {
+    return { check, status: "unknown", detail: "Whether process IDs here are those of the host is not told (/proc)." };
+  }
+  const detail =
+    own === firstPidNamespace
+      ? "Process IDs that the registry shows of this host are those of the host."
+      : `This is a PID namespace of its own (${own}), as of a container: process IDs that the registry shows of it mean nothing outside.`;
+  return { check, status: "ok", detail };
+}
+
+function pidNamespace(): string | undefined {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return undefined;
+  }
 }
 
 async function failing<Value>(check: string, run: () => Promise<Value>): Promise<{ readonly value: Value } | Finding> {

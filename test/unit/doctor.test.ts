@@ -5,7 +5,9 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { SnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { startDaemon } from "../../src/daemon.ts";
 import { examine, type Finding, type Patient } from "../../src/ops/doctor.ts";
+import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 
@@ -151,6 +153,60 @@ describe("the doctor", () => {
     expect((await examined({ pool: { first: 0, last: 2 } }))["pool"]).toMatchObject({ status: "fail" });
     await clock.advance(1001);
     expect((await examined({ pool: { first: 0, last: 2 } }))["pool"]).toMatchObject({ status: "ok" });
+  });
+});
+
+describe("through a daemon", () => {
+  test("it finds the same, and the daemon's log tells of nothing that did not happen", async () => {
+    const lines: unknown[] = [];
+    const note = (fields: object): void => void lines.push(fields);
+    const log = { info: note, warn: note, error: note };
+    const listen = { host: "127.0.0.1", port: 0 };
+    const daemon = await startDaemon({ registry: memoryRegistry(), log, listen });
+    onTestFinished(() => daemon.close("now"));
+    await fetch(`${daemon.url}/v1/default`, { method: "PUT" });
+    lines.length = 0;
+    const found = await examined({ open: async () => daemonRegistry([daemon.url ?? ""]), now: Date.now });
+    expect(Object.values(found).map(({ status }) => status)).not.toContain("fail");
+    expect(found).toMatchObject({ registry: { status: "ok" }, clock: { status: "ok" }, renewal: { status: "ok" } });
+    expect(lines).toEqual([]);
+  });
+});
+
+describe("the synchronization of the clock", () => {
+  /** Puts programs of these names in the place of all others. */
+  function install(programs: Record<string, string>): void {
+    const folder = mkdtempSync(join(tmpdir(), "snowlease-doctor-"));
+    for (const [name, script] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    }
+    const { PATH } = process.env;
+    process.env["PATH"] = folder;
+    onTestFinished(() => {
+      process.env["PATH"] = PATH;
+      rmSync(folder, { recursive: true });
+    });
+  }
+
+  const tracking = (leap: string): string =>
+    `echo '7F7F0101,,10,1795288713.63,0.000001,0.000002,0.000003,-1.2,0.0,0.1,0.0,0.0,64.0,${leap}'`;
+
+  test.each<[status: Finding["status"], what: string, programs: Record<string, string>]>([
+    ["unknown", "there is nobody to ask", {}],
+    [
+      "unknown",
+      "nobody is up to answering",
+      { timedatectl: "echo no bus >&2; exit 1", chronyc: "echo '506 ?'; exit 1" },
+    ],
+    ["unknown", "an answer makes no sense", { timedatectl: "echo perhaps", chronyc: "echo hello" }],
+    ["ok", "the kernel says so", { timedatectl: "echo yes" }],
+    ["warn", "the kernel denies it", { timedatectl: "echo no", chronyc: tracking("Normal") }],
+    ["ok", "only chrony says so", { timedatectl: "exit 1", chronyc: tracking("Normal") }],
+    ["ok", "chrony is about to insert a leap second", { chronyc: tracking("Insert second") }],
+    ["warn", "chrony denies it", { chronyc: tracking("Not synchronised") }],
+  ])("is %s where %s", async (status, _, programs) => {
+    install(programs);
+    expect((await examined())["clock-sync"]).toMatchObject({ status });
   });
 });
 

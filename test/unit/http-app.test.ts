@@ -712,6 +712,14 @@ describe("the daemon itself", () => {
     expect(JSON.stringify(api.lines)).not.toContain(lease.token);
   });
 
+  test("logs no loss where nothing can have been lost", async () => {
+    const api = makeApi();
+    await api.call("PUT", "/v1/orders");
+    const renewal = { token: "0".repeat(32), fence: 0, now: api.clock.now(), windowMs: 1 };
+    expect((await api.call("PATCH", `${leases}/0`, renewal)).body.code).toBe("LEASE_LOST");
+    expect(api.lines).toEqual([]);
+  });
+
   test("describes every route as OpenAPI 3.1", async () => {
     const { call } = makeApi();
     const { body } = await call("GET", "/openapi.json");
