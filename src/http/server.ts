@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { chmod, lstat, mkdir, rm, unlink, writeFile } from "node:fs/promises";
+import type { Stats } from "node:fs";
+import { chmod, link, lstat, mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
@@ -140,11 +141,7 @@ function cannotListen(where: string, cause: unknown): SnowleaseError {
  * put in its place. The one who waits then finds a living daemon.
  */
 async function alone(lock: string, start: () => Promise<void>): Promise<void> {
-  while (!(await taken(lock))) {
-    const { mtimeMs } = await lstat(lock).catch(() => ({ mtimeMs: Date.now() }));
-    if (Math.abs(Date.now() - mtimeMs) > longestStart) await rm(lock, { force: true });
-    else await sleep(20);
-  }
+  while (!(await taken(lock))) if (!(await freed(lock))) await sleep(20);
   try {
     await start();
   } finally {
@@ -162,14 +159,50 @@ async function taken(lock: string): Promise<boolean> {
   }
 }
 
+/**
+ * Removes a lock that a killed daemon left, and tells whether it did. Only who has given it a second name may: of two that find it
+ * old, the later one would remove the lock that the earlier one has taken since.
+ */
+async function freed(lock: string): Promise<boolean> {
+  if (!isOld((await found(lock))?.mtimeMs)) return false;
+  const second = `${lock}.old`;
+  try {
+    await link(lock, second);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "EEXIST" && code !== "ENOENT") throw error;
+    // The time of its last link: one that was killed here left it.
+    if (isOld((await found(second))?.ctimeMs)) await rm(second, { force: true });
+    return false;
+  }
+  try {
+    // What has the second name now may be another than what was found above.
+    const old = isOld((await found(second))?.mtimeMs);
+    if (old) await rm(lock, { force: true });
+    return old;
+  } finally {
+    await rm(second, { force: true });
+  }
+}
+
+function isOld(time: number | undefined): boolean {
+  return time !== undefined && Math.abs(Date.now() - time) > longestStart;
+}
+
+async function found(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
 /** Removes a socket on which nobody listens; refuses everything else that is in the way. */
 async function clearSocket(path: string): Promise<void> {
-  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
-  if (found === undefined) return;
-  if (!found.isSocket()) {
+  const there = await found(path);
+  if (there === undefined) return;
+  if (!there.isSocket()) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
       `Cannot listen on ${path}: there is something that is not a socket; choose another path.`,
@@ -181,17 +214,20 @@ async function clearSocket(path: string): Promise<void> {
       `Cannot listen on ${path}: another daemon listens there; stop it, or choose another path.`,
     );
   }
-  await unlink(path);
+  await rm(path, { force: true });
 }
 
-/** Whether somebody listens on a socket. Only a refusal proves that nobody does. */
+/** Whether somebody listens on a socket. Only a refusal proves that nobody does; a queue that is full proves the opposite. */
 async function answers(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {
     await once(socket, "connect");
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ECONNREFUSED") return false;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EAGAIN") return true;
+    // Gone in between, with the daemon that drained.
+    if (code === "ECONNREFUSED" || code === "ENOENT") return false;
     throw error;
   } finally {
     socket.destroy();

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import {
   chmodSync,
   existsSync,
+  linkSync,
   lstatSync,
   mkdtempSync,
   readdirSync,
@@ -346,6 +347,17 @@ describe("the socket", () => {
     await start({ listen: undefined, socket: path });
     expect(await askSocket(path)).toBe(200);
     expect(existsSync(lock)).toBe(false);
+  });
+
+  test("does not wait for one that was killed while it removed the lock of another either", async () => {
+    const path = join(folder(), "s");
+    const lock = `${path}.lock`;
+    writeFileSync(lock, "");
+    utimesSync(lock, 0, 0);
+    linkSync(lock, `${lock}.old`);
+    await start({ listen: undefined, socket: path });
+    expect(await askSocket(path)).toBe(200);
+    expect(readdirSync(join(path, ".."))).toEqual(["s"]);
   });
 
   test("of a living daemon is refused, and goes on", async () => {
