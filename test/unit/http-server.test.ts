@@ -86,6 +86,23 @@ describe("a connection", () => {
     expect(text.match(/HTTP\/1\.1 200 OK/g)?.length).toBe(2);
   });
 
+  test.each([
+    ["no JSON", 400, "POST /v1/a/ids HTTP/1.1", "{", []],
+    ["another type", 415, "POST /v1/a/ids HTTP/1.1", "{}", ["Content-Type: text/plain"]],
+    ["a foreign page", 403, "POST /v1/a/ids HTTP/1.1", "{}", ["Origin: http://evil.example"]],
+    ["another method", 405, "PUT /v1/a/ids HTTP/1.1", "{}", []],
+    ["an unknown path", 404, "POST /v2 HTTP/1.1", "{}", []],
+  ])("goes on after a request that was refused for %s", async (_, status, line, body, headers) => {
+    const post = [line, "Host: localhost", `Content-Length: ${body.length}`, ...headers, "", body].join("\r\n");
+    const text = await raw(await start(), post, get("/healthz"));
+    expect(text.match(/^HTTP\/1\.1 \d+|(?<=\})HTTP\/1\.1 \d+/gm)).toEqual([`HTTP/1.1 ${status}`, "HTTP/1.1 200"]);
+  });
+
+  test("that asks for the headers alone gets no body", async () => {
+    const text = await raw(await start(), get("/healthz").replace("GET", "HEAD"));
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n[^{}]*\r\n\r\n$/);
+  });
+
   test("of a page whose name was made to resolve here is refused", async () => {
     const daemon = await start();
     const text = await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
