@@ -10,7 +10,9 @@ const args = process.argv.slice(2);
 
 ensureDependencies();
 ensureBuild();
-if (!args.includes("--project=unit")) ensurePackages({ faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1" });
+if (!args.includes("--project=unit")) {
+  ensurePackages({ faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1", "redis-server": "/usr/bin/redis-server" });
+}
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
 const results = join(folder, "results.json");

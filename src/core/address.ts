@@ -19,10 +19,35 @@ export type RegistryAddress = AddressText &
         /** http or https, one or more, without trailing slash, in the order of preference; may hold user and password. */
         readonly urls: readonly string[];
       }
+    | ServerAddress
   );
 
-const present = ["sqlite", "memory", "http", "https", "unix"] as const;
-const planned = ["redis", "rediss", "redis+sentinel", "redis+cluster", "mysql", "oracle", "postgres", "zookeeper"];
+/** Servers of a store with their login. */
+export interface ServerAddress {
+  readonly kind: "redis";
+  /** How they are reached: `rediss` is TLS, `redis+sentinel` names sentinels, `redis+cluster` some nodes. */
+  readonly scheme: ServerScheme;
+  readonly servers: readonly { readonly host: string; readonly port: number }[];
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  /** What stands behind the servers, decoded and without the slash before it: a database, a name. */
+  readonly path: string;
+  /** The parameters of the query that are this kind of store's own, as given. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+const embedded = ["sqlite", "memory", "http", "https", "unix"] as const;
+
+/** The schemes of servers, each with the port where the URL names none. */
+const ports = { redis: 6379, rediss: 6379, "redis+sentinel": 26_379, "redis+cluster": 6379 } as const;
+type ServerScheme = keyof typeof ports;
+
+/** The parameters of a query that only one kind of store has: see there for what they mean. */
+const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
+  redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
+};
+const present: readonly string[] = [...embedded, ...Object.keys(ports)];
+const planned = ["mysql", "oracle", "postgres", "zookeeper"];
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
@@ -43,8 +68,9 @@ export function parseAddress(text: string): RegistryAddress {
       `A registry of the kind \`${scheme}\` is not in this version of Snowlease, got ${redact(text)}; use ${present.join(", ")}.`,
     );
   }
-  const kind = present.find((kind) => kind === scheme);
-  if (kind === undefined) return refuse(`to start with one of ${present.map((kind) => `${kind}:`).join(" ")}`, text);
+  const kind = embedded.find((kind) => kind === scheme);
+  if (!present.includes(scheme))
+    return refuse(`to start with one of ${present.map((kind) => `${kind}:`).join(" ")}`, text);
   if (controlCharacter.test(text) || text.trimEnd() !== text)
     refuse("to have no control characters or space at its end", text);
   if (rest.includes("#")) refuse("to have no `#`; in a path write %23", text);
@@ -64,7 +90,43 @@ export function parseAddress(text: string): RegistryAddress {
     if (body !== "") refuse("to be just `memory:`, with or without a query", text);
     return { kind, text: clean, redacted: clean, parameters };
   }
+  if (kind === undefined) return parseServers(scheme as ServerScheme, body, parameters, text);
   return { kind, path: parsePath(kind, body, text), text: clean, redacted: clean, parameters };
+}
+
+function parseServers(
+  scheme: ServerScheme,
+  body: string,
+  query: Readonly<Record<string, string>>,
+  text: string,
+): RegistryAddress {
+  const [, login, list = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]+)(?:\/(.*))?$/.exec(body) ?? [];
+  const servers = list.split(",").map((part) => {
+    const [, six, name = "", port = ports[scheme]] =
+      /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
+    return { host: six ?? name, port: Number(port) };
+  });
+  if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
+    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`, text);
+  }
+  const [user = "", ...rest] = login?.split(":") ?? [];
+  const kind = "redis";
+  const own = settingsOf[kind];
+  const those = (wanted: boolean): Record<string, string> =>
+    Object.fromEntries(Object.entries(query).filter(([name]) => own.includes(name) === wanted));
+  const where = `${list}${path === "" ? "" : `/${path}`}`;
+  return {
+    kind,
+    scheme,
+    servers,
+    user: user === "" ? undefined : decode(user, text),
+    password: rest.length === 0 ? undefined : decode(rest.join(":"), text),
+    path: decode(path, text),
+    settings: those(true),
+    text: `${scheme}:${body}`,
+    redacted: `${scheme}://${login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`}${where}`,
+    parameters: those(false),
+  };
 }
 
 /** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */

@@ -171,6 +171,14 @@ export function refusalError(refusal: Refusal, namespace: string, now: number): 
           `it comes free in ${remaining} ms: wait, set the clock, or let the registry pick a number.`,
         { ...details, behindMs: refusal.behind },
       );
+    case "foreign": {
+      const { workerId, holder } = refusal;
+      return new SnowleaseError(
+        "WORKER_ID_HELD",
+        `Worker ${workerId} of namespace \`${namespace}\` is taken by a program that keeps no window, ${holder.host} (${holder.ip}), pid ${holder.pid}; let the registry pick a number, or stop that program and delete its key.`,
+        details,
+      );
+    }
     case "pinned":
       return new SnowleaseError(
         "WORKER_ID_HELD",

@@ -183,6 +183,13 @@ export type Refusal =
       readonly freeAt: number;
       readonly clock: number;
     }
+  | {
+      /** The wanted worker ID is taken by a program that keeps no window: when it comes free nobody can tell. */
+      readonly outcome: "foreign";
+      readonly workerId: number;
+      readonly holder: HolderLabel;
+      readonly clock: number;
+    }
   | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string; readonly clock: number };
 
 /** How far a holder has come: the newest tick it used, and the highest sequence in it. */

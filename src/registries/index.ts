@@ -23,6 +23,8 @@ export async function openRegistry(
       return (await import("./memory/registry.ts")).memoryRegistry({ clock });
     case "sqlite":
       return (await import("./sqlite/registry.ts")).sqliteRegistry({ path: address.path, clock, operationTimeout });
+    case "redis":
+      return (await import("./redis/registry.ts")).redisRegistry(address, { operationTimeout });
     case "http":
       return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, { clock, operationTimeout });
     case "unix":

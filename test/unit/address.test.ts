@@ -76,14 +76,47 @@ describe("a registry URL", () => {
     });
   });
 
-  it.each(["redis", "rediss", "redis+sentinel", "redis+cluster", "mysql", "oracle", "postgres", "zookeeper"])(
-    "of the kind %s is known and refused",
-    (kind) => {
-      const message = refusal(`${kind}://ada:s3cret@host:1/x?password=s3cret`);
-      expect(message).toContain(`\`${kind}\` is not in this version`);
-      expect(message).not.toContain("s3cret");
-    },
-  );
+  it.each([
+    ["redis://a", { servers: [{ host: "a", port: 6379 }], user: undefined, password: undefined, path: "" }],
+    [
+      "rediss://ada:s3%40c%2Fret@a:1/2",
+      { servers: [{ host: "a", port: 1 }], user: "ada", password: "s3@c/ret", path: "2" },
+    ],
+    ["redis://:s3cret@[::1]:7", { servers: [{ host: "::1", port: 7 }], user: undefined, password: "s3cret" }],
+    [
+      "redis+sentinel://a,b:1,10.0.0.3/orders?wait=1",
+      {
+        servers: [
+          { host: "a", port: 26_379 },
+          { host: "b", port: 1 },
+          { host: "10.0.0.3", port: 26_379 },
+        ],
+        path: "orders",
+        settings: { wait: "1" },
+        parameters: {},
+      },
+    ],
+    [
+      "redis+cluster://a:7000?namespace=x&beside=westid",
+      { settings: { beside: "westid" }, parameters: { namespace: "x" } },
+    ],
+  ])("%s names servers", (text, parts) => {
+    const [scheme] = text.split(":");
+    expect(parseAddress(text)).toMatchObject({ kind: "redis", scheme, ...parts });
+  });
+
+  it("shows no password of a server", () => {
+    const shown = ["redis://ada:s3cret@a:1/0", "redis://:s3cret@a", "redis://s3cret@a"].map(
+      (t) => parseAddress(t).redacted,
+    );
+    expect(shown).toEqual(["redis://ada:***@a:1/0", "redis://:***@a", "redis://***@a"]);
+  });
+
+  it.each(["mysql", "oracle", "postgres", "zookeeper"])("of the kind %s is known and refused", (kind) => {
+    const message = refusal(`${kind}://ada:s3cret@host:1/x?password=s3cret`);
+    expect(message).toContain(`\`${kind}\` is not in this version`);
+    expect(message).not.toContain("s3cret");
+  });
 
   it.each([
     [undefined, "to start with one of sqlite: memory:"],
@@ -115,6 +148,13 @@ describe("a registry URL", () => {
     ["memory:?window=%zz", "whole percent-encoded"],
     ["unix:", "to have a path"],
     [`unix:/${"x".repeat(107)}`, "at most 107 bytes"],
+    ["redis:", "HOST:PORT"],
+    ["redis://", "HOST:PORT"],
+    ["redis://a:0", "HOST:PORT"],
+    ["redis://a:65536", "HOST:PORT"],
+    ["redis://a b", "HOST:PORT"],
+    ["redis://a,,b", "HOST:PORT"],
+    ["redis://u:p%zz@a", "whole percent-encoded"],
     ["http:", "addresses like"],
     ["http:a", "addresses like"],
     ["http://", "addresses like"],

@@ -204,6 +204,7 @@ export const refusal: z.ZodType<Refusal> = z.discriminatedUnion("outcome", [
     ...answered,
   }),
   z.object({ outcome: z.literal("rollback"), workerId: z.int(), behind: z.number(), ...answered }),
+  z.object({ outcome: z.literal("foreign"), workerId: z.int(), holder, clock: z.number() }),
   z.object({ outcome: z.literal("pinned"), workerId: z.int(), reason: z.string(), clock: z.number() }),
 ]);
 

@@ -1,0 +1,5 @@
+-- This server's clock.
+--
+-- pong clock
+
+return { 'pong', 'clock', int(now) }

@@ -1,0 +1,317 @@
+-- Stands before every other script here. KEYS[1] is the prefix of all keys of one namespace: `workerId`, `workerId/NAMESPACE`,
+-- in braces on a cluster, so that they share a slot. ARGV is name, value, name, value. An answer is a list: what came of it,
+-- then name, value, name, value.
+--
+--   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine
+--   window:N       hash    the record of worker ID N
+--   use:N          string  {pid}x{ip}x{hostname}: N is taken. All that a westid process looks at
+--   ids            zset    worker IDs with a record, by number
+--   unused         zset    ranges of numbers without a record: the first as member, the last as score
+--   resting[:A-B]  zset    worker IDs last claimed from the pool A-B (or from the whole layout), by the end of their window
+--   host[:A-B]:H   zset    the same for each host
+--   pools          set     the A-B that there are
+--   foreign        zset    worker IDs that somebody took who keeps no window, by when that was last looked at
+--   token          hash    token -> worker ID
+--   pid:lease@IP   list    {pid}x{N}: what this host holds
+--   history        stream  a claim that ended, each
+--   history:N      zset    ids of its entries about N, by fence
+--   prunable       zset    "id N" of entries behind which N was claimed again, by the end of their window
+--
+-- What is read is of the right type before anything is written, `until` is written first: a script that fails half way leaves
+-- its first writes behind. Times are Unix ms, by this server's clock unless a name says otherwise.
+
+local prefix = KEYS[1]
+local arg = {}
+for i = 1, #ARGV, 2 do
+  arg[ARGV[i]] = ARGV[i + 1]
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- How far into an index a claim looks: core/pool.ts.
+local look = 8
+-- Two requests of one host that overtook each other are no clock that was set back: core/window.ts.
+local overtaking = 50
+-- Where nothing is known of a namespace: core/registry.ts.
+local defaultMaxWindow, defaultMaxClockSkew = 600000, 10000
+
+local function key(name)
+  return prefix .. ':' .. name
+end
+
+-- A whole number as text; Lua itself would write 1.7e+12.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+local function pairsOf(list)
+  local map = {}
+  for i = 1, #list, 2 do
+    map[list[i]] = list[i + 1]
+  end
+  return map
+end
+
+-- Ends the script, before it has written anything, where a key holds something else than these scripts put there.
+local wrongType = nil
+local function expect(type, ...)
+  for _, name in ipairs({ ... }) do
+    local found = redis.call('TYPE', key(name))['ok']
+    if found ~= 'none' and found ~= type then
+      wrongType = { 'wrong-type', 'key', key(name), 'type', found, 'expected', type }
+    end
+  end
+end
+
+expect('hash', 'meta')
+local meta = wrongType and {} or pairsOf(redis.call('HGETALL', key('meta')))
+
+local function maxWindow()
+  return tonumber(meta.maxWindow) or defaultMaxWindow
+end
+
+local function maxClockSkew()
+  return tonumber(meta.maxClockSkew) or defaultMaxClockSkew
+end
+
+local function setMeta(values)
+  local flat = {}
+  for name, value in pairs(values) do
+    meta[name] = value
+    table.insert(flat, name)
+    table.insert(flat, value)
+  end
+  redis.call('HSET', key('meta'), unpack(flat))
+end
+
+local function field(info, name)
+  return string.match(info, '\n' .. name .. ':(%x+)') or ''
+end
+
+-- Which server this is, and which data set it holds.
+local function identity()
+  local replication = redis.call('INFO', 'replication')
+  return {
+    runId = field(redis.call('INFO', 'server'), 'run_id'),
+    replId = field(replication, 'master_replid'),
+    replId2 = field(replication, 'master_replid2'),
+  }
+end
+
+-- A server that was restarted, promoted or flushed may have forgotten windows that it had acknowledged. From the moment that is
+-- noticed, nothing is granted or renewed until every window that may ever have been granted has passed: until `quarantine`. Records
+-- written before are of an older era: nobody continues behind them, and every window begins at `quarantine` or later.
+-- Answers the refusal to give, or nothing.
+local function guard()
+  local id = identity()
+  if meta.runId ~= id.runId or meta.replId ~= id.replId then
+    -- The same process under a new id that it did not inherit: a first replica came, or the last one left.
+    local same = meta.runId == id.runId and string.match(id.replId2, '^0*$')
+    if same then
+      setMeta({ replId = id.replId })
+    else
+      local quarantine = now + maxWindow() + 2 * maxClockSkew() + (tonumber(arg.lag) or 0)
+      setMeta({
+        runId = id.runId,
+        replId = id.replId,
+        era = int((tonumber(meta.era) or 0) + 1),
+        quarantine = int(math.max(quarantine, tonumber(meta.quarantine) or 0)),
+      })
+    end
+  end
+  if now < (tonumber(meta.quarantine) or 0) then
+    return { 'quarantine', 'until', meta.quarantine, 'clock', int(now) }
+  end
+end
+
+-- The end of the last quarantine: no window of this era begins before it.
+local function eraBegin()
+  return tonumber(meta.quarantine) or 0
+end
+
+local function info()
+  return 'layout', meta.layout or '', 'maxWindow', int(maxWindow()), 'maxClockSkew', int(maxClockSkew()), 'clock', int(now)
+end
+
+local numbers = {
+  'fence', 'from', 'until', 'seenClock', 'floor', 'recentFrom', 'lastTimestamp', 'lastSequence', 'claimedAt', 'releasedAt', 'continuedFrom',
+}
+local texts = { 'token', 'clean', 'recent', 'host', 'ip', 'pid', 'instance', 'process', 'pinned', 'era', 'pool', 'ended' }
+
+-- The record of a worker ID, or nothing.
+local function read(n)
+  local found = redis.call('HGETALL', key('window:' .. n))
+  if #found == 0 then
+    return nil
+  end
+  local record = pairsOf(found)
+  for _, name in ipairs(numbers) do
+    record[name] = tonumber(record[name])
+  end
+  record.workerId = n
+  return record
+end
+
+-- The fields of a record as they are stored, `until` first; and the names of those that it has not.
+local function fieldsOf(record)
+  local stored, absent = { 'until', int(record['until']) }, {}
+  for _, name in ipairs(numbers) do
+    if record[name] == nil then
+      table.insert(absent, name)
+    elseif name ~= 'until' then
+      table.insert(stored, name)
+      table.insert(stored, int(record[name]))
+    end
+  end
+  for _, name in ipairs(texts) do
+    if record[name] == nil then
+      table.insert(absent, name)
+    else
+      table.insert(stored, name)
+      table.insert(stored, record[name])
+    end
+  end
+  return stored, absent
+end
+
+local function answer(outcome, record, ...)
+  local list = { outcome, ... }
+  if record ~= nil then
+    table.insert(list, 'workerId')
+    table.insert(list, record.workerId)
+    for _, value in ipairs((fieldsOf(record))) do
+      table.insert(list, value)
+    end
+  end
+  return list
+end
+
+local function restingName(pool)
+  return pool == '' and 'resting' or 'resting:' .. pool
+end
+
+local function hostName(pool, host)
+  return (pool == '' and 'host:' or 'host:' .. pool .. ':') .. host
+end
+
+local function unindex(record)
+  if record.pool ~= nil then
+    redis.call('ZREM', key(restingName(record.pool)), record.workerId)
+    redis.call('ZREM', key(hostName(record.pool, record.host)), record.workerId)
+  end
+end
+
+local function index(record)
+  if record.pool ~= nil and record.pinned == nil then
+    redis.call('ZADD', key(restingName(record.pool)), int(record['until']), record.workerId)
+    redis.call('ZADD', key(hostName(record.pool, record.host)), int(record['until']), record.workerId)
+  end
+end
+
+-- Stores a record in the place of the one before, and files it.
+local function write(record, before)
+  local stored, absent = fieldsOf(record)
+  local name = key('window:' .. record.workerId)
+  redis.call('HSET', name, unpack(stored))
+  if #absent > 0 then
+    redis.call('HDEL', name, unpack(absent))
+  end
+  if before == nil then
+    redis.call('ZADD', key('ids'), record.workerId, record.workerId)
+  else
+    if before.token ~= nil and before.token ~= record.token then
+      redis.call('HDEL', key('token'), before.token)
+    end
+    if before.pool ~= record.pool or before.host ~= record.host or record.pinned ~= nil then
+      unindex(before)
+    end
+  end
+  index(record)
+end
+
+-- What `use:N` holds while this record's holder has it, and after it, until the number is given back.
+local function useOf(record)
+  return (record.pid or '') .. 'x' .. (record.ip or '') .. 'x' .. (record.host or '')
+end
+
+-- What somebody else has written at `use:N`, or nothing.
+local function foreignUse(n, record)
+  local use = redis.call('GET', key('use:' .. n))
+  if use and (record == nil or record.fence == 0 or use ~= useOf(record)) then
+    return use
+  end
+end
+
+-- This holder's word that it has the number is taken back.
+local function leave(record)
+  redis.call('LREM', key('pid:lease@' .. (record.ip or '')), 0, (record.pid or '') .. 'x' .. record.workerId)
+end
+
+-- What a script about one worker ID may read or write, but for the indexes of its pool and host.
+local function expectWorker(n)
+  expect('hash', 'window:' .. n, 'token')
+  expect('string', 'use:' .. n)
+  expect('zset', 'ids', 'unused', 'foreign', 'prunable', 'history:' .. n)
+  expect('stream', 'history')
+end
+
+-- The indexes under which a record is filed.
+local function expectFiled(record)
+  if record ~= nil and record.host ~= nil then
+    expect('list', 'pid:lease@' .. record.ip)
+    if record.pool ~= nil then
+      expect('zset', restingName(record.pool), hostName(record.pool, record.host))
+    end
+  end
+end
+
+-- Notes how the claim of a record ended, unless that was noted before.
+local function noteEnd(record, how)
+  if record.ended ~= nil or record.claimedAt == nil then
+    return
+  end
+  local row = {
+    'worker', record.workerId, 'fence', int(record.fence), 'from', int(record.from), 'until', int(record['until']),
+    'host', record.host, 'ip', record.ip, 'pid', record.pid, 'instance', record.instance,
+    'claimedAt', int(record.claimedAt), 'endedAt', int(now), 'end', how,
+  }
+  if record.continuedFrom ~= nil then
+    table.insert(row, 'continuedFrom')
+    table.insert(row, int(record.continuedFrom))
+  end
+  local id = redis.call('XADD', key('history'), '*', unpack(row))
+  redis.call('ZADD', key('history:' .. record.workerId), int(record.fence), id)
+end
+
+-- The range of unused numbers that ends at n or above it: its first and last.
+local function rangeAt(n)
+  local found = redis.call('ZRANGEBYSCORE', key('unused'), n, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if #found == 2 then
+    return tonumber(found[1]), tonumber(found[2])
+  end
+end
+
+local function addRange(first, last)
+  if first <= last then
+    redis.call('ZADD', key('unused'), int(last), int(first))
+  end
+end
+
+-- Takes a number out of the unused ones.
+local function use(n)
+  local first, last = rangeAt(n)
+  if first ~= nil and first <= n then
+    redis.call('ZREM', key('unused'), int(first))
+    addRange(first, n - 1)
+    addRange(n + 1, last)
+  end
+end
+
+-- A namespace is made with one range that holds every number.
+local function makeNamespace(layout, longest, skew)
+  setMeta({ layout = layout, maxWindow = longest, maxClockSkew = skew, schema = '1' })
+  if redis.call('EXISTS', key('unused')) == 0 and redis.call('EXISTS', key('ids')) == 0 then
+    addRange(0, 9007199254740991)
+  end
+end

@@ -1,0 +1,229 @@
+import { type EventEmitter, once } from "node:events";
+import type { ServerAddress } from "../../core/address.ts";
+import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
+import { SnowleaseError } from "../../core/errors.ts";
+import { isReply, passes, replyError, silentError } from "./errors.ts";
+import type { RedisSettings } from "./settings.ts";
+
+/** What a Redis answers with, its texts as bytes. */
+export type Reply = Uint8Array | number | null | readonly Reply[];
+
+/** A command and its arguments. */
+export type Command = readonly [name: string, ...args: (string | number | Uint8Array)[]];
+
+/** What is used of a client of ioredis, 5.9 or 6, of one server or of a cluster. */
+interface Client {
+  readonly status: string;
+  connect(): Promise<unknown>;
+  disconnect(): void;
+  callBuffer(name: string, ...args: readonly (string | number | Uint8Array)[]): Promise<unknown>;
+  on(event: string, listener: (error: unknown) => void): unknown;
+  once(event: string, listener: () => void): unknown;
+  /** Only a cluster has them. */
+  nodes?(role: "all"): readonly object[];
+}
+
+interface Driver {
+  readonly Redis: new (options: object) => Client;
+  readonly Cluster: new (nodes: readonly object[], options: object) => Client;
+}
+
+/** A Redis, or what stands for one. It is connected to when there is something to ask. */
+export interface Connection {
+  /** For messages: no password. */
+  readonly where: string;
+  readonly cluster: boolean;
+  /**
+   * Sends commands one behind the other over one connection, and gives their replies; one that is an error is its Error. Sends them
+   * again only where they were refused for now.
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when nobody answered in time.
+   */
+  send(...commands: readonly Command[]): Promise<readonly (Reply | Error)[]>;
+  /** The client itself, for a lock. */
+  client(): Promise<Client>;
+  close(): Promise<void>;
+}
+
+interface ConnectionOptions {
+  /** Deadline of one `send`, connecting included, ms. */
+  readonly operationTimeout: number;
+  readonly clock?: Clock | undefined;
+}
+
+/** Pauses between two tries to connect, ms. */
+const [firstPause, longestPause] = [20, 500];
+
+/** @throws SnowleaseError DRIVER_MISSING */
+export async function openConnection(
+  address: ServerAddress,
+  settings: RedisSettings,
+  { operationTimeout, clock = systemClock }: ConnectionOptions,
+): Promise<Connection> {
+  const client = makeClient(await loadDriver(), address, settings, operationTimeout);
+  const where = address.servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
+  /** What the client last said about its connection: it says it to nobody who waits. */
+  let said: unknown;
+  let asking = 0;
+  let closed = false;
+  client.on("error", (error: unknown) => (said = error));
+  client.on("ready", () => hold(client, asking > 0));
+
+  async function ready(deadline: number): Promise<void> {
+    for (let pause = firstPause; client.status !== "ready"; pause = Math.min(2 * pause, longestPause)) {
+      if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
+      const left = deadline - monotonic(clock);
+      if (left <= 0) throw silentError(where, operationTimeout, false, said);
+      said = undefined;
+      await within(left, connected(client)).catch((error: unknown) => (said ??= error));
+      const refused = isReply(said) ? replyError(said, where) : undefined;
+      if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
+      if (statusOf(client) !== "ready") await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
+    }
+  }
+
+  async function exchange(commands: readonly Command[], deadline: number): Promise<(Reply | Error)[]> {
+    const left = Math.max(1, deadline - monotonic(clock));
+    const sent = commands.map(([name, ...args]) =>
+      (client.callBuffer(name, ...args) as Promise<Reply>).catch((error: unknown) => {
+        if (isReply(error)) return error;
+        throw error;
+      }),
+    );
+    try {
+      return await within(left, Promise.all(sent));
+    } catch (error) {
+      // What comes late on this connection would be taken for the answer to something else by nobody; but it may never come.
+      client.disconnect();
+      throw silentError(where, operationTimeout, true, error);
+    }
+  }
+
+  return {
+    where,
+    cluster: address.scheme === "redis+cluster",
+
+    async send(...commands) {
+      const deadline = monotonic(clock) + operationTimeout;
+      hold(client, ++asking > 0);
+      try {
+        for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+          await ready(deadline);
+          const replies = await exchange(commands, deadline);
+          const [first] = replies;
+          if (!passes(first) || monotonic(clock) + pause >= deadline) return replies;
+          // A replica now may be the primary's old address: ask for it anew.
+          client.disconnect();
+          await clock.sleep(pause);
+        }
+      } finally {
+        hold(client, --asking > 0);
+      }
+    },
+
+    async client() {
+      await ready(monotonic(clock) + operationTimeout);
+      return client;
+    },
+
+    async close() {
+      closed = true;
+      client.disconnect();
+    },
+  };
+}
+
+/** Resolves when the client can be used; rejects when that failed. */
+async function connected(client: Client): Promise<void> {
+  if (client.status === "wait" || client.status === "end" || client.status === "close") {
+    await client.connect();
+    return;
+  }
+  const failed = new AbortController();
+  client.once("end", () => failed.abort());
+  await once(client as unknown as EventEmitter, "ready", { signal: failed.signal });
+}
+
+/** A function of its own, since the compiler believes that nothing changes while it waits. */
+function statusOf(client: Client): string {
+  return client.status;
+}
+
+async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("")), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+    promise.catch(() => undefined);
+  }
+}
+
+/** A connection that nobody waits for does not keep a program alive that has nothing else to do. */
+function hold(client: Client, held: boolean): void {
+  for (const node of client.nodes?.("all") ?? [client]) {
+    const { stream } = node as { readonly stream?: { ref?(): void; unref?(): void } };
+    if (held) stream?.ref?.();
+    else stream?.unref?.();
+  }
+}
+
+async function loadDriver(): Promise<Driver> {
+  try {
+    return (await import("ioredis")) as unknown as Driver;
+  } catch (cause) {
+    throw new SnowleaseError(
+      "DRIVER_MISSING",
+      "A Redis registry needs a driver that is not installed: run `npm install ioredis redlock@4`.",
+      {},
+      { cause },
+    );
+  }
+}
+
+function makeClient(
+  { Redis, Cluster }: Driver,
+  { scheme, servers, user, password }: ServerAddress,
+  settings: RedisSettings,
+  operationTimeout: number,
+): Client {
+  const common = {
+    ...(user !== undefined && { username: user }),
+    ...(password !== undefined && { password }),
+    ...(settings.tls && { tls: {} }),
+    db: settings.database,
+    connectTimeout: operationTimeout,
+    commandTimeout: operationTimeout,
+    // A command that waited for a connection, or lost it, would be sent when nobody waits for it any more.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // Whoever asks next connects.
+    retryStrategy: () => null,
+    lazyConnect: true,
+  };
+  if (scheme === "redis+cluster") {
+    const options = {
+      redisOptions: common,
+      enableOfflineQueue: false,
+      clusterRetryStrategy: () => null,
+      lazyConnect: true,
+      slotsRefreshTimeout: operationTimeout,
+    };
+    return new Cluster(servers, options);
+  }
+  if (scheme === "redis+sentinel") {
+    return new Redis({
+      ...common,
+      sentinels: servers,
+      name: settings.primary ?? "",
+      sentinelRetryStrategy: () => null,
+      ...(settings.sentinelPassword !== undefined && { sentinelPassword: settings.sentinelPassword }),
+      ...(settings.tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
+    });
+  }
+  const [{ host, port } = { host: "localhost", port: 6379 }] = servers;
+  return new Redis({ ...common, host, port });
+}

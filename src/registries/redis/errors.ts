@@ -1,0 +1,85 @@
+import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly says: string;
+  readonly advice: string;
+  /** Whether the same command may be sent again: it was not applied, and soon it may be. */
+  readonly passes?: true;
+}
+
+const login = "correct user and password in the registry URL, or the ACL of the server";
+const rights = "the user needs EVAL, EVALSHA, INFO, TIME and the commands of the scripts on the keys of the namespace";
+
+/** The first word of a reply that is an error. In none of these cases was anything written. */
+const known: Readonly<Record<string, Meaning>> = {
+  NOAUTH: { code: "UNAUTHORIZED", says: "wants a login", advice: login },
+  WRONGPASS: { code: "UNAUTHORIZED", says: "refused the login", advice: login },
+  NOPERM: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
+  MOVED: { code: "CONFIG_INVALID", says: "is a node of a cluster", advice: "write redis+cluster: in the registry URL" },
+  CROSSSLOT: {
+    code: "CONFIG_INVALID",
+    says: "is a node of a cluster",
+    advice: "write redis+cluster: in the registry URL",
+  },
+  OOM: { code: "REGISTRY_UNAVAILABLE", says: "has no memory left", advice: "raise maxmemory" },
+  READONLY: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "is a replica",
+    advice: "name the primary, or its sentinels",
+    passes: true,
+  },
+  LOADING: { code: "REGISTRY_UNAVAILABLE", says: "is loading its data", advice: "try again", passes: true },
+  MASTERDOWN: { code: "REGISTRY_UNAVAILABLE", says: "has lost its primary", advice: "try again", passes: true },
+  CLUSTERDOWN: { code: "REGISTRY_UNAVAILABLE", says: "is a cluster that is down", advice: "try again", passes: true },
+  TRYAGAIN: { code: "REGISTRY_UNAVAILABLE", says: "is moving keys", advice: "try again", passes: true },
+  BUSY: { code: "REGISTRY_UNAVAILABLE", says: "is busy with another script", advice: "try again", passes: true },
+  MISCONF: { code: "REGISTRY_UNAVAILABLE", says: "cannot save its data", advice: "look at its log and its disk" },
+  NOREPLICAS: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "has too few replicas to take writes",
+    advice: "look at its replicas",
+    passes: true,
+  },
+  WRONGTYPE: { code: "SCHEMA_INCOMPATIBLE", says: "holds a key of another program", advice: "use another namespace" },
+};
+
+/** The error that a Redis answered with. One that is not in the table leaves open what was done. */
+export function replyError(cause: Error, where: string): SnowleaseError {
+  const { code, says, advice } = meaningOf(cause) ?? {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "failed",
+    advice: "try again",
+  };
+  return new SnowleaseError(code, `Redis ${where} ${says} (${cause.message}); ${advice}.`, {}, { cause });
+}
+
+/** Whether a command was refused for now, and not applied. */
+export function passes(cause: unknown): boolean {
+  return cause instanceof Error && meaningOf(cause)?.passes === true;
+}
+
+/** Whether the script is not known there (any more). */
+export function isUnknownScript(cause: unknown): boolean {
+  return cause instanceof Error && cause.message.startsWith("NOSCRIPT");
+}
+
+/** Whether this is what a server said, and not what became of the connection. */
+export function isReply(cause: unknown): cause is Error {
+  return cause instanceof Error && cause.name === "ReplyError";
+}
+
+function meaningOf({ message }: Error): Meaning | undefined {
+  return known[/^[A-Z]+/.exec(message)?.[0] ?? ""];
+}
+
+/** Nobody answered in time. `sent`: it may have been done all the same. */
+export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `Redis ${where} did not answer within ${timeout} ms${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
+    {},
+    { cause },
+  );
+}

@@ -1,0 +1,326 @@
+import type { ServerAddress } from "../../core/address.ts";
+import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
+import { Layout } from "../../core/layout.ts";
+import type { ClaimRequest, Grant, Refusal, Registry, WorkerRecord } from "../../core/registry.ts";
+import {
+  checkClaim,
+  checkLayout,
+  checkLimits,
+  checkSkew,
+  checkWindow,
+  grantOf,
+  noNamespace,
+  refusalOf,
+  released,
+  renewed,
+} from "../../core/window.ts";
+import { openConnection } from "./connection.ts";
+import { withLock } from "./lock.ts";
+import { isGone, place, self } from "./processes.ts";
+import { checkEviction, promiseOf } from "./promise.ts";
+import { foreignHolder, historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
+import { type Answer, type Arguments, maybeNumber, numberOf, scriptsOn, textOf } from "./scripts.ts";
+import { parseSettings } from "./settings.ts";
+
+interface RedisOptions {
+  /** Deadline of one operation, connecting included, ms. */
+  readonly operationTimeout: number;
+}
+
+/** Rows that one script lists, deletes or looks through: no other client waits longer than that takes. */
+const page = 500;
+/** Where westid's Java processes count to; above it nobody else takes numbers. */
+const foreignLast = 1023;
+/** How often a claim looks at processes that may have died before it takes what it can get. */
+const mostLooks = 3;
+
+/**
+ * A registry in Redis, in the key layout that westid made known. Each operation is one script and one round trip; the clock is the
+ * server's. A server that may have forgotten what it acknowledged answers QUARANTINE until every window has passed that it may
+ * have granted: `sql/redis/prologue.lua`.
+ *
+ * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING. It connects when it is first asked.
+ */
+export async function redisRegistry(address: ServerAddress, { operationTimeout }: RedisOptions): Promise<Registry> {
+  const settings = parseSettings(address);
+  const connection = await openConnection(address, settings, { operationTimeout });
+  const scripts = scriptsOn(connection);
+  const lag = settings.maxLag;
+  let checkedEviction: Promise<void> | undefined;
+
+  /** The prefix of a namespace's keys; on a cluster they have to lie together. */
+  function prefixOf(namespace: string): string {
+    const prefix = namespace === "default" ? "workerId" : `workerId/${namespace}`;
+    return connection.cluster ? `{${prefix}}` : prefix;
+  }
+
+  async function run(name: string, namespace: string, args: Arguments): Promise<Answer> {
+    await allowed();
+    return scripts.run(name, prefixOf(namespace), { ...args, lag });
+  }
+
+  /** A server that deletes keys as it likes forgets windows without anybody noticing. */
+  async function allowed(): Promise<void> {
+    checkedEviction ??= checkEviction(connection);
+    try {
+      await checkedEviction;
+    } catch (error) {
+      checkedEviction = undefined;
+      throw error;
+    }
+  }
+
+  /** The same where it has to be confirmed by replicas. `undo`: what was not. */
+  async function runConfirmed(
+    name: string,
+    namespace: string,
+    args: Arguments,
+    undo: (answer: Answer) => Promise<unknown>,
+  ): Promise<Answer> {
+    if (settings.wait === 0) return run(name, namespace, args);
+    await allowed();
+    const patience = Math.max(1, Math.floor(operationTimeout / 2));
+    const [answer, confirmed] = await scripts.runWith(name, prefixOf(namespace), { ...args, lag }, [
+      "WAIT",
+      settings.wait,
+      patience,
+    ]);
+    if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
+    if (typeof confirmed === "number" && confirmed >= settings.wait) return answer;
+    await undo(answer);
+    throw new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `Redis ${connection.where} had ${typeof confirmed === "number" ? confirmed : 0} of ${settings.wait} replicas confirm within ${patience} ms (\`wait\`): look at its replicas.`,
+    );
+  }
+
+  async function claimOnce(request: ClaimRequest, looked: Arguments): Promise<Answer> {
+    const { namespace, token, workerId, pool, preferred, holder, clock, window, layout, reuse, continues, limits } =
+      request;
+    const { host, ip, pid, instance } = holder;
+    const own = pid === process.pid;
+    const args = {
+      token,
+      clock,
+      window,
+      layout,
+      host,
+      ip,
+      pid,
+      instance,
+      workerId,
+      reuse,
+      continues: continues !== false,
+      poolFirst: pool.first,
+      poolLast: pool.last,
+      pool: isWhole(request) ? "" : `${pool.first}-${pool.last}`,
+      preferred: preferred
+        ?.slice(0, 8)
+        .filter((id) => Number.isSafeInteger(id) && id >= 0)
+        .join(" "),
+      maxWindow: limits?.maxWindow,
+      maxClockSkew: limits?.maxClockSkew,
+      beside: settings.beside,
+      process: own ? self : undefined,
+      ...looked,
+    };
+    return runConfirmed("claim", namespace, args, async ({ fields }) => {
+      const record = recordOf(fields);
+      const key = { namespace, workerId: record.workerId, fence: record.fence, token };
+      await registry
+        .release({ ...key, clock, used: { until: record.from, recents: record.recents } })
+        .catch(() => undefined);
+    });
+  }
+
+  /** Looks whether the processes that hold these claims still run: name of a claim, its process. */
+  async function claimBehind(request: ClaimRequest, { fields }: Answer): Promise<Answer> {
+    const gone: string[] = [];
+    const there: string[] = [];
+    let unclear = fields;
+    return withLock(
+      connection,
+      `${prefixOf(request.namespace)}:lok:lease@${request.holder.ip}`,
+      operationTimeout,
+      async () => {
+        for (let look = 1; ; look++) {
+          for (const name of unclear.keys()) (isGone(textOf(unclear, name)) ? gone : there).push(name);
+          const asks = look < mostLooks ? place : undefined;
+          const answer = await claimOnce(request, { place: asks, gone: gone.join(" "), there: there.join(" ") });
+          if (answer.outcome !== "look") return answer;
+          unclear = answer.fields;
+        }
+      },
+    );
+  }
+
+  const registry: Registry = {
+    kind: "redis",
+
+    async init(request) {
+      const { namespace, layout, maxWindow, maxClockSkew } = request;
+      const info = infoOf((await run("init", namespace, { layout, maxWindow, maxClockSkew })).fields);
+      checkLayout(namespace, layout, info);
+      checkLimits(namespace, request, info);
+      return info;
+    },
+
+    async describe(namespace) {
+      const { outcome, fields } = await run("describe", namespace, {});
+      return outcome === "absent" ? undefined : infoOf(fields);
+    },
+
+    async claim(request) {
+      const first = await claimOnce(request, { place: request.holder.pid === process.pid ? place : undefined });
+      return claimAnswer(first.outcome === "look" ? await claimBehind(request, first) : first, request);
+    },
+
+    async renew(request) {
+      const { namespace, workerId, fence, token, clock, window, checkpoint } = request;
+      const args = { workerId, fence, token, clock, window, ...checkpointArguments(checkpoint) };
+      // What no replica has confirmed is in force here all the same: the holder goes on with the window that it had.
+      const { outcome, fields } = await runConfirmed("renew", namespace, args, async () => undefined);
+      if (outcome === "lost") return { outcome };
+      const now = numberOf(fields, "clock");
+      if (outcome === "renewed") {
+        return { outcome, from: numberOf(fields, "from"), until: numberOf(fields, "until"), clock: now };
+      }
+      const info = infoOf(fields);
+      checkWindow(window, info);
+      checkSkew(clock, now, info);
+      if (fields.has("workerId")) renewed(recordOf(fields), request, now);
+      throw unclear("renew");
+    },
+
+    async release(request) {
+      const { namespace, workerId, fence, token, clock, used } = request;
+      const { outcome, fields } = await run("release", namespace, {
+        workerId,
+        fence,
+        token,
+        clock,
+        until: used?.until,
+        ...checkpointArguments(used?.checkpoint),
+        recentFrom: used?.recents?.from,
+        recent: used?.recents?.bytes,
+      });
+      if (outcome === "lost" || outcome === "released") return { outcome };
+      released(recordOf(fields), request, numberOf(fields, "clock"));
+      throw unclear("release");
+    },
+
+    async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
+      const most = Math.min(limit, 10_000);
+      const found: WorkerRecord[] = [];
+      for (let next: number | undefined = after; next !== undefined && found.length < most;) {
+        const { fields, rows } = await run("workers", namespace, { after: next, limit: page, foreignLast });
+        const clock = numberOf(fields, "clock");
+        const shown = rows.map((row) => workerOf(row, clock)).toSorted((a, b) => a.workerId - b.workerId);
+        found.push(...shown.filter((record) => state === undefined || record.state === state));
+        next = maybeNumber(fields, "next");
+      }
+      return found.slice(0, most);
+    },
+
+    async worker(namespace, workerId) {
+      const { outcome, fields } = await run("worker", namespace, { workerId });
+      return outcome === "absent" ? undefined : workerOf(fields, numberOf(fields, "clock"));
+    },
+
+    async history(namespace, workerId, { from = -8.64e15, until = 8.64e15, limit = 1000 } = {}) {
+      const most = Math.min(limit, 10_000);
+      const found = [];
+      for (let below: number | undefined = Number.MAX_SAFE_INTEGER; below !== undefined && found.length < most;) {
+        const args: Arguments = { workerId, from, until, below, limit: most - found.length };
+        const { fields, rows } = await run("history", namespace, args);
+        found.push(...rows.map(historyRowOf));
+        below = maybeNumber(fields, "next");
+      }
+      return found.toReversed();
+    },
+
+    async forceRelease({ namespace, workerId, force, resetWindow = false }) {
+      const { outcome, fields } = await run("force-release", namespace, { workerId, force, resetWindow });
+      if (outcome === "absent") return { outcome };
+      if (outcome === "released") return { outcome, until: numberOf(fields, "until") };
+      const { holder, until } = recordOf(fields);
+      return { outcome: "live", holder: holder ?? { host: "", ip: "", pid: 0, instance: "" }, until };
+    },
+
+    async pin(namespace, workerId, reason) {
+      const { outcome } = await run("pin", namespace, { workerId, reason });
+      if (outcome === "absent") throw noNamespace(namespace);
+    },
+
+    async unpin(namespace, workerId) {
+      return (await run("unpin", namespace, { workerId })).outcome === "unpinned";
+    },
+
+    async prune(namespace, before) {
+      let pruned = 0;
+      for (let count = page; count === page; pruned += count) {
+        count = numberOf((await run("prune", namespace, { before, limit: page })).fields, "count");
+      }
+      return pruned;
+    },
+
+    async ping() {
+      const told = ["CONFIG", "GET"] as const;
+      const [{ fields }, ...config] = await scripts.runWith(
+        "ping",
+        prefixOf("default"),
+        {},
+        [...told, "append*"],
+        [...told, "min-*-to-write"],
+      );
+      return { clock: numberOf(fields, "clock"), promise: promiseOf(settings, config) };
+    },
+
+    close: () => connection.close(),
+  };
+  return registry;
+
+  function unclear(script: string): SnowleaseError {
+    return new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `Redis ${connection.where} refused what the script ${script} was asked, and does not say why: look whether it is of this version.`,
+    );
+  }
+
+  function claimAnswer({ outcome, fields }: Answer, request: ClaimRequest): Grant | Refusal {
+    const clock = numberOf(fields, "clock");
+    switch (outcome) {
+      case "granted":
+        return grantOf(recordOf(fields), clock, maybeNumber(fields, "rollback"));
+      case "held":
+        return refusalOf(recordOf(fields), request, clock, infoOf(fields));
+      case "exhausted": {
+        const pool = { first: numberOf(fields, "first"), last: numberOf(fields, "last") };
+        return { outcome, pool, freeAt: maybeNumber(fields, "freeAt"), clock };
+      }
+      case "foreign":
+        return { outcome, workerId: numberOf(fields, "workerId"), holder: foreignHolder(textOf(fields, "use")), clock };
+      default: {
+        const info = infoOf(fields);
+        checkLimits(request.namespace, request.limits ?? {}, info);
+        checkClaim(request, clock, info);
+        throw unclear("claim");
+      }
+    }
+  }
+}
+
+function checkpointArguments(checkpoint: { timestamp: number; sequence: number } | undefined): Arguments {
+  return checkpoint === undefined ? {} : { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };
+}
+
+/** Whether a claim may have any worker ID of its layout. */
+function isWhole({ layout, pool }: ClaimRequest): boolean {
+  try {
+    const { pool: whole } = Layout.parse(layout);
+    return whole.first === pool.first && whole.last === pool.last;
+  } catch (error) {
+    if (isSnowleaseError(error)) return false;
+    throw error;
+  }
+}

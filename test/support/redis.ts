@@ -1,0 +1,78 @@
+import { spawnSync } from "node:child_process";
+import { Redis } from "ioredis";
+import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { redisRegistry } from "../../src/registries/redis/registry.ts";
+import { ask, freePort, ServerProcess } from "./servers.ts";
+
+/** Everything it acknowledges is on disk. */
+const durable = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/** Why there is no redis-server to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const redisMissing: string | undefined =
+  process.env["CI"] === undefined && spawnSync("redis-server", ["--version"]).error !== undefined
+    ? "redis-server is not installed: as root, apt-get install --no-install-recommends redis-server"
+    : undefined;
+
+/** A redis-server of the test's own. */
+export class RedisServer {
+  readonly process: ServerProcess = new ServerProcess("redis");
+  readonly port: number;
+  readonly #options: readonly string[];
+  readonly #clients: Redis[] = [];
+
+  private constructor(port: number, options: readonly string[]) {
+    this.port = port;
+    this.#options = options;
+  }
+
+  /** Starts one on a free port. */
+  static async start(options: readonly string[] = durable): Promise<RedisServer> {
+    // Between the choice of a port and its use another may take it.
+    for (let tries = 5; ; tries--) {
+      const server = new RedisServer(await freePort(), options);
+      try {
+        await server.start();
+        return server;
+      } catch (error) {
+        await server.process.remove();
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  /** Starts it again, with what it had saved. */
+  async start(more: readonly string[] = []): Promise<void> {
+    const { folder, log } = this.process;
+    const place = ["--port", String(this.port), "--bind", "127.0.0.1", "--dir", folder, "--logfile", log, "--save", ""];
+    await this.process.start("redis-server", [...place, ...this.#options, ...more], async () => {
+      return /^(?:\+PONG|-NOAUTH|-DENIED|-NOPERM|-MASTERDOWN)/.test(await ask(this.port, "PING\r\n"));
+    });
+  }
+
+  url(query = ""): string {
+    return `redis://127.0.0.1:${this.port}${query}`;
+  }
+
+  /** A client of the test's own. */
+  client(): Redis {
+    const client = new Redis({ host: "127.0.0.1", port: this.port, retryStrategy: (n) => Math.min(n * 20, 200) });
+    client.on("error", () => undefined);
+    this.#clients.push(client);
+    return client;
+  }
+
+  async kill(): Promise<void> {
+    await this.process.kill();
+  }
+
+  async remove(): Promise<void> {
+    for (const client of this.#clients) client.disconnect();
+    await this.process.remove();
+  }
+}
+
+/** A registry at a Redis URL. */
+export function openRedis(url: string, operationTimeout = 5000): Promise<Registry> {
+  return redisRegistry(parseAddress(url) as ServerAddress, { operationTimeout });
+}

@@ -1,0 +1,84 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A port that nobody listens on at the moment. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** A server of its own, a direct child of this process, in a folder of its own. */
+export class ServerProcess {
+  readonly folder: string;
+  readonly log: string;
+  #child: ChildProcess | undefined;
+
+  constructor(name: string) {
+    this.folder = mkdtempSync(join(tmpdir(), `snowlease-${name}-`));
+    this.log = join(this.folder, "log");
+  }
+
+  get pid(): number {
+    const pid = this.#child?.pid;
+    if (pid === undefined) throw new Error("This server does not run.");
+    return pid;
+  }
+
+  /** Starts it, and waits until it answers. It dies with this process, however that ends. */
+  async start(command: string, args: readonly string[], answers: () => Promise<boolean>): Promise<void> {
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", command, ...args], { stdio: "ignore" });
+    child.on("error", () => undefined);
+    this.#child = child;
+    while (!(await answers().catch(() => false))) {
+      if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) {
+        throw new Error(`${command} ended: ${existsSync(this.log) ? readFileSync(this.log, "utf8").slice(-2000) : ""}`);
+      }
+      await sleep(10);
+    }
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    process.kill(this.pid, signal);
+  }
+
+  /** Ends it; what it wrote stays. */
+  async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGCONT");
+    child.kill(signal);
+    await ended;
+  }
+
+  /** Ends it, and removes what it wrote. */
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** What a server on this machine answers first to a line. */
+export function ask(port: number, line: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.setTimeout(500, () => socket.destroy(new Error("It keeps silent.")));
+    socket.on("error", reject);
+    socket.on("data", (bytes) => {
+      resolve(bytes.toString());
+      socket.destroy();
+    });
+    socket.write(line);
+  });
+}
