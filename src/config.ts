@@ -6,6 +6,7 @@ import { parseWorkerId, type WorkerIdAssigner } from "./core/assigner.ts";
 import { shown, SnowleaseError } from "./core/errors.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import type { LeaseOptions } from "./core/lease.ts";
+import { nearest } from "./core/nearest.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { blaming, type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
@@ -98,19 +99,24 @@ export function resolveConfig(from: ConfigSources): Config {
   const sources: Config["sources"] = Object.assign({}, ...levels.map((level) => level.sources).toReversed());
 
   const namespace = values.namespace ?? "default";
-  const borrowed = env["SNOWLEASE_LEASE_SOCKET"] !== undefined && env["SNOWLEASE_LEASE_NAMESPACE"] === namespace;
+  const [program] = levels as [Level, ...Level[]];
+  const borrowed = env["SNOWLEASE_LEASE_NAMESPACE"] === namespace && isLent(program.values as OptionValues, env);
+  // What surrounds a child of `snowlease exec` went into the lease that it borrows; what the child itself asks for has to fit it.
+  const wishes = borrowed ? (program.values as OptionValues) : values;
   const layout = values.layout ?? (borrowed ? lentLayout(env) : defaultLayout);
-  const pool = narrowed(values, sources, layout, query);
-  const { maxWindow, maxClockSkew, workerId } = values;
+  const pool = narrowed(wishes, sources, layout, borrowed && named !== program ? new Map() : query);
+  const { maxWindow, maxClockSkew } = values;
+  const { workerId } = wishes;
   checkWindow("window", values, layout, sources);
   checkWindow("maxWindow", values, layout, sources);
+  checkLongest(values, sources);
 
   return {
     registry: borrowed ? lender(env) : (values.registry ?? defaultRegistry(env)),
     registryFrom: borrowed ? "borrowed" : named === undefined ? "default" : "named",
     namespace,
     layout,
-    pool: borrowed ? layout.pool : pool,
+    pool,
     window: values.window,
     claimTimeout: values.claimTimeout,
     operationTimeout: values.operationTimeout ?? 5000,
@@ -125,9 +131,9 @@ export function resolveConfig(from: ConfigSources): Config {
     workerId:
       workerId === undefined ? undefined : parseWorkerId(workerId, sources.workerId?.text ?? "", { layout, pool }),
     properties: values.properties,
-    env: values.env,
-    assigner: values.assigner,
-    ordinal: values.ordinal ?? false,
+    env: wishes.env,
+    assigner: wishes.assigner,
+    ordinal: wishes.ordinal ?? false,
     ordinalBase: values.ordinalBase ?? 0,
     ip: values.ip,
     interface: values.interface,
@@ -157,7 +163,8 @@ export function leaseDefaults(
     window: length,
     // After a crash, the same worker ID comes free within one window.
     claimTimeout: claimTimeout ?? (fixed || borrowed ? length : 0),
-    onLost: onLost ?? (fixed ? "stop" : "switch"),
+    // The one number that is lent can be borrowed again.
+    onLost: onLost ?? (fixed && !borrowed ? "stop" : "switch"),
   };
 }
 
@@ -297,6 +304,14 @@ function checkWindow(
   );
 }
 
+function checkLongest({ window, maxWindow }: OptionValues, sources: Config["sources"]): void {
+  if (window === undefined || maxWindow === undefined || window <= maxWindow) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`window\` to be at most ${maxWindow} ms (\`maxWindow\`), got ${shown(window)}; correct ${sources.window?.text} or ${sources.maxWindow?.text}.`,
+  );
+}
+
 /** The folder that is the default registry's, by the XDG rules: a relative one does not count. */
 function defaultRegistry({ XDG_STATE_HOME: state = "", HOME: home = "" }: ConfigSources["env"]): RegistryAddress {
   const folder = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homeOfUser(), ".local/state");
@@ -312,6 +327,18 @@ function homeOfUser(): string {
   }
 }
 
+/** Whether a lease is lent here that is from the registry which the program names, if it names one. */
+function isLent({ registry }: OptionValues, env: ConfigSources["env"]): boolean {
+  if (env["SNOWLEASE_LEASE_SOCKET"] === undefined) return false;
+  return registry === undefined || (!("claim" in registry) && lentName(registry) === env["SNOWLEASE_LEASE_REGISTRY"]);
+}
+
+/** The name by which a child of `snowlease exec` knows the registry of its lease: without passwords, and from any folder the same. */
+export function lentName(registry: RegistryAddress): string {
+  const { kind } = registry;
+  return kind === "sqlite" || kind === "unix" ? pathAddress(kind, resolve(registry.path)).text : registry.redacted;
+}
+
 /** The lease of the `snowlease exec` that started this process, as a registry. */
 function lender({ SNOWLEASE_LEASE_SOCKET: socket = "" }: ConfigSources["env"]): RegistryAddress {
   return blaming("SNOWLEASE_LEASE_SOCKET", () => pathAddress("unix", socket));
@@ -321,30 +348,16 @@ function lentLayout({ SNOWLEASE_LEASE_LAYOUT: layout }: ConfigSources["env"]): L
   return layout === undefined ? defaultLayout : readOption("layout", layout, "SNOWLEASE_LEASE_LAYOUT");
 }
 
-/** The option of this name. CONFIG_INVALID when there is none, with the nearest one that there is. */
+/** The option of this name. CONFIG_INVALID when there is none, with the one that was probably meant. */
 function known<Name extends string>(name: string, names: readonly Name[], from: string): Name {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;
-  const [nearest] = names.toSorted((a, b) => distance(name, a) - distance(name, b));
+  const meant = nearest(name, names);
   const quoted = shown(name).replace(/ \(string\)$/, "");
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `There is no option ${quoted}, the nearest is \`${nearest}\`; correct ${from}.`,
+    meant === undefined
+      ? `There is no option ${quoted}; remove it from ${from}.`
+      : `There is no option ${quoted}, the nearest is \`${meant}\`; correct ${from}.`,
   );
-}
-
-/** How many letters to insert, delete or replace to make one name of the other (Levenshtein). */
-function distance(from: string, to: string): number {
-  const source = from.slice(0, 64).toLowerCase();
-  const target = to.toLowerCase();
-  let row = Array.from({ length: target.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= source.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= target.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (source[i - 1] === target[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[target.length] ?? 0;
 }

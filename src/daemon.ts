@@ -5,17 +5,19 @@ import { pino, destination } from "pino";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import type { Lease } from "./core/lease.ts";
-import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
+import { shown, SnowleaseError } from "./core/errors.ts";
+import { defaultLimits, type HolderLabel, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import type { Log } from "./http/log.ts";
 import { drain, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
 import { ownLeases } from "./ops/ids.ts";
+import type { DeferredRegistry } from "./registries/deferred.ts";
 
 /** What a daemon serves, and where. Times in ms. */
 export interface DaemonOptions {
-  /** Closed when the daemon has drained. */
-  readonly registry: Registry;
+  /** Closed when the daemon has drained. A deferred one is opened once the daemon listens; requests wait for that. */
+  readonly registry: Registry | DeferredRegistry;
   /** Loopback only: 127.0.0.1, ::1 or localhost; port 0 takes a free one. Default 127.0.0.1:7070, unless only a socket is wanted. */
   readonly listen?: { readonly host: string; readonly port: number } | undefined;
   /** Path of a Unix socket. */
@@ -24,7 +26,10 @@ export interface DaemonOptions {
   readonly layout?: Layout | undefined;
   /** Worker IDs of a claim that names no pool, and of the daemon's own. Default: all of the layout. */
   readonly pool?: PoolBounds | undefined;
-  /** Window of a claim that names none, and of the daemon's own, as far as the namespace allows it. Default 60 s. */
+  /**
+   * Window of a claim that names none, and of the daemon's own, as far as an existing namespace allows it; no longer than new ones
+   * will. Default 60 s.
+   */
   readonly window?: number | undefined;
   /** Of namespaces that do not exist yet. */
   readonly namespaceLimits?: Partial<NamespaceLimits> | undefined;
@@ -56,8 +61,8 @@ const defaultListen = { host: "127.0.0.1", port: 7070 };
 
 /**
  * Serves a registry over HTTP.
- * @throws SnowleaseError CONFIG_INVALID for an address that is not loopback or taken, a socket path that is no socket or has a
- * daemon behind it. The registry stays open then.
+ * @throws SnowleaseError CONFIG_INVALID for a window that is too long, an address that is not loopback or taken, a socket path
+ * that is no socket or has a daemon behind it; and what a deferred registry refuses with. The registry stays open then, or unopened.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const {
@@ -70,6 +75,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     drainTimeout = 5000,
   } = options;
   const { log = stderrLog(), clock = systemClock } = options;
+  if (options.window !== undefined) checkLongest(options.window, limits?.maxWindow ?? defaultLimits.maxWindow);
   const ids = ownLeases(
     { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
     {
@@ -102,8 +108,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     if (address !== undefined) url = await listening((server) => listenOnTcp(server, address));
     const { socket } = options;
     if (socket !== undefined) await listening((server) => listenOnSocket(server, socket));
+    if ("open" in registry) await registry.open();
   } catch (error) {
-    for (const server of servers) server.close();
+    for (const server of servers) {
+      server.close();
+      server.closeAllConnections();
+    }
     throw error;
   }
 
@@ -136,6 +146,15 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       return closing;
     },
   };
+}
+
+/** Beyond what a new namespace allows, a window would be cut without a word wherever it is used. */
+function checkLongest(window: number, maxWindow: number): void {
+  if (window <= maxWindow) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`window\` to be at most ${maxWindow} ms (the maxWindow of new namespaces), got ${shown(window)}; lower it, or raise \`maxWindow\`.`,
+  );
 }
 
 /** Drains at the first SIGTERM or SIGINT, stops at once at the second. Resolves when the daemon has stopped. */

@@ -12,7 +12,7 @@ import type { Layout, PoolBounds } from "./core/layout.ts";
 import { Lease, type LeaseOptions } from "./core/lease.ts";
 import type { Registry } from "./core/registry.ts";
 import { Snowflake } from "./core/snowflake.ts";
-import { openRegistry } from "./registries/index.ts";
+import { deferredRegistry } from "./registries/deferred.ts";
 
 /** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
 export type Duration = number | string;
@@ -83,8 +83,12 @@ export interface SnowleaseOptions {
  *
  * The worker ID is that of the first source which has one: the option `workerId`, a system property, the environment, the
  * option `assigner`, the ordinal (when asked for), the registry (when one is named), the last bits of the IP address. From
- * wherever it comes, it is claimed: in the registry that is named, or else in the embedded one. Started by `snowlease exec`, a
- * process borrows the lease of the same namespace instead.
+ * wherever it comes, it is claimed: in the registry that is named, or else in the embedded one.
+ *
+ * Started by `snowlease exec`, a process borrows the lease of the same namespace. What it asks for by itself (options, system
+ * properties, a worker ID that was put in the environment since) has to fit that lease: CONFIG_INVALID names another worker ID or
+ * pool, LAYOUT_MISMATCH another layout. With another namespace, or an option `registry` that is not the one of the lease, it
+ * claims for itself.
  *
  * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
  * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING; nothing stays open then.
@@ -112,21 +116,18 @@ export interface Surroundings {
 export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
   const { signal = new AbortController().signal, clock = systemClock } = surroundings;
   const target = config.registry;
-  const isOurs = !("claim" in target);
-  const { operationTimeout, registryFrom } = config;
-  const open = async (): Promise<Registry> =>
-    "claim" in target ? target : openRegistry(target, { operationTimeout, clock });
-
-  // The default is opened only once a number is there to be claimed: a lease from an assigner must not leave a file behind.
-  let registry = registryFrom === "default" ? undefined : await open();
+  const { operationTimeout, registryFrom, namespace, layout, pool, host } = config;
+  // Opened when it is first asked something: an assigner that refuses, or answers a lease, must not leave a file behind.
+  const registry = "claim" in target ? target : deferredRegistry(target, { operationTimeout, clock });
+  const isOurs = registry !== target;
   const dismiss = async (): Promise<void> => {
-    if (isOurs) await registry?.close().catch(() => undefined);
+    if (isOurs) await registry.close().catch(() => undefined);
   };
   try {
     const leaseOptions = leaseOptionsOf(config);
-    const { namespace, layout, pool, host } = config;
-    const options = { ...config, lease: leaseOptions(undefined, registry?.kind), clock, makeToken };
-    const request: AssignRequest = { namespace, layout, pool, registry, host, options };
+    const options = { ...config, lease: leaseOptions(undefined, registry.kind), clock, makeToken };
+    const named = registryFrom === "default" ? undefined : registry;
+    const request: AssignRequest = { namespace, layout, pool, registry: named, host, options };
     const answer = await assignersOf(config, surroundings).assign(request, signal);
     if (answer instanceof Lease) {
       await dismiss();
@@ -134,9 +135,8 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     }
     const byAddress = answer === undefined && registryFrom === "default";
     const workerId = byAddress ? await lastBits(request, signal) : answer;
-    const asked = (registry ??= await open());
-    const leaseHost = { registry: asked, clock, makeToken, onEnd: isOurs ? () => asked.close() : undefined };
-    const claim = Lease.claim(leaseHost, leaseOptions(workerId, asked.kind), signal);
+    const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined };
+    const claim = Lease.claim(leaseHost, leaseOptions(workerId, registry.kind), signal);
     return await (byAddress ? claim.catch(advise) : claim);
   } catch (error) {
     await dismiss();
@@ -159,23 +159,32 @@ function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: st
 /** Everything that may name a worker ID before the registry picks one, in the order in which it is asked. */
 function assignersOf(config: Config, { env = process.env, argv }: Surroundings): WorkerIdAssigner {
   const { assigner, ordinal, registryFrom, sources, workerId } = config;
-  if (registryFrom === "borrowed") return firstOf();
   const option: WorkerIdAssigner = { name: "option", assign: async () => workerId };
   const isInFile = sources.workerId?.level === "file";
   return firstOf(
     ...(isInFile ? [] : [option]),
     propertyAssigner({ argv }),
-    envAssigner({ env: ownEnvironment(env) }),
+    envAssigner({ env: ownEnvironment(env, registryFrom === "borrowed") }),
     ...(isInFile ? [option] : []),
     ...(assigner === undefined ? [] : [customAssigner(assigner)]),
     ...(ordinal ? [ordinalAssigner()] : []),
   );
 }
 
-/** The environment without the worker ID that `snowlease exec` set: it is the one of its own lease, in its own namespace. */
-function ownEnvironment(env: Required<Surroundings>["env"] & object): Readonly<Record<string, string | undefined>> {
+/**
+ * The environment without what `snowlease exec` set of the worker ID that it lends, unless that is the one to be borrowed:
+ * somebody may then have set another. (WORKER_ID may be a part of it only.)
+ */
+function ownEnvironment(
+  env: Required<Surroundings>["env"] & object,
+  borrowed: boolean,
+): Readonly<Record<string, string | undefined>> {
   if (env["SNOWLEASE_LEASE_SOCKET"] === undefined) return env;
-  return { ...env, SNOWLEASE_WORKER_ID: undefined, WESTID_WORKERID: undefined, WORKER_ID: undefined };
+  return {
+    ...env,
+    WORKER_ID: undefined,
+    ...(!borrowed && { SNOWLEASE_WORKER_ID: undefined, WESTID_WORKERID: undefined }),
+  };
 }
 
 async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<number> {

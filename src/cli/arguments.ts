@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import type { Command, Flag, Operands } from "./command.ts";
-import { nearest } from "./nearest.ts";
 
 /** Flags and operands as they were written. */
 export interface Arguments {

@@ -1,7 +1,7 @@
 import { fstatSync } from "node:fs";
 import type { Command } from "./command.ts";
 import { holdLease } from "./hold.ts";
-import { claimConfig, openConfigured } from "./settings.ts";
+import { claimConfig, deferConfigured } from "./settings.ts";
 import { aborted, onInterrupt } from "./signals.ts";
 
 export const assign: Command = {
@@ -22,7 +22,7 @@ export const assign: Command = {
     const { flags, output } = invocation;
     const config = await claimConfig(invocation);
     const stop = onInterrupt();
-    const registry = await openConfigured(config);
+    const registry = await deferConfigured(config);
     try {
       const held = await holdLease(config, registry, stop);
       const { lease } = held;

@@ -2,7 +2,7 @@ import { basename, relative } from "node:path";
 import type { Config } from "../config.ts";
 import type { PoolBounds } from "../core/layout.ts";
 import type { Command } from "./command.ts";
-import { addressOf, openConfigured, registryConfig } from "./settings.ts";
+import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 
 export const daemon: Command = {
   name: "daemon",
@@ -23,7 +23,7 @@ export const daemon: Command = {
     const { layout, window, sources, operationTimeout, host, instance, socket } = config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../daemon.ts"),
-      openConfigured(config),
+      deferConfigured(config),
     ]);
     const listen = sources.listen === undefined ? undefined : config.listen;
     const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };

@@ -1,3 +1,4 @@
+import type { Config } from "../config.ts";
 import { isSnowleaseError } from "../core/errors.ts";
 import type { Lease } from "../core/lease.ts";
 import { Child, passedSignals, StartFailure } from "./child.ts";
@@ -5,7 +6,7 @@ import type { Command } from "./command.ts";
 import { errorLine } from "./exit-codes.ts";
 import { holdLease } from "./hold.ts";
 import { lendOverSocket } from "./lend.ts";
-import { claimConfig, openConfigured } from "./settings.ts";
+import { addressOf, claimConfig, deferConfigured } from "./settings.ts";
 import { signalExitCode } from "./signals.ts";
 
 export const exec: Command = {
@@ -14,7 +15,8 @@ export const exec: Command = {
   details: [
     "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
       "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
-      "over SNOWLEASE_LEASE_SOCKET, one process at a time, and stays inside its window whatever happens.",
+      "over SNOWLEASE_LEASE_SOCKET, one process at a time, and stays inside its window whatever happens. If it asks by itself for " +
+      "another worker ID, pool or layout, it is refused; for another namespace or registry, it claims there.",
     "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
       "program gets SIGTERM, and SIGKILL before the end of the window; the exit code is then 4. Started without a terminal it has a " +
       "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
@@ -43,7 +45,7 @@ export const exec: Command = {
     };
     for (const signal of passedSignals) process.on(signal, take);
 
-    const registry = await openConfigured(config);
+    const registry = await deferConfigured(config);
     const stop = interruption.signal;
     try {
       const held = await holdLease(config, registry, stop);
@@ -51,7 +53,8 @@ export const exec: Command = {
       try {
         await using lender = await lendOverSocket(lease);
         stop.throwIfAborted();
-        child = new Child(invocation.operands, environment(lease, lender.socket, invocation.flags.has("java")));
+        const env = environment(lease, lender.socket, await originOf(config), invocation.flags.has("java"));
+        child = new Child(invocation.operands, env);
         const over = new AbortController();
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);
         over.abort();
@@ -77,7 +80,12 @@ export const exec: Command = {
 /** Before there is a program to pass them to, these do not mean an end. */
 const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
-function environment({ workerId, layout, namespace }: Lease, socket: string, java: boolean): NodeJS.ProcessEnv {
+function environment(
+  { workerId, layout, namespace }: Lease,
+  socket: string,
+  origin: string | undefined,
+  java: boolean,
+): NodeJS.ProcessEnv {
   const { datacenter, worker = workerId } = layout.split(workerId);
   const options = process.env["JAVA_TOOL_OPTIONS"] ?? "";
   return {
@@ -89,8 +97,16 @@ function environment({ workerId, layout, namespace }: Lease, socket: string, jav
     SNOWLEASE_LEASE_SOCKET: socket,
     SNOWLEASE_LEASE_NAMESPACE: namespace,
     SNOWLEASE_LEASE_LAYOUT: layout.fingerprint,
+    SNOWLEASE_LEASE_REGISTRY: origin,
     ...(java && { JAVA_TOOL_OPTIONS: `${options} -Dwestid.workerId=${workerId}`.trim() }),
   };
+}
+
+/** The registry of the lease; where a borrowed lease is lent on, it is still the one that this came from. */
+async function originOf(config: Config): Promise<string | undefined> {
+  if (config.registryFrom === "borrowed") return process.env["SNOWLEASE_LEASE_REGISTRY"];
+  const { lentName } = await import("../config.ts");
+  return lentName(addressOf(config));
 }
 
 /** That the registry could not be told is worth a word, but the program's exit code is the one that matters. */

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import type { Option } from "../config.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf } from "./exit-codes.ts";
-import { nearest } from "./nearest.ts";
 import { Output } from "./output.ts";
 
 // Nobody is left to be told that nobody reads what goes wrong.

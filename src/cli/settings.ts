@@ -3,6 +3,7 @@ import type { Config } from "../config.ts";
 import type { RegistryAddress } from "../core/address.ts";
 import { SnowleaseError } from "../core/errors.ts";
 import type { Registry } from "../core/registry.ts";
+import type { DeferredRegistry } from "../registries/deferred.ts";
 import type { Invocation } from "./command.ts";
 
 /** What a command that looks at a registry takes, or ends somebody's claim in it. */
@@ -24,6 +25,12 @@ export function registryConfig(invocation: Invocation): Promise<Config> {
 export function addressOf({ registry }: Config): RegistryAddress {
   if ("claim" in registry) throw new TypeError("A command line names its registry by URL.");
   return registry;
+}
+
+/** The registry, opened when it is first asked something. */
+export async function deferConfigured(config: Config): Promise<DeferredRegistry> {
+  const { deferredRegistry } = await import("../registries/deferred.ts");
+  return deferredRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
 }
 
 /** Opens the registry. */

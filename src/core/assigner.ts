@@ -20,7 +20,7 @@ export interface AssignRequest {
   readonly layout: Layout;
   /** The worker IDs that may be answered. */
   readonly pool: PoolBounds;
-  /** The registry that was named, if one was. Open while `assign` runs: a `Lease` that is answered needs one of its own. */
+  /** The registry that was named, if one was: for `assign` alone, a `Lease` that is answered needs one of its own. */
   readonly registry: Registry | undefined;
   /** This host's name. */
   readonly host: string;

@@ -81,7 +81,7 @@ export function lendingRegistry(lease: Lease): Registry {
     const asked = workerId ?? `one from ${pool.first} to ${pool.last}`;
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`workerId\` to be ${lent}, the only one that is lent here, got \`${asked}\`; set neither it nor a pool.`,
+      `Expected \`workerId\` to be ${lent}, the only one that is lent here, got \`${asked}\`; leave worker ID and pool out, or name another registry or namespace to lease from.`,
     );
   }
 

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -165,7 +165,7 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
-  test("refuses a port that is taken, and leaves the registry for others", async () => {
+  test("refuses a port that is taken, and makes no registry", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     try {
       await new Promise((resolve) => server.once("listening", resolve));
@@ -176,6 +176,15 @@ describe("daemon", () => {
     } finally {
       server.close();
     }
-    expect(existsSync(join(sandbox.work, "registry.db-wal"))).toBe(false);
+    expect(existsSync(join(sandbox.work, "registry.db"))).toBe(false);
+  });
+
+  test("refuses a registry that cannot be used, and listens no longer", async () => {
+    writeFileSync(join(sandbox.work, "registry.db"), "a diary, not a database, and longer than a header".repeat(20));
+    const socket = join(sandbox.work, "snowlease.sock");
+    const result = await sandbox.run(["daemon", "--registry", sandbox.registry, "--socket", socket]);
+    expect(result).toMatchObject({ code: 2, stdout: "" });
+    expect(result.stderr).toMatch(/^snowlease: CONFIG_INVALID: .*is not a database.*\n$/);
+    expect(existsSync(socket)).toBe(false);
   });
 });

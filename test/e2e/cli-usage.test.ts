@@ -71,6 +71,11 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a property of every object as a command", ["constructor"], /Expected a command/],
     ["an unknown flag, near another", ["workers", "--stat", "live"], /did you mean `--state`\?/],
     ["an unknown flag, near an option", ["id", "--regsitry", "memory:"], /did you mean `--registry`\?/],
+    [
+      "an unknown flag that is near none",
+      ["workers", "--reg", "memory:"],
+      /known flags, got `--reg` \(string\); see `snowlease/,
+    ],
     ["an unknown short flag", ["id", "-x"], /`-x`/],
     ["a flag of another command", ["inspect", "--registry", "memory:", "1"], /known flags, got `--registry`/],
     ["a missing value at the end", ["id", "--namespace"], /`--namespace NAME`/],
@@ -122,6 +127,45 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["SNOWLEASE_CONFIG", "/none/such.json", /does not exist/],
   ])("%s=%s in the environment", async (name, value, message) => {
     await expectRefused(["id"], message, { [name]: value });
+  });
+
+  describe("though a registry is named that does not exist yet:", () => {
+    const registry = "sqlite:./new/registry.db";
+
+    test.each([
+      ["SNOWLEASE_WORKER_ID", "abc", /correct SNOWLEASE_WORKER_ID/],
+      ["WESTID_WORKERID", "1024", /correct WESTID_WORKERID/],
+      ["SNOWLEASE_ASSIGNER", "./none.mjs", /none\.mjs cannot be loaded/],
+    ])("%s=%s in the environment", async (name, value, message) => {
+      const env = { [name]: value, SNOWLEASE_REGISTRY: registry };
+      for (const args of [["id"], ["assign"], ["exec", "--", "true"]]) await expectRefused(args, message, env);
+    });
+
+    test.each([
+      ["--assigner", ["./none.mjs"], /cannot be loaded/],
+      ["--ordinal", ["--host", "orders"], /to end in a number/],
+      ["--window", ["11m"], /`window` to be from 1 to 600000 ms/],
+      ["--window", ["2m", "--max-window", "1m"], /`window` to be at most 60000 ms/],
+    ])("%s %j", async (flag, rest, message) => {
+      const given = ["--registry", registry, flag, ...rest];
+      for (const args of [["id"], ["assign"], ["exec"]]) {
+        await expectRefused([...args, ...given, ...(operands[args[0] ?? ""] ?? [])], message);
+      }
+    });
+
+    test.each([
+      ["--listen", "0.0.0.0:1", /127\.0\.0\.1/],
+      ["--window", "11m", /`window` to be at most 600000 ms .*raise `maxWindow`/],
+      ["--socket", "/dev/null/snowlease.sock", /Cannot listen on \/dev\/null/],
+    ])("daemon %s %s", async (flag, value, message) => {
+      const listen = flag === "--listen" ? [] : ["--listen", "127.0.0.1:0"];
+      await expectRefused(["daemon", "--registry", registry, flag, value, ...listen], message);
+    });
+  });
+
+  test("a window that an existing namespace allows is not refused", async () => {
+    await sandbox.read(["init", "--registry", sandbox.registry, "--max-window", "1h"]);
+    expect(await sandbox.read(["id", "-n", "1", "--registry", sandbox.registry, "--window", "11m"])).toMatch(/^\d+\n$/);
   });
 
   test.each([

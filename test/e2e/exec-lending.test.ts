@@ -124,6 +124,22 @@ test("a child in another namespace claims for itself", async () => {
   expect(defaultLayout.decompose(BigInt(own)).workerId).toBe(0);
 });
 
+test("a child that asks by itself for another worker ID is refused, and told both; one in another registry claims there", async () => {
+  const script = '"$0" "$1" id -n 1 --worker-id 99; "$0" "$1" id -n 1 --worker-id 99 --registry "$2"';
+  const program = ["sh", "-c", script, process.execPath, cliFile, `sqlite:${join(sandbox.work, "other.db")}`];
+  const args = ["exec", "--registry", "sqlite:./registry.db", "--worker-id", "7", "--", ...program];
+  const { code, stdout, stderr } = await sandbox.start(args).ended;
+  expect(stderr).toMatch(/^snowlease: CONFIG_INVALID: Expected `workerId` to be 7, .*got `99`; [^\n]*\n$/);
+  expect({ code, workerId: defaultLayout.decompose(BigInt(stdout)).workerId }).toEqual({ code: 0, workerId: 99 });
+});
+
+test("a child that names the registry and the worker ID of the lease borrows it", async () => {
+  const args = ["--registry", "sqlite:./registry.db", "--worker-id", "7"];
+  const inner = [process.execPath, cliFile, "id", "-n", "5", "--claim-timeout", "0", ...args];
+  const { code, stderr } = await sandbox.start(["exec", ...args, "--", ...inner]).ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
 test("a borrowed lease can be lent on", async () => {
   const inner = [process.execPath, cliFile, "exec", "--", process.execPath, cliFile, "id", "-n", "5"];
   const { code, stdout, stderr } = await sandbox.start([

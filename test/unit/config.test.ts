@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir, userInfo } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Config, leaseDefaults, optionTable, resolveConfig } from "../../src/config.ts";
 import { isSnowleaseError } from "../../src/core/errors.ts";
@@ -208,6 +208,13 @@ describe("a window", () => {
       "Expected `maxWindow` to be at least 3000",
     );
   });
+
+  it("longer than the longest that was given is refused", () => {
+    expect(resolved({ options: { window: 60_000, maxWindow: "1m" } }).window).toBe(60_000);
+    expect(refusal({ options: { maxWindow: "1m" }, env: { SNOWLEASE_WINDOW: "61s" } })).toBe(
+      "Expected `window` to be at most 60000 ms (`maxWindow`), got `61000` (number); correct SNOWLEASE_WINDOW or the option `maxWindow`.",
+    );
+  });
 });
 
 describe("the pool", () => {
@@ -352,7 +359,9 @@ describe("a bad value", () => {
 describe("an unknown option", () => {
   it.each<[Given, string]>([
     [{ options: { namspace: "a" } }, "There is no option `namspace`, the nearest is `namespace`; correct the options."],
-    [{ options: { listen: "a:1" } }, "There is no option `listen`"],
+    [{ options: { listen: "a:1" } }, "There is no option `listen`; remove it from the options."],
+    [{ options: { hots: "a" } }, "There is no option `hots`, the nearest is `host`; correct the options."],
+    [{ options: { id: 1 } }, "There is no option `id`; remove it from the options."],
     [{ options: { workerid: 7 } }, "the nearest is `workerId`"],
     [
       { env: { SNOWLEASE_REGISTRY: "memory:?windw=2s" } },
@@ -374,7 +383,7 @@ describe("an unknown option", () => {
     ['{"__proto__": {}}', "There is no option `__proto__`"],
   ])("of a config file is refused: %s", (content, message) => {
     const path = written(content);
-    expect(refusal({ cwd: folder })).toMatch(new RegExp(`^${message}.*; correct ${path}\\.$`));
+    expect(refusal({ cwd: folder })).toMatch(new RegExp(`^${message}.*; (?:correct|remove it from) ${path}\\.$`));
   });
 });
 
@@ -447,7 +456,7 @@ describe("a child of exec", () => {
   };
 
   it("borrows in the namespace of the lease, with its layout", () => {
-    const options = { namespace: "orders", registry: "sqlite:./other.db", pool: "1-2", maxWindow: "1m" };
+    const options = { namespace: "orders", maxWindow: "1m" };
     const config = resolved({ options, env: lent });
     expect(config).toMatchObject({
       registryFrom: "borrowed",
@@ -456,7 +465,53 @@ describe("a child of exec", () => {
       pool: { first: 0, last: 1023 },
       limits: {},
     });
-    expect(leaseDefaults(config, false, "daemon")).toEqual({ window: 2000, claimTimeout: 2000, onLost: "switch" });
+    for (const fixed of [false, true]) {
+      const times = { window: 2000, claimTimeout: 2000, onLost: "switch" };
+      expect(leaseDefaults(config, fixed, "daemon")).toEqual(times);
+    }
+  });
+
+  it("borrows where it names the registry of the lease itself, however that is written", () => {
+    const registries = [
+      [`sqlite:${resolve("a b.db")}`, "sqlite:./a%20b.db?namespace=orders"],
+      [`sqlite:${resolve("a b.db")}`, `sqlite:///${resolve("a b.db").slice(1)}`],
+      ["http://me:***@a:1,http://b:2", "http://me:s3cret@a:1,b:2"],
+      ["memory:", "memory:"],
+    ];
+    for (const [lentFrom, registry] of registries) {
+      const env = { ...lent, SNOWLEASE_LEASE_REGISTRY: lentFrom };
+      expect(resolved({ options: { namespace: "orders", registry }, env }).registryFrom).toBe("borrowed");
+    }
+  });
+
+  it("claims for itself in another registry that it names itself, not in one of its surroundings", () => {
+    const env = { ...lent, SNOWLEASE_LEASE_REGISTRY: "sqlite:/a.db", SNOWLEASE_REGISTRY: "sqlite:/b.db" };
+    expect(resolved({ options: { namespace: "orders" }, env }).registryFrom).toBe("borrowed");
+    for (const registry of ["sqlite:/b.db", memoryRegistry()]) {
+      const config = resolved({ options: { namespace: "orders", registry }, env });
+      expect(config).toMatchObject({ registryFrom: "named", layout: layouts.westid });
+    }
+  });
+
+  it("has the wishes that it utters itself, and none of its surroundings", () => {
+    const env = {
+      ...lent,
+      SNOWLEASE_POOL: "1-2",
+      SNOWLEASE_ORDINAL: "true",
+      SNOWLEASE_ASSIGNER: "a.js",
+      SNOWLEASE_ENV: "X",
+    };
+    const none = {
+      pool: layouts.twitter.pool,
+      workerId: undefined,
+      ordinal: false,
+      assigner: undefined,
+      env: undefined,
+    };
+    expect(resolved({ options: { namespace: "orders" }, env })).toMatchObject(none);
+    const wishes = { workerId: 9, ordinal: true, assigner: "b.js", env: "Y" };
+    const config = resolved({ options: { namespace: "orders", pool: "7-9", ...wishes }, env });
+    expect(config).toMatchObject({ registryFrom: "borrowed", pool: { first: 7, last: 9 }, ...wishes });
   });
 
   it("keeps a layout that it names", () => {

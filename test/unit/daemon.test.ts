@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { layouts } from "../../src/core/layout.ts";
@@ -204,3 +204,44 @@ test("its own lease keeps to what its namespace needs and allows, and makes one 
   expect(Math.floor((await windowOf("slow")) / 1000)).toBe(4);
   expect(await memory.describe("fresh")).toMatchObject({ maxWindow: 90_000 });
 });
+
+test("a window that new namespaces will not allow is refused, not cut", async () => {
+  await expect(start({ window: 660_000 })).rejects.toThrow(
+    "Expected `window` to be at most 600000 ms (the maxWindow of new namespaces), got `660000` (number)",
+  );
+  const { url } = await start({ window: 660_000, namespaceLimits: { maxWindow: 660_000 } });
+  expect((await post(`${url}/v1/orders/ids`)).status).toBe(200);
+});
+
+test("a request that comes before a deferred registry is open waits for it", async () => {
+  const port = await freePort();
+  const memory = memoryRegistry();
+  let letGo = (): void => {};
+  const gate = new Promise<void>((resolve) => (letGo = resolve));
+  const open = (): Promise<void> => gate;
+  const describe: Registry["describe"] = (namespace) => gate.then(() => memory.describe(namespace));
+  const starting = start({ registry: { ...memory, describe, open }, listen: { host: "127.0.0.1", port } });
+  const url = `http://127.0.0.1:${port}`;
+  await expect.poll(() => refuses(url)).toBe(false);
+  const asked = post(`${url}/v1/orders/ids`);
+  const first = await Promise.race([starting.then(() => "started"), asked.then(() => "answered"), soon()]);
+  expect(first).toBe("neither");
+  letGo();
+  expect((await asked).status).toBe(200);
+  await starting;
+});
+
+/** Some turns of the event loop, in which whatever is ready would happen. */
+async function soon(): Promise<string> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  return "neither";
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -353,6 +353,7 @@ describe("a child of exec", () => {
       SNOWLEASE_LEASE_SOCKET: socket,
       SNOWLEASE_LEASE_NAMESPACE: "orders",
       SNOWLEASE_LEASE_LAYOUT: "twitter",
+      SNOWLEASE_LEASE_REGISTRY: "memory:",
       SNOWLEASE_WORKER_ID: String(lease.workerId),
       WESTID_WORKERID: String(lease.workerId),
       WORKER_ID: String(lease.workerId),
@@ -362,16 +363,51 @@ describe("a child of exec", () => {
 
   it("borrows the worker ID in the namespace of its lease", async () => {
     const lease = await lend();
-    const ids = await opened({
-      namespace: "orders",
-      registry: "sqlite:/nowhere/at/all.db",
-      workerId: 1,
-      ordinal: true,
-    });
+    process.env["SNOWLEASE_REGISTRY"] = "sqlite:/nowhere/at/all.db";
+    process.env["SNOWLEASE_POOL"] = "1-2";
+    const ids = await opened({ namespace: "orders" });
     expect(ids.lease.workerId).toBe(lease.workerId);
     expect(ids.lease.layout.name).toBe("twitter");
     expect(ids.lease.until).toBeLessThanOrEqual(lease.until);
     expect(layouts.twitter.decompose(ids.next()).fields).toEqual({ datacenter: 1, worker: 8 });
+  });
+
+  it("may name what is lent to it", async () => {
+    const { workerId } = await lend();
+    process.argv = [...process.argv, `-Dwestid.workerId=${workerId}`];
+    const ids = await opened({ namespace: "orders", registry: "memory:", workerId, pool: "40-49", env: "WORKER_ID" });
+    expect(ids.lease.workerId).toBe(workerId);
+  });
+
+  it.each<[string, SnowleaseOptions, string[], Record<string, string>]>([
+    ["an option", { workerId: 99 }, [], {}],
+    ["a property", { properties: { "westid.workerId": 99 } }, [], {}],
+    ["an argument", {}, ["-Dwestid.workerId=99"], {}],
+    ["the environment, as it was set since", {}, [], { SNOWLEASE_WORKER_ID: "99" }],
+    ["a variable that it names", { env: "ORDERS_ID" }, [], { ORDERS_ID: "99" }],
+  ])("that asks for another worker ID by %s is refused, and told both", async (_, options, argv, env) => {
+    await lend();
+    process.argv = [...process.argv, ...argv];
+    Object.assign(process.env, env);
+    const { message } = await refusal({ namespace: "orders", ...options }, "CONFIG_INVALID");
+    expect(message).toContain("Expected `workerId` to be 40, the only one that is lent here, got `99`");
+  });
+
+  it("that asks for another pool or layout is refused", async () => {
+    await lend();
+    const { message } = await refusal({ namespace: "orders", pool: "50-51" }, "CONFIG_INVALID");
+    expect(message).toContain("in the pool 50-51, got `40`");
+    await refusal({ namespace: "orders", layout: "westid" }, "LAYOUT_MISMATCH");
+  });
+
+  it("claims for itself in a registry of its own", async () => {
+    const lease = await lend();
+    const registry = memoryRegistry();
+    const ids = await opened({ namespace: "orders", registry, workerId: 99 });
+    expect(ids.lease.workerId).toBe(99);
+    expect(await registry.worker("orders", 99)).toMatchObject({ state: "live" });
+    // The number that `exec` set is not meant for other registries.
+    expect((await opened({ namespace: "orders", registry: memoryRegistry() })).lease.workerId).not.toBe(lease.workerId);
   });
 
   it.each([undefined, "WORKER_ID"])("takes the worker ID as no wish in another namespace (env: %s)", async (env) => {

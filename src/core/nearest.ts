@@ -1,12 +1,12 @@
+/** More letters than this are another word, and so is half of one. */
+const most = 2;
+
 /** The known word that an unknown one was probably meant to be; undefined when none is near. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const [best] = known
-    .map((candidate) => ({
-      candidate,
-      distance: candidate.startsWith(word) && word !== "" ? 1 : editsBetween(word, candidate),
-    }))
-    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
-    .toSorted((a, b) => a.distance - b.distance);
+    .map((candidate) => ({ candidate, edits: editsBetween(word.slice(0, 64).toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ candidate, edits }) => edits <= most && edits * 2 < candidate.length)
+    .toSorted((a, b) => a.edits - b.edits);
   return best?.candidate;
 }
 
