@@ -157,13 +157,16 @@ function checkLongest(window: number, maxWindow: number): void {
   );
 }
 
-/** Drains at the first SIGTERM or SIGINT, stops at once at the second. Resolves when the daemon has stopped. */
+/**
+ * Drains at the first SIGTERM, SIGINT or SIGHUP, stops at once at the second. (Not at a SIGHUP: when a terminal closes, shell and
+ * kernel both send one.) Resolves when the daemon has stopped.
+ */
 export function closeOnSignals(daemon: Daemon): Promise<void> {
   return new Promise((resolve) => {
     let how: "drain" | "now" = "drain";
-    const signals = ["SIGTERM", "SIGINT"] as const;
-    const stop = (): void => {
-      const closed = daemon.close(how);
+    const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+    const stop = (signal: NodeJS.Signals): void => {
+      const closed = daemon.close(signal === "SIGHUP" ? "drain" : how);
       how = "now";
       void closed.then(() => {
         for (const signal of signals) process.off(signal, stop);
@@ -176,7 +179,10 @@ export function closeOnSignals(daemon: Daemon): Promise<void> {
 
 /** JSON lines on stderr; written at once, so that the last words of a daemon that is killed are not lost. */
 function stderrLog(): Log {
-  return pino({ base: null, formatters: { level: (level) => ({ level }) } }, destination({ fd: 2, sync: true }));
+  const stderr = destination({ fd: 2, sync: true });
+  // A terminal that was closed reads no more; what is under way has to come to its end all the same.
+  stderr.on("error", () => undefined);
+  return pino({ base: null, formatters: { level: (level) => ({ level }) } }, stderr);
 }
 
 /** Writes the life of one of the daemon's own leases to the log. */

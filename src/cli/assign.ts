@@ -7,7 +7,7 @@ import { aborted, onInterrupt } from "./signals.ts";
 export const assign: Command = {
   name: "assign",
   summary:
-    "Claim a worker ID, print it as a line of JSON, and hold it until stdin closes or a SIGINT or SIGTERM comes.",
+    "Claim a worker ID, print it as a line of JSON, and hold it until stdin closes, or SIGINT, SIGTERM or SIGHUP comes.",
   details: [
     "The worker ID may be used as long as this process lives: it keeps the window open beyond the `until` that it printed. It exits " +
       "with 4 when the lease is lost, or about to be: stop using the worker ID then.",

@@ -7,7 +7,7 @@ import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 export const daemon: Command = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on loopback and Unix sockets. SIGTERM or SIGINT drains: it finishes what is in flight, and ends.",
+    "Serve a registry over HTTP, on loopback and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
   details: [
     "Prints where it listens and what to try; then logs to stderr, as JSON lines. `--listen HOST:0` takes a free port.",
   ],

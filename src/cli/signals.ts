@@ -6,14 +6,14 @@ export function signalExitCode(signal: NodeJS.Signals): number {
 }
 
 /**
- * Takes SIGINT and SIGTERM as a wish to end in an orderly way. Aborted at the first one, with its name as the reason; a second
- * one ends the process at once.
+ * Takes SIGINT, SIGTERM, and SIGHUP (a terminal that closes) as a wish to end in an orderly way. Aborted at the first one, with
+ * its name as the reason; a second one ends the process at once. (Not a SIGHUP: shell and kernel both send one.)
  */
 export function onInterrupt(): AbortSignal {
   const wish = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const) {
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(name, () => {
-      if (wish.signal.aborted) process.exit(signalExitCode(name));
+      if (wish.signal.aborted && name !== "SIGHUP") process.exit(signalExitCode(name));
       wish.abort(name);
     });
   }

@@ -28,16 +28,19 @@ async function stop(daemon: CliProcess, signal: NodeJS.Signals = "SIGTERM"): Pro
 }
 
 describe("daemon", () => {
-  test.each(["SIGTERM", "SIGINT"] as const)("tells where it listens, serves, and ends at %s", async (signal) => {
-    const { daemon, news } = await serve("--listen", "127.0.0.1:0");
-    expect(news).toEqual({
-      url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
-      registry: sandbox.registry,
-      pid: daemon.pid,
-    });
-    expect((await fetch(`${news.url}/healthz`)).status).toBe(200);
-    await stop(daemon, signal);
-  });
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
+    "tells where it listens, serves, and ends at %s",
+    async (signal) => {
+      const { daemon, news } = await serve("--listen", "127.0.0.1:0");
+      expect(news).toEqual({
+        url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
+        registry: sandbox.registry,
+        pid: daemon.pid,
+      });
+      expect((await fetch(`${news.url}/healthz`)).status).toBe(200);
+      await stop(daemon, signal);
+    },
+  );
 
   test("listens on a socket only, where only that is asked for", async () => {
     const socket = join(sandbox.work, "run", "snowlease.sock");

@@ -72,11 +72,14 @@ describe("id", () => {
     expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
   });
 
-  test("gives back when it is interrupted", async () => {
+  test.each([
+    ["SIGINT", 130],
+    ["SIGHUP", 129],
+  ] as const)("gives back at %s", async (signal, code) => {
     const running = sandbox.start(["id", "--registry", sandbox.registry, "-n", "1000000"]);
     await running.line();
-    running.signal("SIGINT");
-    expect(await running.ended).toMatchObject({ code: 130, stderr: "" });
+    running.signal(signal);
+    expect(await running.ended).toMatchObject({ code, stderr: "" });
     expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
   });
 
@@ -302,7 +305,7 @@ describe("assign", () => {
     expect(await workers()).toMatchObject([{ state: "resting", clean: false, until: lease["until"] }]);
   });
 
-  test.each(["SIGTERM", "SIGINT"] as const)("gives back at %s", async (signal) => {
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("gives back at %s", async (signal) => {
     const holder = sandbox.start(["assign", "--registry", sandbox.registry]);
     await holder.line();
     holder.signal(signal);

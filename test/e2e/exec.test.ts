@@ -229,6 +229,25 @@ describe.skipIf(!existsSync(scriptProgram))("on a terminal", () => {
     expect(said).toContain("interrupted 1");
     expect(await running.ended).toMatchObject({ code: 6 });
   });
+
+  test.each([
+    "assign",
+    "exec -- sleep 600",
+    "exec -- sh -c 'trap \"\" HUP; sleep 1'",
+    "daemon --listen 127.0.0.1:0 --json",
+  ])("%s gives back when that closes", async (command) => {
+    const [name, ...rest] = command.split(/ (.*)/);
+    const line = `exec "${process.execPath}" "${cliFile}" ${name} --registry "${sandbox.registry}" ${rest.join("")}`;
+    const terminal = sandbox.started(spawn(scriptProgram, ["-qefc", line, "/dev/null"], sandbox.surroundings()));
+    if (name === "daemon") {
+      const { url } = JSON.parse(await terminal.line()) as { url: string };
+      expect((await fetch(`${url}/v1/default/ids`, { method: "POST" })).status).toBe(200);
+    }
+    await until(async () => (await live()) === 1);
+    await terminal.kill();
+    await until(async () => (await live()) === 0);
+    expect(await worker(0)).toMatchObject(name === "daemon" ? { state: "free", clean: true } : { state: "resting" });
+  });
 });
 
 describe("a lease that cannot be kept", () => {

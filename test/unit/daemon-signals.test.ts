@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import type { Readable } from "node:stream";
 import { afterEach, expect, test } from "vitest";
 
 const children: ChildProcess[] = [];
@@ -18,8 +19,10 @@ const program = `
   const release = process.argv[1] === "stuck" ? () => new Promise((done) => setTimeout(done, 1e6)) : memory.release;
   const daemon = await startDaemon({ registry: { ...memory, release }, listen: { host: "127.0.0.1", port: 0 } });
   console.log(daemon.url);
+  // Late enough for an end at once to come before it.
+  process.on("SIGHUP", () => setTimeout(() => console.log("still here"), 100));
   await closeOnSignals(daemon);
-  process.exit(process.listenerCount("SIGTERM") + process.listenerCount("SIGINT"));
+  process.exit(["SIGTERM", "SIGINT", "SIGHUP"].reduce((sum, name) => sum + process.listenerCount(name), -1));
 `;
 
 async function run(how: "quick" | "stuck"): Promise<{ child: ChildProcess; logged(event: string): Promise<void> }> {
@@ -45,7 +48,7 @@ async function run(how: "quick" | "stuck"): Promise<{ child: ChildProcess; logge
   };
 }
 
-test.each(["SIGTERM", "SIGINT"] as const)(
+test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
   "%s drains, gives the worker IDs back and takes the listeners away",
   async (signal) => {
     const { child, logged } = await run("quick");
@@ -55,10 +58,12 @@ test.each(["SIGTERM", "SIGINT"] as const)(
   },
 );
 
-test("a second signal ends a drain that waits", async () => {
+test("a second signal ends a drain that waits, unless it is a SIGHUP", async () => {
   const { child, logged } = await run("stuck");
   child.kill("SIGTERM");
   await logged("draining");
+  child.kill("SIGHUP");
+  await once(child.stdout as Readable, "data");
   expect(child.exitCode).toBe(null);
   child.kill("SIGINT");
   expect((await once(child, "exit"))[0]).toBe(0);
