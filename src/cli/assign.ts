@@ -27,19 +27,26 @@ export const assign: Command = {
       const held = await holdLease(config, registry, stop);
       const { lease } = held;
       const { workerId, fence, from, until, namespace, layout } = lease;
-      const fields = layout.split(workerId);
-      await output.json({ workerId, fence, from, until, namespace, layout: layout.fingerprint, fields });
-      if (flags.has("once")) {
-        process.stderr.write(
-          `snowlease: worker ${workerId} is given back: it is nobody's now, so do not make IDs with it.\n`,
-        );
-        return await lease.close();
+      try {
+        const fields = layout.split(workerId);
+        await output.json({ workerId, fence, from, until, namespace, layout: layout.fingerprint, fields });
+        await output.end();
+        // Its reader was gone before.
+        if (output.closed.aborted) return await held.giveBack("untold");
+        if (flags.has("once")) {
+          process.stderr.write(
+            `snowlease: worker ${workerId} is given back: it is nobody's now, so do not make IDs with it.\n`,
+          );
+          return;
+        }
+        const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);
+        if (error === undefined) return;
+        // Whoever uses the worker ID learns of the danger by our end: no word with the registry before that.
+        await lease.orphan();
+        throw error;
+      } finally {
+        await held.giveBack("told");
       }
-      const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);
-      if (error === undefined) return await lease.close();
-      // Whoever uses the worker ID learns of the danger by our end: no word with the registry before that.
-      await lease.orphan();
-      throw error;
     } catch (error) {
       if (error !== stop.reason) throw error;
     } finally {

@@ -67,6 +67,11 @@ export class Child {
     });
   }
 
+  /** Whether there ever was a process. */
+  get hasRun(): boolean {
+    return this.#process.pid !== undefined;
+  }
+
   /** Passes a signal that we got. */
   pass(signal: NodeJS.Signals): void {
     if (this.#ownGroup || !fromTerminal.includes(signal)) this.#process.kill(signal);

@@ -1,10 +1,10 @@
 import type { Config } from "../config.ts";
-import { isSnowleaseError } from "../core/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import type { Lease } from "../core/lease.ts";
 import { Child, passedSignals, StartFailure } from "./child.ts";
 import type { Command } from "./command.ts";
 import { errorLine } from "./exit-codes.ts";
-import { holdLease } from "./hold.ts";
+import { type HeldLease, holdLease } from "./hold.ts";
 import { lendOverSocket } from "./lend.ts";
 import { addressOf, claimConfig, deferConfigured } from "./settings.ts";
 import { signalExitCode } from "./signals.ts";
@@ -22,8 +22,9 @@ export const exec: Command = {
       "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
       "program is stopped. What leaves the group (setsid), or goes on after this process was killed with SIGKILL or stopped with " +
       "SIGSTOP, is not reached: have the service manager end all of them together.",
-    `Passes on ${passedSignals.join(", ")}. The exit code is the program's, 128 + n where signal n ended it, 127 where there is none, 126 ` +
-      "where it cannot be run.",
+    `Passes on ${passedSignals.join(", ")}. The exit code is the program's, or as a shell has it: 128 + n where signal n ended it, 127 ` +
+      "where there is no such program, 126 where it cannot be run (its worker ID is then free again at once). An error of our own has its " +
+      "usual exit code.",
   ],
   examples: [
     "snowlease exec -- node server.js",
@@ -36,7 +37,12 @@ export const exec: Command = {
   operands: { name: "-- PROGRAM [ARGUMENT…]", least: 1, most: Infinity, program: true },
 
   async run(invocation) {
+    if (invocation.operands[0] === "") {
+      const message = "Expected the name of a program, got an empty one; see `snowlease exec --help`.";
+      throw new SnowleaseError("CONFIG_INVALID", message);
+    }
     const config = await claimConfig(invocation);
+    const origin = await originOf(config);
     const interruption = new AbortController();
     let child: Child | undefined;
     const take = (signal: NodeJS.Signals): void => {
@@ -53,8 +59,7 @@ export const exec: Command = {
       try {
         await using lender = await lendOverSocket(lease);
         stop.throwIfAborted();
-        const env = environment(lease, lender.socket, await originOf(config), invocation.flags.has("java"));
-        child = new Child(invocation.operands, env);
+        child = new Child(invocation.operands, environment(lease, lender.socket, origin, invocation.flags.has("java")));
         const over = new AbortController();
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);
         over.abort();
@@ -64,7 +69,7 @@ export const exec: Command = {
         await lease.orphan();
         throw end;
       } finally {
-        await giveBack(lease);
+        await giveBack(held, child?.hasRun === true);
       }
     } catch (error) {
       if (stop.aborted && error === stop.reason) return signalExitCode(stop.reason as NodeJS.Signals);
@@ -110,9 +115,9 @@ async function originOf(config: Config): Promise<string | undefined> {
 }
 
 /** That the registry could not be told is worth a word, but the program's exit code is the one that matters. */
-async function giveBack(lease: Lease): Promise<void> {
+async function giveBack(held: HeldLease, hasRun: boolean): Promise<void> {
   try {
-    await lease.close();
+    await held.giveBack(hasRun ? "told" : "untold");
   } catch (error) {
     if (!isSnowleaseError(error)) throw error;
     process.stderr.write(`${errorLine(error)}\n`);

@@ -15,6 +15,11 @@ export interface HeldLease {
   endangered(stop: AbortSignal): Promise<SnowleaseError>;
   /** How long there is time to stop in an orderly way, ms; after that it has to be by force. */
   grace(): number;
+  /**
+   * Gives the worker ID back. Told to nobody, it is free at once, as never used; else it rests, since nobody knows what was made
+   * with it.
+   */
+  giveBack(how: "told" | "untold"): Promise<void>;
 }
 
 /** Longest time to stop in an orderly way, ms; and the share of the window that it may take. */
@@ -35,6 +40,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   let end = Infinity;
   let asked: number | undefined;
   let window = 0;
+  let told = true;
   const watched: Registry = {
     ...registry,
     async claim(request) {
@@ -52,6 +58,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
       if (answer.outcome === "renewed") end = Math.max(end, sent + request.window);
       return answer;
     },
+    release: (request) => registry.release(told ? request : { ...request, used: { until: lease.from } }),
   };
   const lease = await openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
@@ -73,6 +80,10 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
       }
     },
     grace: () => left() - force,
+    giveBack(how) {
+      told = how === "told";
+      return lease.close();
+    },
   };
 }
 

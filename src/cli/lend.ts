@@ -4,6 +4,8 @@ import type { Server as HttpServer } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathAddress } from "../core/address.ts";
+import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import type { Lease } from "../core/lease.ts";
 import { lendingRegistry } from "../shared/lending.ts";
 
@@ -16,7 +18,7 @@ export interface Lender extends AsyncDisposable {
 /** Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks. */
 export async function lendOverSocket(lease: Lease): Promise<Lender> {
   const registry = lendingRegistry(lease);
-  const folder = await mkdtemp(join(tmpdir(), "snowlease-"));
+  const folder = await mkdtemp(join(tmpdir(), "snowlease-")).catch(cannotLend);
   const socket = join(folder, "lease.sock");
   const connections = new Set<Socket>();
   let http: Promise<HttpServer> | undefined;
@@ -36,8 +38,15 @@ export async function lendOverSocket(lease: Lease): Promise<Lender> {
   const server = createServer({ pauseOnConnect: true }, (connection) => {
     serve(connection).catch(() => connection.destroy());
   });
-  server.listen(socket);
-  await once(server, "listening");
+  try {
+    // Node cuts a path that is too long, and listens somewhere else.
+    pathAddress("unix", socket);
+    server.listen(socket);
+    await once(server, "listening");
+  } catch (cause) {
+    await rm(folder, { recursive: true, force: true });
+    cannotLend(cause);
+  }
   return {
     socket,
     async [Symbol.asyncDispose]() {
@@ -46,4 +55,14 @@ export async function lendOverSocket(lease: Lease): Promise<Lender> {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+function cannotLend(cause: unknown): never {
+  const why = isSnowleaseError(cause) ? "the path is too long" : (cause as NodeJS.ErrnoException).code;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `There can be no socket to lend the lease on in ${tmpdir()} (${why}); set TMPDIR to a folder with a short path that this user can write to.`,
+    {},
+    { cause },
+  );
 }

@@ -63,11 +63,13 @@ export class Output {
     await once(this.#stream, "drain", { signal: this.closed }).catch(() => undefined);
   }
 
-  /** Prints the rest. Throws CONFIG_INVALID when some of the output could not be written, but for a reader that went away. */
+  /** Prints the rest. Throws CONFIG_INVALID, once, when some of the output could not be written, but for a reader that went away. */
   async end(): Promise<void> {
     await this.flush();
     if (!this.closed.aborted) await new Promise((resolve) => this.#stream.write("", resolve));
-    if (this.#failure !== undefined) throw this.#failure;
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) throw failure;
   }
 }
 

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -338,6 +339,25 @@ describe("assign", () => {
   test("--once gives back at once, and warns", async () => {
     const result = await sandbox.run(["assign", "--registry", sandbox.registry, "--once"]);
     expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/^snowlease: .*nobody's/) as string });
+    expect(await workers()).toMatchObject([{ state: "resting" }]);
+  });
+
+  test("gives back, as never used, what nobody reads", async () => {
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry]);
+    holder.closeStdout();
+    expect(await holder.ended).toMatchObject({ code: 0, stderr: "" });
+    expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
+  });
+
+  test("gives back when its output cannot be written, and says so once", async () => {
+    const cli = join(import.meta.dirname, "../../dist/cli/main.js");
+    const line = `exec "${process.execPath}" "${cli}" assign --registry "${sandbox.registry}" > /dev/full`;
+    const holder = sandbox.started(spawn("sh", ["-c", line], sandbox.surroundings()));
+    const result = await holder.ended;
+    expect(result).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^snowlease: CONFIG_INVALID: [^\n]*ENOSPC[^\n]*\n$/) as string,
+    });
     expect(await workers()).toMatchObject([{ state: "resting" }]);
   });
 

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { cliFile, type CliProcess, isAlive, Sandbox, until } from "../support/cli.ts";
@@ -121,6 +121,38 @@ describe("the program", () => {
     const result = await start(program).ended;
     expect(result).toMatchObject({ code, stdout: "" });
     expect(result.stderr).toMatch(new RegExp(`^snowlease: ${word}: \`${program[0]}\` could not be started: .*\n$`));
+  });
+
+  test.each([["no-such-program"], ["./text"]])(
+    "that never ran (%s) leaves its worker ID free at once",
+    async (program) => {
+      writeFileSync(join(sandbox.work, "text"), "Hello.\n");
+      await start([program]).ended;
+      expect(await worker(0)).toMatchObject({ state: "free", clean: true });
+      // No window to wait for, though the number is asked for by name.
+      expect(await start(["true"], "--worker-id", "0", "--claim-timeout", "0").ended).toMatchObject({ code: 0 });
+    },
+  );
+
+  test("without a name is an error of ours, and nothing is made for it", async () => {
+    const result = await start([""]).ended;
+    expect(result).toMatchObject({ code: 2, stdout: "" });
+    expect(result.stderr).toMatch(/^snowlease: CONFIG_INVALID: [^\n]*name of a program[^\n]*\n$/);
+    expect(sandbox.files()).toEqual([]);
+  });
+
+  test("cannot be lent a lease where no socket can be made: an error of ours, and the worker ID is free", async () => {
+    const long = join(sandbox.work, "x".repeat(100));
+    mkdirSync(long);
+    for (const TMPDIR of ["/dev/null", long]) {
+      const args = ["exec", "--registry", sandbox.registry, "--", "touch", "started"];
+      const result = await sandbox.run(args, { env: { TMPDIR } });
+      expect(result).toMatchObject({ code: 2, stdout: "" });
+      expect(result.stderr).toMatch(/^snowlease: CONFIG_INVALID: [^\n]*set TMPDIR [^\n]*\n$/);
+    }
+    expect(existsSync(join(sandbox.work, "started"))).toBe(false);
+    expect(readdirSync(long)).toEqual([]);
+    expect(await worker(0)).toMatchObject({ state: "free", clean: true });
   });
 
   test("is not started without a worker ID", async () => {
