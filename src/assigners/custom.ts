@@ -1,22 +1,69 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { WorkerIdAssigner } from "../core/assigner.ts";
-import { SnowleaseError } from "../core/errors.ts";
+import type { AssignRequest, WorkerIdAssigner } from "../core/assigner.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { Lease } from "../core/lease.ts";
+
+type Answer = number | Lease | undefined;
 
 /**
  * An assigner of somebody's own: an object, or the path, from the current folder, of a module whose default export is one.
- * CONFIG_INVALID when the module cannot be loaded or exports something else. What its `assign` throws is passed on.
+ * CONFIG_INVALID when the module cannot be loaded or exports something else, and when its `assign` throws anything but a
+ * SnowleaseError. REGISTRY_UNAVAILABLE when it has not answered after `operationTimeout` plus `claimTimeout`: its signal is then
+ * aborted, and a lease that it answers all the same is given back.
  */
 export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssigner {
-  if (typeof custom !== "string") return checkShape(custom, "The assigner");
-  const file = resolve(custom);
+  if (typeof custom !== "string") checkShape(custom, "The assigner");
+  const name = typeof custom === "string" ? resolve(custom) : custom.name;
+
+  async function ask(request: AssignRequest, signal: AbortSignal): Promise<Answer> {
+    const own = typeof custom === "string" ? checkShape(await load(name), `The default export of ${name}`) : custom;
+    try {
+      return await own.assign(request, signal);
+    } catch (cause) {
+      signal.throwIfAborted();
+      if (cause instanceof SnowleaseError) throw cause;
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `The assigner \`${name}\` failed: ${saidBy(cause)}; mend it, or leave it out.`,
+        {},
+        { cause },
+      );
+    }
+  }
+
   return {
-    name: custom,
-    async assign(request, signal) {
-      const loaded = checkShape(await load(file), `The default export of ${file}`);
-      return loaded.assign(request, signal);
-    },
+    name: typeof custom === "string" ? custom : name,
+    assign: (request, signal) => inTime(name, request, signal, (until) => ask(request, until)),
   };
+}
+
+/** Without it, a process that waits for nothing else would end without a word. */
+async function inTime(
+  name: string,
+  { options: { clock, lease } }: AssignRequest,
+  signal: AbortSignal,
+  ask: (signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
+  const timeout = lease.operationTimeout + lease.claimTimeout;
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
+  const answer = ask(either);
+  const deadline = clock.sleep(timeout, { signal: either }).then(() => {
+    signal.throwIfAborted();
+    throw new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `The assigner \`${name}\` did not answer within ${timeout} ms (operationTimeout and claimTimeout); mend it, or give it more time.`,
+    );
+  });
+  try {
+    return await Promise.race([answer, deadline]);
+  } catch (error) {
+    answer.then((late) => (late instanceof Lease ? late.close() : undefined)).catch(() => undefined);
+    throw error;
+  } finally {
+    over.abort();
+  }
 }
 
 async function load(file: string): Promise<unknown> {
@@ -24,14 +71,17 @@ async function load(file: string): Promise<unknown> {
     const module = (await import(pathToFileURL(file).href)) as { readonly default?: unknown };
     return module.default;
   } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause);
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `The assigner ${file} cannot be loaded: ${said}; correct the path, or the module.`,
+      `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`,
       {},
       { cause },
     );
   }
+}
+
+function saidBy(cause: unknown): string {
+  return cause instanceof Error ? cause.message || cause.name : shown(cause);
 }
 
 function checkShape(value: unknown, what: string): WorkerIdAssigner {
@@ -39,6 +89,6 @@ function checkShape(value: unknown, what: string): WorkerIdAssigner {
   if (typeof name === "string" && typeof assign === "function") return value as WorkerIdAssigner;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `${what} is no WorkerIdAssigner: it has to be an object with a \`name\` and a function \`assign\`.`,
+    `${what} is no WorkerIdAssigner; it has to be an object with a \`name\` and a function \`assign\`.`,
   );
 }

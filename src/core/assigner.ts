@@ -92,8 +92,14 @@ function checkAnswer(answer: unknown, { name }: WorkerIdAssigner, request: Assig
   if (typeof answer === "number") return parseWorkerId(answer, `the assigner ${shownName(name)}`, request);
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected the assigner ${shownName(name)} to answer a number, a Lease or undefined, got a value of the type ${answer === null ? "null" : typeof answer}.`,
+    `Expected the assigner ${shownName(name)} to answer a number, a Lease or undefined, got ${answerText(answer)}; correct it.`,
   );
+}
+
+/** An object may hold a password somewhere inside. */
+function answerText(answer: unknown): string {
+  const isOpaque = (typeof answer === "object" && answer !== null) || typeof answer === "function";
+  return isOpaque ? `a value of the type ${typeof answer}` : shown(answer);
 }
 
 function shownName(name: string): string {

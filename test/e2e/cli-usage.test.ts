@@ -142,6 +142,38 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     });
 
     test.each([
+      [
+        "throws",
+        '() { throw new Error("no number today"); }',
+        /`\/\S+own\.mjs` failed: no number today; mend it/,
+        "CONFIG_INVALID",
+      ],
+      ["rejects", 'async () { throw "x"; }', /failed: `x` \(string\); mend it/, "CONFIG_INVALID"],
+      [
+        "never answers",
+        "() { return new Promise(() => {}); }",
+        /within 50 ms \(operationTimeout/,
+        "REGISTRY_UNAVAILABLE",
+      ],
+      ["answers NaN", "() { return NaN; }", /got `NaN` \(number\); correct the assigner/, "CONFIG_INVALID"],
+      [
+        "answers text",
+        'async () { return "7"; }',
+        /a Lease or undefined, got `7` \(string\); correct it/,
+        "CONFIG_INVALID",
+      ],
+      ["answers too high a number", "() { return 1024; }", /from 0 to 1023 .*got `1024`/, "CONFIG_INVALID"],
+    ])("an assigner that %s", async (_, body, message, code) => {
+      const [, async = "", rest = ""] = /^(async )?(.*)$/.exec(body) ?? [];
+      const text = `export default { name: "own", ${async}assign${rest} };`;
+      writeFileSync(join(sandbox.work, "own.mjs"), text);
+      for (const args of [["id"], ["assign"]]) {
+        const given = ["--registry", registry, "--assigner", "./own.mjs", "--operation-timeout", "50ms"];
+        await expectRefused([...args, ...given], message, {}, code);
+      }
+    });
+
+    test.each([
       ["--assigner", ["./none.mjs"], /cannot be loaded/],
       ["--ordinal", ["--host", "orders"], /to end in a number/],
       ["--window", ["11m"], /`window` to be from 1 to 600000 ms/],

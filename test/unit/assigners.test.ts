@@ -335,9 +335,82 @@ describe("an assigner of somebody's own", () => {
     expect(() => customAssigner({ name: "own" } as WorkerIdAssigner)).toThrow("is no WorkerIdAssigner");
   });
 
-  it("passes on what its assign throws", async () => {
-    const own = customAssigner({ name: "own", assign: () => Promise.reject(new RangeError("mine")) });
-    await expect(own.assign(request(), signal)).rejects.toThrow(RangeError);
+  it.each([
+    [
+      "an Error",
+      (): never => {
+        throw new RangeError("mine\nis broken");
+      },
+      "mine is broken",
+    ],
+    [
+      "an Error without a message",
+      (): never => {
+        throw new RangeError();
+      },
+      "RangeError",
+    ],
+    [
+      "something else",
+      (): never => {
+        throw Object.create(null);
+      },
+      "`{}` (object)",
+    ],
+  ])("that throws %s is told in one line, with the cause", async (_, fail, said) => {
+    for (const assign of [fail, async () => fail()]) {
+      const error: unknown = await customAssigner({ name: "own", assign })
+        .assign(request(), signal)
+        .catch((e: unknown) => e);
+      expect(error).toMatchObject({ code: "CONFIG_INVALID", cause: expect.anything() as unknown });
+      expect((error as Error).message).toBe(`The assigner \`own\` failed: ${said}; mend it, or leave it out.`);
+    }
+  });
+
+  it("passes on the SnowleaseError that its assign throws", async () => {
+    const own = new SnowleaseError("POOL_EXHAUSTED", "mine");
+    const failing = customAssigner({ name: "own", assign: () => Promise.reject(own) });
+    await expect(failing.assign(request(), signal)).rejects.toBe(own);
+  });
+
+  it.each(["export default { name: 'own', assign: () => new Promise(() => {}) };", "await new Promise(() => {});"])(
+    "that never answers is given up after a while: %s",
+    async (content) => {
+      const file = written(content);
+      const lease = { ...leaseOptions, operationTimeout: 20, claimTimeout: 10 };
+      const message = await refusal(
+        customAssigner(file).assign(request({}, { lease }), signal),
+        "REGISTRY_UNAVAILABLE",
+      );
+      expect(message).toBe(
+        `The assigner \`${file}\` did not answer within 30 ms (operationTimeout and claimTimeout); mend it, or give it more time.`,
+      );
+    },
+  );
+
+  it("is told when it is given up, and a lease that it answers too late is given back", async () => {
+    const registry = memoryRegistry();
+    let told: AbortSignal | undefined;
+    const own: WorkerIdAssigner = {
+      name: "own",
+      async assign(asked, ended) {
+        told = ended;
+        await new Promise((resolve) => ended.addEventListener("abort", resolve));
+        return registryAssigner(registry).assign(asked, signal);
+      },
+    };
+    const lease = { ...leaseOptions, operationTimeout: 1 };
+    await refusal(customAssigner(own).assign(request({}, { lease }), signal), "REGISTRY_UNAVAILABLE");
+    expect(told?.aborted).toBe(true);
+    await expect.poll(() => registry.worker("default", 10)).toMatchObject({ releasedAt: expect.any(Number) as number });
+  });
+
+  it("is waited for no longer than the caller's signal allows", async () => {
+    const aborter = new AbortController();
+    const never = customAssigner({ name: "own", assign: () => new Promise(() => {}) });
+    const asked = never.assign(request(), aborter.signal);
+    aborter.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow("enough");
   });
 });
 
@@ -429,9 +502,15 @@ describe("the first of several", () => {
     expect(asked).toEqual([]);
   });
 
-  it.each([null, "7", {}, true, 7n])("that answers %s is refused", async (answer) => {
-    expect(await refusal(firstOf(answering(answer)).assign(request(), signal))).toContain(
-      "Expected the assigner `own` to answer a number, a Lease or undefined",
+  it.each([
+    [null, "`null` (null)"],
+    ["7", "`7` (string)"],
+    [{ password: "s3cret" }, "a value of the type object"],
+    [true, "`true` (boolean)"],
+    [7n, "`7n` (bigint)"],
+  ])("that answers %s is refused", async (answer, got) => {
+    expect(await refusal(firstOf(answering(answer)).assign(request(), signal))).toBe(
+      `Expected the assigner \`own\` to answer a number, a Lease or undefined, got ${got}; correct it.`,
     );
   });
 
