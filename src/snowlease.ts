@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { performance } from "node:perf_hooks";
 import { customAssigner } from "./assigners/custom.ts";
 import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
@@ -10,8 +11,9 @@ import { type Clock, systemClock } from "./core/clock.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
 import type { Layout, PoolBounds } from "./core/layout.ts";
 import { Lease, type LeaseOptions } from "./core/lease.ts";
-import type { Registry } from "./core/registry.ts";
+import type { Refusal, Registry } from "./core/registry.ts";
 import { Snowflake } from "./core/snowflake.ts";
+import { timeText } from "./core/window.ts";
 import { deferredRegistry } from "./registries/deferred.ts";
 
 /** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
@@ -58,7 +60,10 @@ export interface SnowleaseOptions {
   readonly properties?: Readonly<Record<string, unknown>> | undefined;
   /** Name of the environment variable that holds the worker ID to claim. */
   readonly env?: string | undefined;
-  /** An assigner of your own, or the path of a module whose default export is one. */
+  /**
+   * An assigner of your own, or the path of a module whose default export is one. It has `operationTimeout` and `claimTimeout`
+   * together to answer.
+   */
   readonly assigner?: WorkerIdAssigner | string | undefined;
   /** Claim the number that ends the host's name. Default false. */
   readonly ordinal?: boolean | undefined;
@@ -89,6 +94,9 @@ export interface SnowleaseOptions {
  * properties, a worker ID that was put in the environment since) has to fit that lease: CONFIG_INVALID names another worker ID or
  * pool, LAYOUT_MISMATCH another layout. With another namespace, or an option `registry` that is not the one of the lease, it
  * claims for itself.
+ *
+ * Call it once in a process for each namespace, and share the generator. Each call makes a lease of its own: a second one gets
+ * another worker ID, which is as safe and costs a number of the pool; or WORKER_ID_HELD where it names the same one.
  *
  * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
  * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING; nothing stays open then.
@@ -137,7 +145,9 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     const workerId = byAddress ? await lastBits(request, signal) : answer;
     const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined };
     const claim = Lease.claim(leaseHost, leaseOptions(workerId, registry.kind), signal);
-    return await (byAddress ? claim.catch(advise) : claim);
+    return await claim.catch((error: unknown) => {
+      throw isSnowleaseError(error, "WORKER_ID_HELD") ? advised(error, host, byAddress) : error;
+    });
   } catch (error) {
     await dismiss();
     throw error;
@@ -196,13 +206,21 @@ async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<nu
   );
 }
 
-/** Another number would be another host's: only a registry can tell which one is free. */
-function advise(error: unknown): never {
-  if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
-  throw new SnowleaseError(
-    error.code,
+/** The refusal of a worker ID, with what else can be done where that is known. */
+function advised(error: SnowleaseError, host: string, byAddress: boolean): SnowleaseError {
+  const { details } = error;
+  const { holder, since = 0, workerId } = (details["refusal"] ?? {}) as Partial<Extract<Refusal, { outcome: "held" }>>;
+  const withMessage = (message: string): SnowleaseError =>
+    new SnowleaseError(error.code, message, details, { cause: error });
+  // A host's name and a pid alone may be those of a container that ran here before.
+  if (holder?.pid === process.pid && holder.host === host && since >= performance.timeOrigin) {
+    return withMessage(
+      `Worker ${workerId} of namespace \`${String(details["namespace"])}\` is held by this very process, since ${timeText(since)}; use the generator that it has, or close that first.`,
+    );
+  }
+  if (!byAddress) return error;
+  // Another number would be another host's: only a registry can tell which one is free.
+  return withMessage(
     `${error.message} The number is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:./registry.db, to be given a free one.`,
-    error.details,
-    { cause: error },
   );
 }

@@ -94,14 +94,13 @@ describe("with nothing configured", () => {
     expect(ids.lease.until - Date.now()).toBeLessThanOrEqual(2000);
   });
 
-  it("refuses a second process, and names the first one and the way out", async () => {
+  it("refuses a second generator in this process, and says that there is one", async () => {
     const { lease } = await opened({ instance: "first" });
     const error = await refusal({ claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(error.message).toMatch(
       new RegExp(
-        `^Worker ${lease.workerId} of namespace \`default\` is held by ${hostname()} \\(${hostAddress()}\\), ` +
-          `pid ${process.pid}, since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; .*` +
-          `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to be given a free one\\.$`,
+        `^Worker ${lease.workerId} of namespace \`default\` is held by this very process, ` +
+          `since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; use the generator that it has, or close that first\\.$`,
       ),
     );
     expect(error.details["refusal"]).toMatchObject({
@@ -238,6 +237,8 @@ describe("a registry", () => {
     });
     const { message } = await refusal({ registry, workerId: 7, claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(message).toContain(`held by db-1 (10.0.0.1), pid ${process.pid}, since `);
+    const again = await refusal({ registry, workerId: 7, claimTimeout: 0, host: "db-1" }, "WORKER_ID_HELD");
+    expect(again.message).toContain("Worker 7 of namespace `default` is held by this very process, since ");
     await ids.close();
     expect(await registry.worker("default", 7)).toMatchObject({ state: "free", clean: true });
   });
@@ -452,5 +453,35 @@ describe("processes", () => {
       message: expect.stringContaining(`pid ${process.pid}, since`) as string,
     });
     expect(mine.next()).toBeTypeOf("bigint");
+
+    const byAddress = await opened();
+    const second = await run(process.execPath, [script], { env: { ...env, SNOWLEASE_CLAIM_TIMEOUT: "0" } });
+    expect(JSON.parse(second.stdout)).toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringMatching(
+        new RegExp(
+          `^Worker ${byAddress.lease.workerId} of namespace \`default\` is held by ${hostname()} \\(${hostAddress()}\\), ` +
+            `pid ${process.pid}, since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; .*` +
+            `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to be given a free one\\.$`,
+        ),
+      ) as string,
+    });
+  });
+});
+
+describe("two calls in one process", () => {
+  it("have two worker IDs, whose IDs never meet", async () => {
+    const registry = `sqlite:${folder}/shared.db`;
+    const [one, two] = [await opened({ registry }), await opened({ registry })];
+    expect(one.lease.workerId).not.toBe(two.lease.workerId);
+    const made = Array.from({ length: 5000 }, () => [one.next(), two.next()]).flat();
+    expect(new Set(made).size).toBe(10_000);
+  });
+
+  it("find out when they name the same number", async () => {
+    const registry = `sqlite:${folder}/shared.db`;
+    await opened({ registry, workerId: 7 });
+    const { message } = await refusal({ registry, workerId: 7, claimTimeout: 0 }, "WORKER_ID_HELD");
+    expect(message).toContain("held by this very process");
   });
 });
