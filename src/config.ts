@@ -3,13 +3,13 @@ import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { pathAddress, type RegistryAddress } from "./core/address.ts";
 import { parseWorkerId, type WorkerIdAssigner } from "./core/assigner.ts";
-import { shown, SnowleaseError } from "./core/errors.ts";
+import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import type { LeaseOptions } from "./core/lease.ts";
 import { nearest } from "./core/nearest.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
-import { blaming, type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
+import { type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
 
 export { type Option, type OptionScope, optionTable } from "./options.ts";
 

@@ -5,14 +5,13 @@ import { pino, destination } from "pino";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import type { Lease } from "./core/lease.ts";
-import { shown, SnowleaseError } from "./core/errors.ts";
-import { defaultLimits, type HolderLabel, type NamespaceLimits, type Registry } from "./core/registry.ts";
+import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import type { Log } from "./http/log.ts";
 import { drain, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
 import { ownLeases } from "./ops/ids.ts";
-import type { DeferredRegistry } from "./registries/deferred.ts";
+import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
 
 /** What a daemon serves, and where. Times in ms. */
 export interface DaemonOptions {
@@ -75,7 +74,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     drainTimeout = 5000,
   } = options;
   const { log = stderrLog(), clock = systemClock } = options;
-  if (options.window !== undefined) checkLongest(options.window, limits?.maxWindow ?? defaultLimits.maxWindow);
+  // Wherever it is used, it would be cut without a word.
+  if (options.window !== undefined) checkLongest(options.window, limits);
   const ids = ownLeases(
     { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
     {
@@ -146,15 +146,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       return closing;
     },
   };
-}
-
-/** Beyond what a new namespace allows, a window would be cut without a word wherever it is used. */
-function checkLongest(window: number, maxWindow: number): void {
-  if (window <= maxWindow) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`window\` to be at most ${maxWindow} ms (the maxWindow of new namespaces), got ${shown(window)}; lower it, or raise \`maxWindow\`.`,
-  );
 }
 
 /**

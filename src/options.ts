@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseAddress, type RegistryAddress } from "./core/address.ts";
 import type { WorkerIdAssigner } from "./core/assigner.ts";
-import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
+import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { Layout, parsePool, type PoolBounds } from "./core/layout.ts";
 import type { Registry } from "./core/registry.ts";
 
@@ -371,15 +371,4 @@ export function readOption<Name extends OptionName>(
       ? shown(value)
       : `a value of the type ${typeof value}`;
   throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
-}
-
-/** Adds to a refusal where the refused value came from. */
-export function blaming<Result>(from: string, read: () => Result): Result {
-  try {
-    return read();
-  } catch (error) {
-    if (!isSnowleaseError(error)) throw error;
-    const message = `${error.message.replace(/\.$/, "")}; correct ${from}.`;
-    throw new SnowleaseError(error.code, message, error.details, { cause: error });
-  }
 }

@@ -103,7 +103,10 @@ export interface SnowleaseOptions {
  */
 export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
   if (typeof options !== "object" || options === null) {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected the options to be an object, got ${shown(options)}.`);
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:./registry.db" }.`,
+    );
   }
   const { signal, clock, ...others } = options;
   const config = resolveConfig({ options: others, env: process.env });

@@ -37,7 +37,7 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
   if (found === undefined && name !== undefined) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}.`,
+      `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}; name such a one, or the address (\`ip\`).`,
     );
   }
   return found?.address;
@@ -46,7 +46,10 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
 /** The last 32 bits of an address. */
 function lastBits(ip: string): number {
   if (isIP(ip) === 0) {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}.`);
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}; correct it.`,
+    );
   }
   if (!isIPv6(ip)) return ip.split(".").reduce((bits, octet) => bits * 256 + Number(octet), 0);
   // The URL parser writes every form the same way, without dots: at most one `::`, and groups without leading zeros.

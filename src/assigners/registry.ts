@@ -1,6 +1,6 @@
 import { parseAddress } from "../core/address.ts";
 import type { WorkerIdAssigner } from "../core/assigner.ts";
-import { SnowleaseError } from "../core/errors.ts";
+import { blaming, SnowleaseError } from "../core/errors.ts";
 import { Lease } from "../core/lease.ts";
 import type { Registry } from "../core/registry.ts";
 import { openRegistry } from "../registries/index.ts";
@@ -16,7 +16,7 @@ export function registryAssigner(target: string | Registry): WorkerIdAssigner {
     async assign({ options }, signal) {
       const { lease, clock, makeToken } = options;
       if (typeof target !== "string") return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
-      const address = parseAddress(target);
+      const address = blaming("the URL of the assigner", () => parseAddress(target));
       const [parameter] = Object.keys(address.parameters);
       if (parameter !== undefined) {
         throw new SnowleaseError(

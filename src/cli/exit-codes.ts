@@ -39,5 +39,5 @@ export function exitCodeOf(error: unknown): number {
 export function errorLine(error: unknown): string {
   if (isSnowleaseError(error)) return `snowlease: ${error.code}: ${error.message}`;
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return `snowlease: unexpected: ${said.replace(/\s*\n\s*/g, " | ")}`;
+  return `snowlease: unexpected: ${said.replace(/\s*\n\s*/g, " | ")}; this is a defect of Snowlease: report it with this line.`;
 }

@@ -1,4 +1,5 @@
 import { decodeAny } from "../core/encoding.ts";
+import { blaming } from "../core/errors.ts";
 import { timeText } from "../core/window.ts";
 import { explain as explainId, type Explanation } from "../ops/explain.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
@@ -21,7 +22,7 @@ export const explain: Command = {
   async run(invocation) {
     const { operands, output, json } = invocation;
     const format = wordOf(invocation, "format", formatNames);
-    const ids = operands.map((text) => decodeAny(text, format).id);
+    const ids = operands.map((text) => blaming("the ID", () => decodeAny(text, format).id));
     const config = await registryConfig(invocation);
     await withRegistry(config, async (registry) => {
       const found: Explanation[] = [];

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { blaming } from "../core/errors.ts";
 import { defaultLayout, Layout } from "../core/layout.ts";
 import { timeText } from "../core/window.ts";
 import { inspect as inspectId } from "../ops/inspect.ts";
@@ -20,7 +21,7 @@ export const inspect: Command = {
     const { operands, output, json } = invocation;
     const format = wordOf(invocation, "format", formatNames);
     const layout = await layoutOf(invocation);
-    const found = operands.map((text) => inspectId(text, layout, format));
+    const found = operands.map((text) => blaming("the ID", () => inspectId(text, layout, format)));
     if (json) {
       const values = found.map(({ id, format, parts }) => {
         return { id: String(id), format, layout: layout.fingerprint, time: timeText(parts.timestamp), ...parts };
@@ -51,5 +52,6 @@ async function layoutOf(invocation: Invocation): Promise<Layout> {
   const hasFile =
     invocation.flags.has("config") || process.env["SNOWLEASE_CONFIG"] !== undefined || existsSync("snowlease.json");
   if (hasFile || process.env["SNOWLEASE_REGISTRY"] !== undefined) return (await registryConfig(invocation)).layout;
-  return given === undefined ? defaultLayout : Layout.parse(String(given));
+  if (given === undefined) return defaultLayout;
+  return blaming(invocation.flags.has("layout") ? "--layout" : "SNOWLEASE_LAYOUT", () => Layout.parse(String(given)));
 }

@@ -80,6 +80,6 @@ function unknownCommand(name: string | undefined): SnowleaseError {
   const names = Object.keys(commands);
   const meant = name === undefined ? undefined : nearest(name, names);
   const got = name === undefined ? "nothing" : shown(name);
-  const advice = meant === undefined ? "see `snowlease --help`" : `did you mean \`${meant}\`?`;
+  const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
   return new SnowleaseError("CONFIG_INVALID", `Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
 }

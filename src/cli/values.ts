@@ -24,7 +24,7 @@ export function wordOf<Word extends string>(
   if (word !== undefined) return word;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}.`,
+    `Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`,
   );
 }
 
@@ -34,6 +34,6 @@ export function integerOf(text: string | true | undefined, name: string, first: 
   if (number >= first && number <= last) return number;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}.`,
+    `Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}; correct it.`,
   );
 }

@@ -95,3 +95,14 @@ export function asSnowleaseError(cause: unknown): SnowleaseError {
   const said = cause instanceof Error ? cause.message : String(cause);
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
 }
+
+/** Adds to a refusal where the refused value came from. */
+export function blaming<Result>(from: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    const message = `${error.message.replace(/\.$/, "")}; correct ${from}.`;
+    throw new SnowleaseError(error.code, message, error.details, { cause: error });
+  }
+}

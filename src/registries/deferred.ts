@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import type { RegistryAddress } from "../core/address.ts";
-import { systemClock } from "../core/clock.ts";
-import { defaultLimits, type Registry } from "../core/registry.ts";
-import { checkClaim } from "../core/window.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { defaultLimits, type NamespaceLimits, type Registry } from "../core/registry.ts";
 import { openRegistry, type RegistryOptions } from "./index.ts";
 
 /** A registry that is opened when it is first asked something: an embedded one is not made for what is refused before that. */
@@ -12,11 +11,10 @@ export interface DeferredRegistry extends Registry {
 }
 
 /**
- * The registry at an address, not opened yet. A claim that no new registry could grant is refused before a file is made for it.
+ * The registry at an address, not opened yet. A claim of a window that no new namespace allows is refused before a file is made.
  * It has no `acceptClock`: that is for an operator, who opens the registry.
  */
 export function deferredRegistry(address: RegistryAddress, options: RegistryOptions): DeferredRegistry {
-  const { clock = systemClock } = options;
   let opening: Promise<Registry> | undefined;
 
   async function opened(): Promise<Registry> {
@@ -37,7 +35,7 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
 
     async claim(request) {
       if (opening === undefined && address.kind === "sqlite" && !existsSync(address.path)) {
-        checkClaim(request, clock.now(), { ...defaultLimits, ...request.limits, layout: request.layout });
+        checkLongest(request.window, request.limits);
       }
       return (await opened()).claim(request);
     },
@@ -54,4 +52,16 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
     ping: async () => (await opened()).ping(),
     close: async () => (await opening?.catch(() => undefined))?.close(),
   };
+}
+
+/** @throws SnowleaseError CONFIG_INVALID for a window, ms, that a namespace with these limits would refuse. */
+export function checkLongest(
+  window: number,
+  { maxWindow = defaultLimits.maxWindow }: Partial<NamespaceLimits> = {},
+): void {
+  if (window <= maxWindow) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`window\` to be at most ${maxWindow} ms (the maxWindow of new namespaces), got ${shown(window)}; lower it, or raise \`maxWindow\`.`,
+  );
 }
