@@ -283,7 +283,7 @@ describe("a bad value", () => {
     [{ registry: 7 }, "`registry` to be a registry URL such as sqlite:./registry.db, or a registry, got `7` (number)"],
     [{ registry: null }, "got `null` (null)"],
     [{ registry: { password: "s3cret" } }, "got a value of the type object"],
-    [{ registry: "redis://:s3cret@host" }, "`redis` is not in this version"],
+    [{ registry: "oracle://:s3cret@host" }, "`oracle` is not in this version"],
     [{ namespace: "Orders" }, "`namespace` to match [a-z][a-z0-9_]{0,31}, got `Orders` (string)"],
     [{ namespace: "" }, "`namespace` to match"],
     [{ namespace: "a".repeat(33) }, "`namespace` to match"],
