@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { Config } from "../config.ts";
 import type { RegistryAddress } from "../core/address.ts";
 import { SnowleaseError } from "../core/errors.ts";
@@ -48,7 +48,8 @@ export async function withRegistry<Result>(
   use: (registry: Registry) => Promise<Result>,
 ): Promise<Result> {
   const address = addressOf(config);
-  if (address.kind === "sqlite" && !existsSync(address.path)) {
+  const found = address.kind === "sqlite" ? statSync(address.path, { throwIfNoEntry: false }) : undefined;
+  if (address.kind === "sqlite" && (found === undefined || (found.isFile() && found.size === 0))) {
     throw new SnowleaseError(
       "NOT_FOUND",
       `There is no registry ${address.redacted} yet; the first claim makes it, or \`snowlease init\`; or name another with \`--registry\`.`,

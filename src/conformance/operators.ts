@@ -1,5 +1,5 @@
 import type { ForceReleased } from "../core/registry.ts";
-import { between, ensure, equal, outcome } from "./assert.ts";
+import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
 
@@ -156,6 +156,19 @@ export const operators: readonly ConformanceCheck[] = [
     equal(await trial.registry.worker(trial.namespace, 0), undefined, "the record of a number that nobody used");
     const { grant } = await trial.claim({ workerId: 0, holder: on("beta") });
     equal(grant.from < grant.clock && grant.recents === undefined, true, "a first window");
+  }),
+
+  check("a pin outside of the layout, or without a reason, is CONFIG_INVALID, and changes nothing", async (trial) => {
+    const { namespace, registry } = trial;
+    await trial.claim({ workerId: 7 });
+    const before = await registry.workers(namespace);
+    for (const workerId of [1024, -1, 7.5]) {
+      await refuses("CONFIG_INVALID", `a pin of ${workerId} in 10 bits`, registry.pin(namespace, workerId, "kept"));
+    }
+    for (const reason of ["", " ", "x".repeat(201), "two\nlines", "half \ud83d"]) {
+      await refuses("CONFIG_INVALID", `a pin for the reason ${textOf(reason)}`, registry.pin(namespace, 7, reason));
+    }
+    equal(await registry.workers(namespace), before, "the records");
   }),
 
   check("a number that was unpinned unused is given out again", async (trial) => {

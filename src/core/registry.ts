@@ -71,7 +71,10 @@ export interface Registry {
    */
   acceptClock?(): Promise<{ readonly by: number }>;
 
-  /** One round trip: the registry's clock, and what it promises. */
+  /**
+   * One round trip that proves that the registry can be read and written, as far as can be told without a namespace: its clock, and
+   * what it promises.
+   */
   ping(): Promise<Pong>;
 
   /** Ends the connection. Claims stay as they are. Repeatable. */
@@ -324,4 +327,6 @@ export interface Pong {
   readonly clock: number;
   /** One sentence for people: what acknowledged writes survive here. */
   readonly promise: string;
+  /** Version of what is stored; absent where there is none. */
+  readonly schema?: number | undefined;
 }

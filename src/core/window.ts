@@ -1,4 +1,5 @@
 import { shown, SnowleaseError } from "./errors.ts";
+import { Layout } from "./layout.ts";
 import type {
   Checkpoint,
   ClaimRequest,
@@ -89,7 +90,7 @@ export function checkWindow(window: number, info: NamespaceInfo): void {
   if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}.`,
+    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one.`,
   );
 }
 
@@ -302,6 +303,19 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
 /** The record of a number that is pinned before anybody claimed it. */
 export function unusedRecord(workerId: number): Stored {
   return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, floor: 0 };
+}
+
+const longestReason = 200;
+
+/** Refuses a pin of a number that the layout does not have, and a reason that tells nobody anything. */
+export function checkPin(workerId: number, reason: string, info: NamespaceInfo): void {
+  Layout.parse(info.layout).split(workerId);
+  const tells = reason.length <= longestReason && /\S/.test(reason) && !/[\p{Cc}\p{Cs}]/u.test(reason);
+  if (tells) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is kept out of the pool.`,
+  );
 }
 
 /** For an operation that needs a namespace to be there. */

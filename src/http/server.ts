@@ -72,7 +72,7 @@ export async function listenOnTcp(server: Server, { host, port }: { host: string
   if (address === undefined) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`listen\` to be on ${[...loopback.keys()].join(", ")}, since everybody who reaches the daemon may do everything, got ${shown(host)}.`,
+      `Expected \`listen\` to be on ${[...loopback.keys()].join(", ")}, since everybody who reaches the daemon may do everything, got ${shown(host)}; listen on one of these, or on a \`socket\`.`,
     );
   }
   await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);

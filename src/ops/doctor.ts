@@ -63,13 +63,22 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
   try {
     const reached = await reach(registry, now);
     if (reached.answer === undefined) return [reached.finding, ...place];
-    const { promise } = reached.answer;
+    const { promise, schema } = reached.answer;
     const described = await failing("namespace", () => registry.describe(namespace));
     const about = "status" in described ? [described] : await checkNamespace(patient, registry, described.value);
     const info = "status" in described ? undefined : described.value;
     return [
       reached.finding,
       { check: "promise", status: "ok", detail: promise },
+      ...(schema === undefined
+        ? []
+        : [
+            {
+              check: "schema",
+              status: "ok",
+              detail: `What is stored has version ${schema}, which this version knows.`,
+            } as const,
+          ]),
       checkClock(registry.kind, reached, info?.maxClockSkew ?? defaultLimits.maxClockSkew),
       ...about,
       ...place,

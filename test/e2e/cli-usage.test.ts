@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
@@ -221,6 +221,12 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     for (const args of [["workers"], ["explain", "1"], ["release", "1"], ["doctor", "--accept-clock"]]) {
       await expectRefused(args, /There is no registry/, {}, "NOT_FOUND");
     }
+  });
+
+  test("an empty file, for those who only look: it stays empty", async () => {
+    writeFileSync(join(sandbox.work, "registry.db"), "");
+    await expectRefused(["workers", "--registry", sandbox.registry], /There is no registry/, {}, "NOT_FOUND");
+    expect(readFileSync(join(sandbox.work, "registry.db"), "utf8")).toBe("");
   });
 
   test("a registry that does not answer", async () => {

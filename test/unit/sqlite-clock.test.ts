@@ -62,6 +62,20 @@ test("a step ahead beyond maxClockSkew is refused, both times named, and nothing
   expect(await claim(registry)).toMatchObject(granted);
 });
 
+test("`ping` says so, too, where any namespace would refuse the clock, and notes nothing", async () => {
+  const registry = await open();
+  await registry.ping();
+  await claim(registry);
+  await registry.init({ namespace: "tolerant", layout, maxClockSkew: 60_000 });
+  await claim(registry, "tolerant");
+  clock.step(10_000);
+  await registry.ping();
+  clock.step(1);
+  await expect(registry.ping()).rejects.toMatchObject(skew);
+  clock.step(-1);
+  await registry.ping();
+});
+
 test("giving back is possible at any time", async () => {
   const registry = await open();
   const request = claimRequest({ clock: clock.now() });

@@ -1,3 +1,4 @@
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -20,6 +21,31 @@ test("it says what it is and what survives", async () => {
   expect(registry.kind).toBe("sqlite");
   expect(Math.abs(clock - Date.now())).toBeLessThan(10_000);
   expect(promise).toContain("kill -9 and power loss");
+});
+
+test("what it stores has a version", async () => {
+  expect((await (await openSqlite(newPath())).ping()).schema).toBe(1);
+});
+
+test("`ping` fails where nothing can be written", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path, { operationTimeout: 60 });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  await expect(registry.ping()).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+  raw.exec("ROLLBACK");
+  await registry.ping();
+  expect(raw.prepare("SELECT * FROM operation").all()).toEqual([]);
+});
+
+test("once it is closed the file is whole without its log", async () => {
+  const path = newPath();
+  const registry = await openSqlite(path);
+  await granted(registry);
+  await registry.close();
+  const copy = `${path}.copy`;
+  copyFileSync(path, copy);
+  expect(await (await openSqlite(copy)).worker(namespace, 0)).toMatchObject({ state: "live" });
 });
 
 test("a lock that others hold for longer than the operation timeout is REGISTRY_UNAVAILABLE, and nothing was changed", async () => {

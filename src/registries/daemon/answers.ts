@@ -163,6 +163,7 @@ export const readyAnswer: z.ZodType<Pong & { readonly registry: string }> = z.ob
   registry: z.string().describe("The kind of store behind this daemon."),
   clock: z.int().describe("The registry's clock, Unix ms."),
   promise: z.string().describe("What acknowledged writes survive there."),
+  schema: z.int().describe("Version of what is stored there.").optional(),
 });
 
 /** An error as application/problem+json. */

@@ -175,8 +175,8 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     async ping() {
-      const { clock, promise } = await call({ method: "GET", path: "/readyz", answer: readyAnswer });
-      return { clock, promise };
+      const { registry: _, ...pong } = await call({ method: "GET", path: "/readyz", answer: readyAnswer });
+      return pong;
     },
 
     async close() {

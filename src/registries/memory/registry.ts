@@ -12,6 +12,7 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkPin,
   checkSkew,
   checkWindow,
   forced,
@@ -166,8 +167,10 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
     },
 
     async pin(namespace, workerId, reason) {
-      const records = namespaces.get(namespace)?.records;
-      if (records === undefined) throw noNamespace(namespace);
+      const space = namespaces.get(namespace);
+      if (space === undefined) throw noNamespace(namespace);
+      checkPin(workerId, reason, space.info);
+      const { records } = space;
       records.put({ ...(records.byId(workerId) ?? unusedRecord(workerId)), pinned: reason });
     },
 

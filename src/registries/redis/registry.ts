@@ -1,11 +1,20 @@
 import type { ServerAddress } from "../../core/address.ts";
-import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
+import { isSnowleaseError, shown, SnowleaseError } from "../../core/errors.ts";
 import { Layout } from "../../core/layout.ts";
-import type { ClaimRequest, Grant, Refusal, Registry, WorkerRecord } from "../../core/registry.ts";
+import {
+  type ClaimRequest,
+  defaultLimits,
+  type Grant,
+  type NamespaceLimits,
+  type Refusal,
+  type Registry,
+  type WorkerRecord,
+} from "../../core/registry.ts";
 import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkPin,
   checkSkew,
   checkWindow,
   grantOf,
@@ -27,6 +36,8 @@ interface RedisOptions {
   readonly operationTimeout: number;
 }
 
+/** Of the keys: what `sql/redis/prologue.lua` lists. */
+const schemaVersion = 1;
 /** Rows that one script lists, deletes or looks through: no other client waits longer than that takes. */
 const page = 500;
 /** Where westid's Java processes count to; above it nobody else takes numbers. */
@@ -159,6 +170,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
 
     async init(request) {
       const { namespace, layout, maxWindow, maxClockSkew } = request;
+      checkCaps(request);
       const info = infoOf((await run("init", namespace, { layout, maxWindow, maxClockSkew })).fields);
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
@@ -171,6 +183,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     },
 
     async claim(request) {
+      checkCaps(request.limits ?? {});
       const first = await claimOnce(request, { place: request.holder.pid === process.pid ? place : undefined });
       return claimAnswer(first.outcome === "look" ? await claimBehind(request, first) : first, request);
     },
@@ -248,8 +261,10 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     },
 
     async pin(namespace, workerId, reason) {
-      const { outcome } = await run("pin", namespace, { workerId, reason });
-      if (outcome === "absent") throw noNamespace(namespace);
+      const info = await registry.describe(namespace);
+      if (info === undefined) throw noNamespace(namespace);
+      checkPin(workerId, reason, info);
+      await run("pin", namespace, { workerId, reason });
     },
 
     async unpin(namespace, workerId) {
@@ -273,7 +288,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
         [...told, "append*"],
         [...told, "min-*-to-write"],
       );
-      return { clock: numberOf(fields, "clock"), promise: promiseOf(settings, config) };
+      return { clock: numberOf(fields, "clock"), promise: promiseOf(settings, config), schema: schemaVersion };
     },
 
     close: () => connection.close(),
@@ -312,6 +327,18 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
 
 function checkpointArguments(checkpoint: { timestamp: number; sequence: number } | undefined): Arguments {
   return checkpoint === undefined ? {} : { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };
+}
+
+/** A Redis that lost everything waits as long as windows of the usual limits last: no others may be out there then. */
+function checkCaps(limits: Partial<NamespaceLimits>): void {
+  for (const name of ["maxWindow", "maxClockSkew"] as const) {
+    const [value = 0, most] = [limits[name], defaultLimits[name]];
+    if (value <= most) continue;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`${name}\` to be at most ${most} ms in Redis, which may forget it, got ${shown(value)}; ask for less, or use another registry.`,
+    );
+  }
 }
 
 /** Whether a claim may have any worker ID of its layout. */

@@ -35,6 +35,8 @@ export function machineUptime(): Uptime | undefined {
   }
 }
 
+const advice = "set it right, or run `snowlease doctor --accept-clock` if it is right now";
+
 /** The namespace that is asked. */
 interface Guarded {
   readonly id: number;
@@ -58,13 +60,27 @@ export function guardClock(sql: Sql, { id, info }: Guarded, now: number, uptime:
     throw new SnowleaseError(
       "CLOCK_SKEW",
       `The clock shows ${timeText(now)}, and by the time since boot it should show ${timeText(now - by)}: ${by} ms ahead, and at most ` +
-        `${maxClockSkew} ms is tolerated; set it right, or run \`snowlease doctor --accept-clock\` if it is right now.`,
+        `${maxClockSkew} ms is tolerated; ${advice}.`,
       { clock: now, expected: now - by, maxClockSkew },
     );
   }
   if (own === undefined || by > resolution) {
     sql.run("clock.accept", { namespace_id: id, boot, ahead: Math.max(accepted, ahead) });
   }
+}
+
+/** Refuses the wall clock where any namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */
+export function checkClock(sql: Sql, now: number, uptime: Uptime | undefined): void {
+  if (uptime === undefined) return;
+  const { boot, ms } = uptime;
+  const most = sql.get("clock.most", { boot })?.["ahead"] ?? null;
+  const by = now - ms - Number(most);
+  if (most === null || by <= 0) return;
+  throw new SnowleaseError(
+    "CLOCK_SKEW",
+    `The clock shows ${timeText(now)}, and by the time since boot that is ${by} ms more than is tolerated; ${advice}.`,
+    { clock: now },
+  );
 }
 
 /** Takes the wall clock as it is, for every namespace. Returns how far it is ahead of the least that was accepted before, ms. */

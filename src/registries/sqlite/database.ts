@@ -7,7 +7,8 @@ import { hasLog, identityOf, prepareFile } from "./file.ts";
 
 /** Stands in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
-const schemaVersion = 1;
+/** Version of `sql/sqlite/schema.sql`, in the file's header. */
+export const schemaVersion = 1;
 
 /** Takes the lock for reading, at once: see `Database.#transaction`. */
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
@@ -67,7 +68,7 @@ export class Database {
   readonly #operationTimeout: number;
   readonly #connection: Connection;
   readonly #statements = new Map<string, Statement>();
-  readonly #sql: Sql = sqlOf(this.#statements);
+  readonly #sql: Sql;
   /** The files that were opened; others under their names are another registry. */
   #identity: string | undefined;
   /** Ends when all operations so far have. */
@@ -84,6 +85,7 @@ export class Database {
     } catch (error) {
       throw fileError(error, path);
     }
+    this.#sql = preparedOn(this.#connection, this.#statements);
   }
 
   /** Runs a transaction that changes something: durable once this resolves. */
@@ -109,6 +111,12 @@ export class Database {
    * with it some 100.
    */
   async #end(): Promise<void> {
+    try {
+      // So that the file is whole without its log: what remains of the log lies there until the statements are collected.
+      this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // Others are at work in it, or it is not ours: then it is theirs to do.
+    }
     this.#connection.close();
     this.#statements.clear();
     await new Promise((resolve) => setImmediate(resolve));
@@ -128,7 +136,6 @@ export class Database {
       this.#isNew();
       const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
       if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
-      for (const [name, statement] of prepareStatements(this.#connection)) this.#statements.set(name, statement);
     });
     this.#identity = identityOf(this.path);
   }
@@ -216,21 +223,23 @@ export class Database {
   }
 }
 
-/** All statements by name. Where a table, a column or an index is missing, that is found here: before anything is asked of it. */
-function prepareStatements(connection: Connection): ReadonlyMap<string, Statement> {
-  const prepared = new Map<string, Statement>();
+/** The texts of `sql/sqlite` by file and name. */
+function* statementTexts(): Generator<readonly [name: string, text: string]> {
   for (const file of statementFiles) {
-    for (const [name, text] of readStatements(`sqlite/${file}.sql`)) {
-      prepared.set(`${file}.${name}`, connection.prepare(text));
-    }
+    for (const [section, text] of readStatements(`sqlite/${file}.sql`)) yield [`${file}.${section}`, text];
   }
-  return prepared;
 }
 
-function sqlOf(statements: ReadonlyMap<string, Statement>): Sql {
+/** Each statement is prepared when it is first used: libsql never ends one before it is collected as garbage. */
+function preparedOn(connection: Connection, statements: Map<string, Statement>): Sql {
+  const texts = new Map(statementTexts());
+
   function statement(name: string): Statement {
-    const found = statements.get(name);
-    if (found === undefined) throw new TypeError(`there is no statement ${name} in sql/sqlite`);
+    let found = statements.get(name);
+    if (found === undefined) {
+      found = connection.prepare(texts.get(name) ?? "");
+      statements.set(name, found);
+    }
     return found;
   }
 
@@ -263,7 +272,8 @@ function lookAt(driver: Driver, path: string): unknown {
   let frozen: Connection | undefined;
   try {
     frozen = driver.openFrozen(path);
-    if (checkSchema(frozen, path) === "ours") prepareStatements(frozen);
+    // What cannot be prepared lacks a table, a column or an index.
+    if (checkSchema(frozen, path) === "ours") for (const [, text] of statementTexts()) frozen.prepare(text);
     return undefined;
   } catch (error) {
     return error;

@@ -29,7 +29,11 @@ const incomplete: Meaning = {
 const known: Readonly<Record<number, Meaning>> = {
   3: { code: "CONFIG_INVALID", says: "may not be used", advice: access },
   8: { code: "CONFIG_INVALID", says: "is read-only", advice: access },
-  10: { code: "REGISTRY_UNAVAILABLE", says: "cannot be read or written", advice: "check the disk, and whether it is full" },
+  10: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "cannot be read or written",
+    advice: "check the disk, and whether it is full",
+  },
   11: { code: "REGISTRY_UNAVAILABLE", says: "is damaged", advice: damaged },
   13: { code: "REGISTRY_UNAVAILABLE", says: "cannot grow: the disk is full", advice: space },
   14: { code: "CONFIG_INVALID", says: "cannot be opened", advice: access },

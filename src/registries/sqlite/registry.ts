@@ -5,6 +5,7 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkPin,
   checkSkew,
   checkWindow,
   forced,
@@ -15,8 +16,8 @@ import {
   shownRecord,
   unusedRecord,
 } from "../../core/window.ts";
-import { acceptClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
-import { Database, type Sql } from "./database.ts";
+import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
+import { Database, schemaVersion, type Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 import { listClaims, noteClaim, noteEnd } from "./history.ts";
 import { recordOf, Records } from "./records.ts";
@@ -182,6 +183,7 @@ export async function sqliteRegistry({
       database.write(({ sql }) => {
         const space = find(sql, namespace);
         if (space === undefined) throw noNamespace(namespace);
+        checkPin(workerId, reason, space.info);
         const records = new Records(sql, space.id);
         const before = records.byId(workerId);
         if (before === undefined) records.fillGap(workerId);
@@ -215,9 +217,11 @@ export async function sqliteRegistry({
     acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, timeSinceBoot()) })),
 
     ping: () =>
-      database.read(({ sql, now }) => {
-        sql.get("clock.ping");
-        return { clock: now, promise };
+      database.write(({ sql, now }) => {
+        sql.run("clock.touch", { done_at: now });
+        sql.run("clock.untouch");
+        checkClock(sql, now, timeSinceBoot());
+        return { clock: now, promise, schema: schemaVersion };
       }),
 
     close: () => database.close(),

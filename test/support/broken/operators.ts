@@ -129,6 +129,16 @@ export const operatorFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "takes any pin for any reason",
+    rejectedBy: ["a pin outside of the layout, or without a reason, is CONFIG_INVALID, and changes nothing"],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason) => {
+        const told = reason.trim() === "" ? "no reason" : reason.slice(0, 200);
+        await registry.pin(namespace, workerId, told).catch(() => undefined);
+      },
+    }),
+  },
+  {
     fault: "keeps the first reason of a pin",
     rejectedBy: ["pinning again replaces the reason, and `unpin` says whether it was pinned"],
     wrap: (registry) => ({
