@@ -9,14 +9,14 @@ if wrongType then
   return wrongType
 end
 
+-- What may have been forgotten here is all of it, and that is what the administrator speaks of.
+if meta.layout == nil and redis.call('EXISTS', key('ids')) == 0 then
+  redis.call('HDEL', key('meta'), 'quarantine')
+  beginEra(identity(), nil)
+end
+-- Before new limits are set: the windows that may be out there were granted under others.
+guard()
 if meta.layout == nil then
-  local id = identity()
-  -- What may have been forgotten here is all of it, and that is what the administrator speaks of.
-  if redis.call('EXISTS', key('ids')) == 0 then
-    redis.call('HDEL', key('meta'), 'quarantine')
-    setMeta({ runId = id.runId, replId = id.replId, era = int((tonumber(meta.era) or 0) + 1) })
-  end
   makeNamespace(arg.layout, arg.maxWindow or int(defaultMaxWindow), arg.maxClockSkew or int(defaultMaxClockSkew))
 end
-guard()
 return { 'ready', info() }

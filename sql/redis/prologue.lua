@@ -99,6 +99,22 @@ local function identity()
   }
 end
 
+-- How much this process has taken over from a primary: more, and what it held before is gone.
+local function received()
+  return field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
+end
+
+-- From now on what this server holds counts as all there is. No two eras bear the same number, even if `meta` was lost in between.
+local function beginEra(id, quarantine)
+  setMeta({
+    runId = id.runId,
+    replId = id.replId,
+    received = received(),
+    era = int(math.max(now, (tonumber(meta.era) or 0) + 1)),
+    quarantine = quarantine,
+  })
+end
+
 -- A server that was restarted, promoted or flushed may have forgotten windows that it had acknowledged. From the moment that is
 -- noticed, nothing is granted or renewed until every window that may ever have been granted has passed: until `quarantine`. Records
 -- written before are of an older era: nobody continues behind them, and every window begins at `quarantine` or later.
@@ -106,18 +122,14 @@ end
 local function guard()
   local id = identity()
   if meta.runId ~= id.runId or meta.replId ~= id.replId then
-    -- The same process under a new id that it did not inherit: a first replica came, or the last one left.
-    local same = meta.runId == id.runId and string.match(id.replId2, '^0*$')
+    -- The same process under a new id that it did not inherit: a first replica came, or the last one left. One that was a replica
+    -- in between, and was promoted long ago, looks alike.
+    local same = meta.runId == id.runId and string.match(id.replId2, '^0*$') and meta.received == received()
     if same then
       setMeta({ replId = id.replId })
     else
       local quarantine = now + maxWindow() + 2 * maxClockSkew() + (tonumber(arg.lag) or 0)
-      setMeta({
-        runId = id.runId,
-        replId = id.replId,
-        era = int((tonumber(meta.era) or 0) + 1),
-        quarantine = int(math.max(quarantine, tonumber(meta.quarantine) or 0)),
-      })
+      beginEra(id, int(math.max(quarantine, tonumber(meta.quarantine) or 0)))
     end
   end
   if now < (tonumber(meta.quarantine) or 0) then

@@ -8,10 +8,6 @@ expectWorker(arg.workerId)
 if wrongType then
   return wrongType
 end
--- Nothing at all is known here: whoever has something to renew was forgotten with it, and may use its window up.
-if meta.runId == nil then
-  return { 'quarantine', 'until', int(now + defaultMaxWindow + 2 * defaultMaxClockSkew), 'clock', int(now) }
-end
 local quarantined = guard()
 if quarantined then
   return quarantined
