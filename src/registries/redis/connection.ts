@@ -2,7 +2,7 @@ import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
-import { isReply, passes, replyError, silentError } from "./errors.ts";
+import { isReply, isUnsent, passes, replyError, silentError } from "./errors.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** What a Redis answers with, its texts as bytes. */
@@ -33,19 +33,21 @@ export interface Connection {
   /** For messages: no password. */
   readonly where: string;
   readonly cluster: boolean;
+  /** When an operation that begins now has to be over: on the monotonic clock, ms. */
+  deadline(): number;
   /**
    * Sends commands one behind the other over one connection, and gives their replies; one that is an error is its Error. Sends them
    * again only where they were refused for now.
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when nobody answered in time.
    */
-  send(...commands: readonly Command[]): Promise<readonly (Reply | Error)[]>;
+  send(deadline: number, ...commands: readonly Command[]): Promise<readonly (Reply | Error)[]>;
   /** The client itself, for a lock. */
-  client(): Promise<Client>;
+  client(deadline: number): Promise<Client>;
   close(): Promise<void>;
 }
 
 interface ConnectionOptions {
-  /** Deadline of one `send`, connecting included, ms. */
+  /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
 }
@@ -63,18 +65,21 @@ export async function openConnection(
   const where = address.servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
   /** What the client last said about its connection: it says it to nobody who waits. */
   let said: unknown;
+  let attempt: Promise<void> | undefined;
   let asking = 0;
   let closed = false;
   client.on("error", (error: unknown) => (said = error));
   client.on("ready", () => hold(client, asking > 0));
 
   async function ready(deadline: number): Promise<void> {
-    for (let pause = firstPause; client.status !== "ready"; pause = Math.min(2 * pause, longestPause)) {
+    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(clock);
       if (left <= 0) throw silentError(where, operationTimeout, false, said);
+      if (client.status === "ready") return;
       said = undefined;
-      await within(left, connected(client)).catch((error: unknown) => (said ??= error));
+      attempt ??= connected(client).finally(() => (attempt = undefined));
+      await within(left, attempt).catch((error: unknown) => (said ??= error));
       const refused = isReply(said) ? replyError(said, where) : undefined;
       if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
       if (statusOf(client) !== "ready") await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
@@ -85,15 +90,15 @@ export async function openConnection(
     const left = Math.max(1, deadline - monotonic(clock));
     const sent = commands.map(([name, ...args]) =>
       (client.callBuffer(name, ...args) as Promise<Reply>).catch((error: unknown) => {
-        if (isReply(error)) return error;
+        if (isReply(error) || isUnsent(error)) return error;
         throw error;
       }),
     );
     try {
       return await within(left, Promise.all(sent));
     } catch (error) {
-      // What comes late on this connection would be taken for the answer to something else by nobody; but it may never come.
-      client.disconnect();
+      // One that had little time left says nothing about the connection, on which others may wait.
+      if (left >= operationTimeout / 2) client.disconnect();
       throw silentError(where, operationTimeout, true, error);
     }
   }
@@ -102,8 +107,9 @@ export async function openConnection(
     where,
     cluster: address.scheme === "redis+cluster",
 
-    async send(...commands) {
-      const deadline = monotonic(clock) + operationTimeout;
+    deadline: () => monotonic(clock) + operationTimeout,
+
+    async send(deadline, ...commands) {
       hold(client, ++asking > 0);
       try {
         for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
@@ -120,8 +126,8 @@ export async function openConnection(
       }
     },
 
-    async client() {
-      await ready(monotonic(clock) + operationTimeout);
+    async client(deadline) {
+      await ready(deadline);
       return client;
     },
 
@@ -196,6 +202,8 @@ function makeClient(
     db: settings.database,
     connectTimeout: operationTimeout,
     commandTimeout: operationTimeout,
+    // A polite end would wait for that of a peer which may be cut off, and look ready meanwhile.
+    disconnectTimeout: 0,
     // A command that waited for a connection, or lost it, would be sent when nobody waits for it any more.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

@@ -56,7 +56,12 @@ export function replyError(cause: Error, where: string): SnowleaseError {
 
 /** Whether a command was refused for now, and not applied. */
 export function passes(cause: unknown): boolean {
-  return cause instanceof Error && meaningOf(cause)?.passes === true;
+  return isUnsent(cause) || (cause instanceof Error && meaningOf(cause)?.passes === true);
+}
+
+/** Whether the driver refused to send a command over a connection that had just ended. */
+export function isUnsent(cause: unknown): cause is Error {
+  return cause instanceof Error && /isn't (?:writeable|ready) and enableOfflineQueue/.test(cause.message);
 }
 
 /** Whether the script is not known there (any more). */
@@ -76,9 +81,11 @@ function meaningOf({ message }: Error): Meaning | undefined {
 /** Nobody answered in time. `sent`: it may have been done all the same. */
 export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
+  // A connection that broke off did not take until then.
+  const within = sent && said !== "" ? "" : ` within ${timeout} ms`;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `Redis ${where} did not answer within ${timeout} ms${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
+    `Redis ${where} did not answer${within}${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
     {},
     { cause },
   );

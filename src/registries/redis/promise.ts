@@ -9,8 +9,8 @@ const decoder = new TextDecoder();
  * Refuses a server that deletes keys when its memory is full: a record that is gone is a window that is open again.
  * @throws SnowleaseError CONFIG_INVALID
  */
-export async function checkEviction(connection: Connection): Promise<void> {
-  const [reply = null] = await connection.send(["INFO", "memory"]);
+export async function checkEviction(connection: Connection, deadline: number): Promise<void> {
+  const [reply = null] = await connection.send(deadline, ["INFO", "memory"]);
   if (reply instanceof Error) throw replyError(reply, connection.where);
   const policy = /^maxmemory_policy:(\S+)/m.exec(reply instanceof Uint8Array ? decoder.decode(reply) : "")?.[1];
   if (policy === undefined || policy === "noeviction" || policy.startsWith("volatile-")) return;

@@ -65,14 +65,19 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     return connection.cluster ? `{${prefix}}` : prefix;
   }
 
-  async function run(name: string, namespace: string, args: Arguments): Promise<Answer> {
-    await allowed();
-    return scripts.run(name, prefixOf(namespace), { ...args, lag });
+  async function run(
+    name: string,
+    namespace: string,
+    args: Arguments,
+    deadline: number = connection.deadline(),
+  ): Promise<Answer> {
+    await allowed(deadline);
+    return scripts.run(deadline, name, prefixOf(namespace), { ...args, lag });
   }
 
   /** A server that deletes keys as it likes forgets windows without anybody noticing. */
-  async function allowed(): Promise<void> {
-    checkedEviction ??= checkEviction(connection);
+  async function allowed(deadline: number): Promise<void> {
+    checkedEviction ??= checkEviction(connection, deadline);
     try {
       await checkedEviction;
     } catch (error) {
@@ -87,11 +92,12 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     namespace: string,
     args: Arguments,
     undo: (answer: Answer) => Promise<unknown>,
+    deadline: number = connection.deadline(),
   ): Promise<Answer> {
-    if (settings.wait === 0) return run(name, namespace, args);
-    await allowed();
+    if (settings.wait === 0) return run(name, namespace, args, deadline);
+    await allowed(deadline);
     const patience = Math.max(1, Math.floor(operationTimeout / 2));
-    const [answer, confirmed] = await scripts.runWith(name, prefixOf(namespace), { ...args, lag }, [
+    const [answer, confirmed] = await scripts.runWith(deadline, name, prefixOf(namespace), { ...args, lag }, [
       "WAIT",
       settings.wait,
       patience,
@@ -105,7 +111,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     );
   }
 
-  async function claimOnce(request: ClaimRequest, looked: Arguments): Promise<Answer> {
+  async function claimOnce(request: ClaimRequest, looked: Arguments, deadline: number): Promise<Answer> {
     const { namespace, token, workerId, pool, preferred, holder, clock, window, layout, reuse, continues, limits } =
       request;
     const { host, ip, pid, instance } = holder;
@@ -135,17 +141,18 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       process: own ? self : undefined,
       ...looked,
     };
-    return runConfirmed("claim", namespace, args, async ({ fields }) => {
+    const undo = async ({ fields }: Answer): Promise<void> => {
       const record = recordOf(fields);
       const key = { namespace, workerId: record.workerId, fence: record.fence, token };
       await registry
         .release({ ...key, clock, used: { until: record.from, recents: record.recents } })
         .catch(() => undefined);
-    });
+    };
+    return runConfirmed("claim", namespace, args, undo, deadline);
   }
 
   /** Looks whether the processes that hold these claims still run: name of a claim, its process. */
-  async function claimBehind(request: ClaimRequest, { fields }: Answer): Promise<Answer> {
+  async function claimBehind(request: ClaimRequest, { fields }: Answer, deadline: number): Promise<Answer> {
     const gone: string[] = [];
     const there: string[] = [];
     let unclear = fields;
@@ -153,11 +160,13 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       connection,
       `${prefixOf(request.namespace)}:lok:lease@${request.holder.ip}`,
       operationTimeout,
+      deadline,
       async () => {
         for (let look = 1; ; look++) {
           for (const name of unclear.keys()) (isGone(textOf(unclear, name)) ? gone : there).push(name);
           const asks = look < mostLooks ? place : undefined;
-          const answer = await claimOnce(request, { place: asks, gone: gone.join(" "), there: there.join(" ") });
+          const looked = { place: asks, gone: gone.join(" "), there: there.join(" ") };
+          const answer = await claimOnce(request, looked, deadline);
           if (answer.outcome !== "look") return answer;
           unclear = answer.fields;
         }
@@ -184,8 +193,10 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
 
     async claim(request) {
       checkCaps(request.limits ?? {});
-      const first = await claimOnce(request, { place: request.holder.pid === process.pid ? place : undefined });
-      return claimAnswer(first.outcome === "look" ? await claimBehind(request, first) : first, request);
+      const deadline = connection.deadline();
+      const looked = { place: request.holder.pid === process.pid ? place : undefined };
+      const first = await claimOnce(request, looked, deadline);
+      return claimAnswer(first.outcome === "look" ? await claimBehind(request, first, deadline) : first, request);
     },
 
     async renew(request) {
@@ -282,6 +293,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     async ping() {
       const told = ["CONFIG", "GET"] as const;
       const [{ fields }, ...config] = await scripts.runWith(
+        connection.deadline(),
         "ping",
         prefixOf("default"),
         {},

@@ -21,9 +21,10 @@ export interface Answer {
 
 /** The scripts of `sql/redis`, each by its file's name, on the keys of one namespace. */
 export interface Scripts {
-  run(name: string, prefix: string, args: Arguments): Promise<Answer>;
+  run(deadline: number, name: string, prefix: string, args: Arguments): Promise<Answer>;
   /** The same with commands right behind it, over the same connection; a reply that is an error is its Error. */
   runWith(
+    deadline: number,
     name: string,
     prefix: string,
     args: Arguments,
@@ -52,6 +53,7 @@ export function scriptsOn(connection: Connection): Scripts {
   }
 
   async function runWith(
+    deadline: number,
     name: string,
     prefix: string,
     args: Arguments,
@@ -59,10 +61,10 @@ export function scriptsOn(connection: Connection): Scripts {
   ): Promise<readonly [Answer, ...(Reply | Error)[]]> {
     const { text, sha } = script(name);
     const list = Object.entries(args).flatMap(([key, value]) => (value === undefined ? [] : [key, argumentOf(value)]));
-    let [reply, ...replies] = await connection.send(["EVALSHA", sha, 1, prefix, ...list], ...behind);
+    let [reply, ...replies] = await connection.send(deadline, ["EVALSHA", sha, 1, prefix, ...list], ...behind);
     // It was not run, so it may be sent as a text.
     if (isUnknownScript(reply)) {
-      [reply, ...replies] = await connection.send(["EVAL", text, 1, prefix, ...list], ...behind);
+      [reply, ...replies] = await connection.send(deadline, ["EVAL", text, 1, prefix, ...list], ...behind);
     }
     if (reply instanceof Error) throw replyError(reply, where);
     return [checked(answerOf(reply, name, where), where), ...replies];
