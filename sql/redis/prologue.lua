@@ -142,6 +142,12 @@ local function eraBegin()
   return tonumber(meta.quarantine) or 0
 end
 
+-- Whether a holder that has come through the last quarantine tells what it used before it: that window is closed, and how far it
+-- reached may have been forgotten here.
+local function beforeEra(record, timestamp)
+  return record.fence <= eraBegin() and timestamp < eraBegin()
+end
+
 local function info()
   return 'layout', meta.layout or '', 'maxWindow', int(maxWindow()), 'maxClockSkew', int(maxClockSkew()), 'clock', int(now)
 end

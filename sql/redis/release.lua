@@ -36,6 +36,9 @@ record.clean = '0'
 -- What was granted under another era is not what is stored: how far it reached nobody knows here.
 if arg['until'] ~= nil and before.era == meta.era then
   local ends, timestamp, begin = tonumber(arg['until']), tonumber(arg.lastTimestamp), tonumber(arg.recentFrom)
+  if timestamp ~= nil and beforeEra(before, timestamp) then
+    timestamp = nil
+  end
   local least = math.max(before.from, (before.lastTimestamp or 0) + 1)
   if
     not (ends % 1 == 0 and ends >= least and ends <= before['until'])

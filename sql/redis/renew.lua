@@ -27,6 +27,9 @@ end
 if redis.call('GET', key('use:' .. arg.workerId)) ~= useOf(record) then
   return { 'lost' }
 end
+if timestamp ~= nil and beforeEra(record, timestamp) then
+  timestamp = nil
+end
 if timestamp ~= nil and not (timestamp >= record.floor and timestamp < record['until']) then
   return answer('refused', record, info())
 end
