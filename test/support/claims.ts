@@ -1,0 +1,32 @@
+import { randomBytes } from "node:crypto";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { ClaimKey, ClaimRequest, Grant, Registry } from "../../src/core/registry.ts";
+
+/** A token, as a lease makes one. */
+export const newToken = (): string => randomBytes(16).toString("hex");
+
+/** A claim of any worker ID by nobody in particular, for a window of 2 s. */
+export function claimRequest(wish: Partial<ClaimRequest> = {}): ClaimRequest {
+  return {
+    namespace: "orders",
+    token: newToken(),
+    pool: defaultLayout.pool,
+    holder: { host: "alpha", ip: "10.0.0.1", pid: 4711, instance: "" },
+    clock: Date.now(),
+    window: 2000,
+    layout: defaultLayout.fingerprint,
+    ...wish,
+  };
+}
+
+/** What names a claim that was granted. */
+export function keyOf({ namespace, token }: ClaimRequest, { workerId, fence }: Grant): ClaimKey {
+  return { namespace, workerId, fence, token };
+}
+
+/** Claims; anything but a grant fails. */
+export async function granted(registry: Registry, request: ClaimRequest): Promise<Grant> {
+  const answer = await registry.claim(request);
+  if (answer.outcome !== "granted") throw new Error(`It was refused: ${JSON.stringify(answer)}`);
+  return answer;
+}
