@@ -96,7 +96,8 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   ): Promise<Answer> {
     if (settings.wait === 0) return run(name, namespace, args, deadline);
     await allowed(deadline);
-    const patience = Math.max(1, Math.floor(operationTimeout / 2));
+    // A script that is not known there is sent twice, and each time waited for.
+    const patience = Math.max(1, Math.floor(operationTimeout / 3));
     const [answer, confirmed] = await scripts.runWith(deadline, name, prefixOf(namespace), { ...args, lag }, [
       "WAIT",
       settings.wait,
