@@ -97,12 +97,11 @@ local function rollbackOf(record)
 end
 
 -- Somebody who keeps no window takes numbers here, or may: what none of us held all the time may have been used by them.
-local beside = meta.beside ~= nil or arg.beside ~= nil
+if arg.beside ~= nil then
+  noteBeside()
+end
 local function noteForeign(n, record)
-  beside = true
-  if meta.beside == nil then
-    setMeta({ beside = '1' })
-  end
+  noteBeside()
   if record == nil then
     use(n)
   else
@@ -125,7 +124,7 @@ local function grant(n, before, rollback)
   local from = math.max(old, now - skew, eraBegin())
   local inherited = before ~= nil and inherits(before)
   local ends = math.max(clock, now) + window
-  if beside and redis.call('EXISTS', key('use:' .. n)) == 0 then
+  if meta.beside ~= nil and redis.call('EXISTS', key('use:' .. n)) == 0 then
     -- Such a window begins later than usual, and is as long as any other.
     from = math.max(from, now + skew)
     ends = math.max(ends, from + window)
@@ -372,8 +371,9 @@ for _, text in ipairs(redis.call('ZRANGE', key('foreign'), 0, 63)) do
     if not foreignUse(n, record) and (record == nil or isFree(record)) then
       return grant(n, record, rollback)
     end
-    redis.call('ZADD', key('foreign'), int(now), n)
   end
+  -- Those of other pools go to the end, too, or they would hide the ones behind them.
+  redis.call('ZADD', key('foreign'), int(now), n)
 end
 
 local list = { 'exhausted', 'first', int(first), 'last', int(last), 'clock', int(now) }

@@ -261,6 +261,13 @@ local function foreignUse(n, record)
   end
 end
 
+-- Somebody who keeps no window takes numbers here: remembered for good.
+local function noteBeside()
+  if meta.beside == nil then
+    setMeta({ beside = '1' })
+  end
+end
+
 -- This holder's word that it has the number is taken back.
 local function leave(record)
   redis.call('LREM', key('pid:lease@' .. (record.ip or '')), 0, (record.pid or '') .. 'x' .. record.workerId)

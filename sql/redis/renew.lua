@@ -23,8 +23,9 @@ local record = read(tonumber(arg.workerId))
 if record == nil or record.token ~= arg.token or record.fence ~= tonumber(arg.fence) then
   return { 'lost' }
 end
--- Somebody who keeps no window has the number now: what would be made from here on would be made twice.
+-- Somebody who keeps no window has the number now: what would be made from here on would be made twice. Nobody else touches that key.
 if redis.call('GET', key('use:' .. arg.workerId)) ~= useOf(record) then
+  noteBeside()
   return { 'lost' }
 end
 if timestamp ~= nil and beforeEra(record, timestamp) then

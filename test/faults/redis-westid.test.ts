@@ -1,0 +1,360 @@
+import type { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { ClaimKey, Registry } from "../../src/core/registry.ts";
+import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { eventually } from "../support/holder.ts";
+import { Maker } from "../support/maker.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+
+const namespace = "default";
+const layout = defaultLayout.fingerprint;
+const skew = 1000;
+const limits = { maxWindow: 60_000, maxClockSkew: skew };
+
+/** A westid process, as its keys show it. It only looks whether `use:N` exists, and keeps no window. */
+class JavaPeer {
+  readonly #client: Redis;
+  readonly #pid: number;
+  readonly ip: string;
+  readonly #host: string;
+  workerId: number | undefined;
+
+  constructor(client: Redis, pid: number, ip = "10.0.0.1", host = "alpha") {
+    this.#client = client;
+    this.#pid = pid;
+    this.ip = ip;
+    this.#host = host;
+  }
+
+  get value(): string {
+    return `${this.#pid}x${this.ip}x${this.#host}`;
+  }
+
+  /** Counts up from 0 to the first number that nobody has. */
+  async start(): Promise<number> {
+    for (let n = 0; ; n++) {
+      if ((await this.#client.exists(`workerId:use:${n}`)) === 0 && (await this.take(n))) return n;
+    }
+  }
+
+  /** Takes this number; `over`: even if somebody has it, as it does with what stands in the list of its own address. */
+  async take(n: number, over = false): Promise<boolean> {
+    const done = over
+      ? await this.#client.set(`workerId:use:${n}`, this.value)
+      : await this.#client.set(`workerId:use:${n}`, this.value, "NX");
+    if (done === null) return false;
+    await this.#client.rpush(`workerId:pid:${this.ip}`, `${this.#pid}x${n}`);
+    this.workerId = n;
+    return true;
+  }
+
+  /** Gone, and cleared away by another one of its host. */
+  async leave(): Promise<void> {
+    await this.#client.del(`workerId:use:${this.workerId}`);
+    await this.#client.lrem(`workerId:pid:${this.ip}`, 0, `${this.#pid}x${this.workerId}`);
+    this.workerId = undefined;
+  }
+}
+
+/** A small generator of random numbers, so that a run can be repeated. */
+function randomFrom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid", () => {
+  let server: RedisServer;
+  let client: Redis;
+  let registry: Registry;
+
+  beforeAll(async () => {
+    server = await RedisServer.start();
+    client = server.client();
+  });
+  afterAll(() => server.remove());
+
+  beforeEach(async () => {
+    await client.flushall();
+    registry = await openRedis(server.url());
+    await registry.init({ namespace, layout, ...limits });
+  });
+  afterEach(() => registry.close());
+
+  const claim = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
+    claimRequest({ namespace, ...wish });
+
+  async function make(options: SnowleaseOptions = {}): Promise<Maker> {
+    const ids = await snowlease({ registry: server.url(), namespace, window: 900, ...options });
+    const maker = new Maker(ids);
+    onTestFinished(async () => {
+      await maker.stop();
+      await ids.close().catch(() => undefined);
+    });
+    return maker;
+  }
+
+  /** What stands at the keys of westid that are none of ours, with how long they last. */
+  async function foreignKeys(): Promise<Map<string, string>> {
+    const keys = [...(await client.keys("workerId:use:*")), ...(await client.keys("workerId:pid:*"))];
+    const found = new Map<string, string>();
+    for (const key of keys.toSorted()) {
+      if (key.includes("lease@")) continue;
+      const workerId = /use:(\d+)$/.exec(key)?.[1];
+      const record =
+        workerId === undefined ? [] : await client.hmget(`workerId:window:${workerId}`, "pid", "ip", "host");
+      if (workerId !== undefined && (await client.get(key)) === record.join("x")) continue;
+      found.set(key, `${await client.ttl(key)} ${(await client.dumpBuffer(key))?.toString("base64")}`);
+    }
+    return found;
+  }
+
+  test("keys of ours are out of westid's sight, but for those that say that a number is taken", async () => {
+    const request = claim();
+    const grant = await granted(registry, request);
+    expect(await client.get("workerId:use:0")).toBe("4711x10.0.0.1xalpha");
+    expect(await client.exists("workerId:pid:10.0.0.1")).toBe(0);
+    expect(await client.lrange("workerId:pid:lease@10.0.0.1", 0, -1)).toEqual(["4711x0"]);
+    await registry.release({ ...keyOf(request, grant), clock: Date.now() });
+    expect(await client.exists("workerId:pid:lease@10.0.0.1")).toBe(0);
+    for (const key of await client.keys("*")) expect(await client.ttl(key)).toBe(-1);
+  });
+
+  test("a wanted number that westid has is held, by whom is told, and `workers` shows it", async () => {
+    const java = new JavaPeer(client, 815, "192.0.2.7", "old-app-3");
+    await java.take(7);
+    const before = await foreignKeys();
+    const refused = snowlease({ registry: server.url(), namespace, workerId: 7, claimTimeout: 0 });
+    await expect(refused).rejects.toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringMatching(/Worker 7 .*old-app-3 \(192\.0\.2\.7\), pid 815/),
+    });
+    expect(await registry.workers(namespace, { state: "foreign" })).toMatchObject([
+      { workerId: 7, state: "foreign", holder: { host: "old-app-3", ip: "192.0.2.7", pid: 815 } },
+    ]);
+    expect(await registry.worker(namespace, 7)).toMatchObject({ state: "foreign", holder: { pid: 815 } });
+    expect(await foreignKeys()).toEqual(before);
+  });
+
+  test.each(["", "x", "7", "nonsense", "1x2", "1x2x3x4", "\u0000", "é", "x".repeat(5000)])(
+    "whatever a stranger wrote at `use:N` (%j), it is left alone, shown in one line, and never claimed",
+    async (value) => {
+      await client.set("workerId:use:0", value);
+      const before = await foreignKeys();
+      expect(await granted(registry, claim())).toMatchObject({ workerId: 1 });
+      expect(await registry.claim(claim({ workerId: 0 }))).toMatchObject({ outcome: "foreign", workerId: 0 });
+      expect(await registry.workers(namespace)).toMatchObject([{ state: "foreign" }, { state: "live" }]);
+      expect(await registry.forceRelease({ namespace, workerId: 0, force: true })).toEqual({ outcome: "absent" });
+      expect(await foreignKeys()).toEqual(before);
+    },
+  );
+
+  test("a number that westid took away under its holder is lost at the next renewal; the lease takes another one", async () => {
+    const one = await make();
+    const java = new JavaPeer(client, 99);
+    await java.take(one.snowflake.lease.workerId, true);
+    const before = await foreignKeys();
+    await eventually(
+      async () => one.snowflake.lease.workerId,
+      (workerId) => workerId !== java.workerId,
+    );
+    await eventually(
+      async () => one.snowflake.lease.state,
+      (state) => state === "held",
+    );
+    expect(one.snowflake.lease.workerId).not.toBe(java.workerId);
+    expect(await foreignKeys()).toEqual(before);
+    await one.stop();
+    expect(new Set(one.ids).size).toBe(one.ids.length);
+  });
+
+  test("a number whose `use` key was deleted under its holder is lost at the next renewal; the lease takes another one", async () => {
+    const one = await make();
+    const { workerId } = one.snowflake.lease;
+    await client.del(`workerId:use:${workerId}`);
+    await eventually(
+      async () => one.snowflake.lease.workerId,
+      (now) => now !== workerId,
+    );
+    await one.stop();
+    await one.snowflake.close();
+    expect(new Set(one.ids).size).toBe(one.ids.length);
+  });
+
+  const takes: Record<string, () => Promise<JavaPeer | undefined>> = {
+    "taken away and left": async () => {
+      const java = new JavaPeer(client, 99);
+      await java.take(0, true);
+      return java;
+    },
+    deleted: async () => {
+      await client.del("workerId:use:0");
+      return undefined;
+    },
+  };
+  for (const [how, take] of Object.entries(takes)) {
+    test(`what was ${how} under a holder opens only when nobody's clock can have been there`, async () => {
+      const request = claim({ window: 200 });
+      const grant = await granted(registry, request);
+      const java = await take();
+      const key = keyOf(request, grant);
+      expect(await registry.renew({ ...key, clock: Date.now(), window: 200 })).toEqual({ outcome: "lost" });
+      await java?.leave();
+      await eventually(
+        () => registry.worker(namespace, 0),
+        (record) => record?.state === "free",
+      );
+      const next = await granted(registry, claim({ workerId: 0 }));
+      expect(next.from).toBeGreaterThanOrEqual(next.clock + skew);
+    });
+  }
+
+  test("with foreigners seen: a number that was ours all the time opens at once, any other when their clocks have passed", async () => {
+    const request = claim();
+    const held = await granted(registry, request);
+    expect(held.from).toBeLessThanOrEqual(held.clock);
+    const java = new JavaPeer(client, 99);
+    await java.take(5);
+    expect(await registry.claim(claim({ workerId: 5 }))).toMatchObject({ outcome: "foreign" });
+    await java.leave();
+
+    const left = await granted(registry, claim({ workerId: 5 }));
+    expect(left.from).toBeGreaterThanOrEqual(left.clock + skew);
+    expect(left.until - left.from).toBeGreaterThanOrEqual(2000);
+    const unused = await granted(registry, claim({ workerId: 6 }));
+    expect(unused.from).toBeGreaterThanOrEqual(unused.clock + skew);
+
+    const used = { until: held.from };
+    await registry.release({ ...keyOf(request, held), clock: Date.now(), used });
+    const again = await granted(registry, claim({ workerId: 0 }));
+    expect(again.from).toBeLessThanOrEqual(again.clock);
+    // The next process asks the server, not what this one remembers.
+    const other = await openRedis(server.url());
+    onTestFinished(() => other.close());
+    const third = await granted(other, claim({ workerId: 8 }));
+    expect(third.from).toBeGreaterThanOrEqual(third.clock + skew);
+  });
+
+  test("`beside=westid`: so before one was ever seen", async () => {
+    const careful = await openRedis(server.url("?beside=westid"));
+    onTestFinished(() => careful.close());
+    const request = claim();
+    const grant = await granted(careful, request);
+    expect(grant.from).toBeGreaterThanOrEqual(grant.clock + skew);
+    // What we held all the time we know.
+    const used = { until: grant.from };
+    await careful.release({ ...keyOf(request, grant), clock: Date.now(), used });
+    await eventually(
+      () => careful.worker(namespace, 0),
+      (record) => (record?.until ?? Infinity) <= Date.now(),
+    );
+    const again = await granted(careful, claim({ workerId: 0 }));
+    expect(again.from).toBeLessThanOrEqual(again.clock);
+  });
+
+  test("a band of one's own: westid in 0 to 511, everybody else in 512 to 1023, open at once", async () => {
+    for (let pid = 1; pid <= 512; pid++) await new JavaPeer(client, pid).take(pid - 1);
+    const before = await foreignKeys();
+    const pool = { first: 512, last: 1023 };
+    const grants = await Promise.all(Array.from({ length: 512 }, () => granted(registry, claim({ pool }))));
+    expect(grants.map(({ workerId }) => workerId).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 512 }, (_, i) => 512 + i),
+    );
+    expect(grants.every(({ from, clock }) => from <= clock)).toBe(true);
+    expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted", pool });
+    expect(await foreignKeys()).toEqual(before);
+    expect(await registry.workers(namespace, { state: "foreign" })).toHaveLength(512);
+  });
+
+  test("what westid left is found again when nothing else is free, wherever it was met first", async () => {
+    const peers = Array.from({ length: 200 }, (_, i) => new JavaPeer(client, i + 1));
+    for (const peer of peers) await peer.start();
+    // Whoever may have any of these has met them all, in this order.
+    const low = { first: 0, last: 99 };
+    const high = { first: 100, last: 199 };
+    for (const pool of [low, high])
+      expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
+    await peers[150]?.leave();
+    // A few of them are looked at each time.
+    const found = await eventually(
+      () => registry.claim(claim({ pool: high })),
+      ({ outcome }) => outcome === "granted",
+    );
+    expect(found).toMatchObject({ workerId: 150 });
+    expect(await registry.claim(claim({ pool: low }))).toMatchObject({ outcome: "exhausted" });
+  });
+
+  test.each([1, 2, 3, 4, 5, 6])(
+    "side by side at random, run %i: nothing of westid's is touched, and no window meets its time",
+    async (seed) => {
+      const random = randomFrom(seed);
+      const careful = await openRedis(server.url("?beside=westid"));
+      onTestFinished(() => careful.close());
+      const live: { key: ClaimKey; from: number; until: number }[] = [];
+      const peers: { peer: JavaPeer; since: number }[] = [];
+      /** When whom may have used a number: [from, until). */
+      const javaSpans: { workerId: number; from: number; until: number }[] = [];
+      const windows: { workerId: number; from: number; until: number }[] = [];
+      const pool = { first: 0, last: 23 };
+      // A clock that is ahead as far as a clock may be.
+      const javaNow = (): number => Date.now() + skew - 1;
+      let pid = 0;
+
+      for (let step = 0; step < 600; step++) {
+        const before = await foreignKeys();
+        const action = random(10);
+        if (action < 4) {
+          const wanted = random(3) === 0 ? random(24) : undefined;
+          const holder = { host: `h${random(3)}`, ip: "10.0.0.1", pid: 5000 + step, instance: "" };
+          const request = claim({ pool, workerId: wanted, holder, window: 20 + random(60), clock: Date.now() });
+          const answer = await careful.claim(request);
+          if (answer.outcome === "granted") {
+            expect(before.has(`workerId:use:${answer.workerId}`)).toBe(false);
+            live.push({ key: keyOf(request, answer), from: answer.from, until: answer.until });
+            windows.push({ workerId: answer.workerId, from: answer.from, until: answer.until });
+          }
+        } else if (action < 6 && live.length > 0) {
+          const held = live[random(live.length)];
+          if (held === undefined) continue;
+          const answer = await registry.renew({ ...held.key, clock: Date.now(), window: 20 + random(60) });
+          const { workerId } = held.key;
+          if (answer.outcome === "renewed") windows.push({ workerId, from: held.from, until: answer.until });
+        } else if (action < 8 && live.length > 0) {
+          const [held] = live.splice(random(live.length), 1);
+          if (held === undefined) continue;
+          const used = random(2) === 0 ? { until: held.from } : undefined;
+          await registry.release({ ...held.key, clock: Date.now(), used });
+        } else if (action === 8 && peers.length < 12) {
+          const peer = new JavaPeer(client, ++pid, "10.0.0.1");
+          const since = Date.now();
+          await peer.start();
+          peers.push({ peer, since });
+          continue;
+        } else if (peers.length > 0) {
+          const [gone] = peers.splice(random(peers.length), 1);
+          const workerId = gone?.peer.workerId ?? -1;
+          javaSpans.push({ workerId, from: gone?.since ?? 0, until: javaNow() + 1 });
+          await gone?.peer.leave();
+          continue;
+        }
+        expect(await foreignKeys()).toEqual(before);
+      }
+      for (const { peer, since } of peers) {
+        javaSpans.push({ workerId: peer.workerId ?? -1, from: since, until: javaNow() + 1 });
+      }
+      expect(windows.length).toBeGreaterThan(100);
+      expect(javaSpans.length).toBeGreaterThan(20);
+      // A westid that came first to a number that we had left opens there by its own clock; what is ours comes after it, always.
+      const met = windows.filter(({ workerId, from, until }) =>
+        javaSpans.some(
+          (span) => span.workerId === workerId && from >= span.from && from < span.until && until > span.from,
+        ),
+      );
+      expect(met).toEqual([]);
+    },
+  );
+});
