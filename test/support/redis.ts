@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { redisRegistry } from "../../src/registries/redis/registry.ts";
+import { eventually } from "./holder.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
 /** Everything it acknowledges is on disk. */
@@ -19,7 +20,7 @@ export class RedisServer {
   readonly process: ServerProcess = new ServerProcess("redis");
   readonly port: number;
   readonly #options: readonly string[];
-  readonly #clients: Redis[] = [];
+  #client: Redis | undefined;
 
   private constructor(port: number, options: readonly string[]) {
     this.port = port;
@@ -54,12 +55,34 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}${query}`;
   }
 
-  /** A client of the test's own. */
+  /** The test's own client, one for all it asks. */
   client(): Redis {
-    const client = new Redis({ host: "127.0.0.1", port: this.port, retryStrategy: (n) => Math.min(n * 20, 200) });
-    client.on("error", () => undefined);
-    this.#clients.push(client);
-    return client;
+    this.#client ??= new Redis({
+      host: "127.0.0.1",
+      port: this.port,
+      retryStrategy: (n) => Math.min(n * 20, 200),
+    }).on("error", () => undefined);
+    return this.#client;
+  }
+
+  /** Makes it a replica of whoever listens on that port, and waits until it holds the same. */
+  async follow(port: number): Promise<void> {
+    await this.client().replicaof("127.0.0.1", port);
+    await eventually(
+      () => this.replication(),
+      (told) => told.get("master_link_status") === "up",
+    );
+  }
+
+  /** Makes a replica a primary. */
+  async promote(): Promise<void> {
+    await this.client().replicaof("NO", "ONE");
+  }
+
+  /** What it tells of its replication. */
+  async replication(): Promise<Map<string, string>> {
+    const lines = (await this.client().info("replication")).split("\r\n");
+    return new Map(lines.map((line) => line.split(":", 2) as [string, string]));
   }
 
   async kill(): Promise<void> {
@@ -67,7 +90,7 @@ export class RedisServer {
   }
 
   async remove(): Promise<void> {
-    for (const client of this.#clients) client.disconnect();
+    this.#client?.disconnect();
     await this.process.remove();
   }
 }

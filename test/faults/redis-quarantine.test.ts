@@ -1,0 +1,268 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLimits, type Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
+import { eventually } from "../support/holder.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+
+const layout = defaultLayout.fingerprint;
+/** How long a server waits that knows nothing of a namespace any more. */
+const longest = defaultLimits.maxWindow + 2 * defaultLimits.maxClockSkew;
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may have forgotten", () => {
+  let server: RedisServer;
+  let registry: Registry;
+  let holders: Holders;
+  let url: string;
+
+  async function begin(options?: readonly string[]): Promise<void> {
+    server = await RedisServer.start(options);
+    url = server.url("?maxLag=0");
+    registry = await openRedis(url);
+    await init(registry);
+  }
+
+  beforeEach(() => {
+    holders = new Holders();
+  });
+  afterEach(async () => {
+    await holders.kill();
+    await registry.close();
+    await server.remove();
+  });
+
+  async function restart(): Promise<void> {
+    await server.kill();
+    await server.start();
+  }
+
+  /** Ten minutes that the test does not wait for. */
+  async function endQuarantine(): Promise<number> {
+    const now = Date.now();
+    await server.client().hset(`workerId/${namespace}:meta`, "quarantine", now);
+    return now;
+  }
+
+  test("killed with -9 and started again with all it had: nothing is granted or renewed until every window has passed", async () => {
+    await begin();
+    const options = { pool: "0-2" };
+    const running = [await holders.run(url, options), await holders.run(url, options)];
+    const crashed = await holders.run(url, options);
+    await sleep(400);
+    await crashed.holder.kill();
+    const killed = Date.now();
+    await restart();
+    const hasty = holders.add(url, options);
+    await expect(hasty.ask("start")).rejects.toMatchObject({ code: "QUARANTINE" });
+    // It waits, and gets the number of the one that crashed: the only one that nobody has.
+    const patient = holders.add(url, { ...options, claimTimeout: 20_000 });
+    const started = patient.ask("start");
+
+    const ends: number[] = [];
+    for (const { holder, begun } of running) {
+      const stopped = await eventually(
+        () => holder.ask("state"),
+        ({ failures }) => failures["LEASE_EXPIRED"] !== undefined,
+      );
+      expect(stopped).toMatchObject({ state: "held", fence: begun.fence });
+      expect(stopped.events).toContainEqual(expect.objectContaining({ name: "renew-failed", code: "QUARANTINE" }));
+      ends.push(stopped.until);
+    }
+    const quarantine = await quarantineOf(server);
+    expect(quarantine).toBeGreaterThanOrEqual(killed + limits.maxWindow + 2 * limits.maxClockSkew);
+
+    for (const [i, { holder, begun }] of running.entries()) {
+      const back = await eventually(
+        () => holder.ask("state"),
+        ({ until }) => until > quarantine,
+      );
+      expect(back).toMatchObject({ state: "held", workerId: begun.workerId, fence: begun.fence });
+      expect(back.from).toBeGreaterThanOrEqual(quarantine);
+      await eventually(
+        async () => timesOf(holder),
+        (times) => (times.at(-1) ?? 0) >= quarantine,
+      );
+      // It used its window to the end, and nothing behind it.
+      const times = timesOf(holder);
+      expect(times.some((time) => time > killed)).toBe(true);
+      expect(times.filter((time) => time >= (ends[i] ?? 0) && time < quarantine)).toEqual([]);
+    }
+    const late = await started;
+    expect(late.workerId).toBe(crashed.begun.workerId);
+    expect(late.from).toBeGreaterThanOrEqual(quarantine);
+    expect(late.fence).toBeGreaterThan(quarantine);
+    await patient.ask("make", { count: 1000 });
+    await holders.expectDistinct();
+  });
+
+  test("a holder that is idle all the while goes on after it, and gives back", async () => {
+    await begin();
+    const idle = holders.add(url);
+    const begun = await idle.ask("start");
+    await idle.ask("make", { count: 1000 });
+    await restart();
+    const quarantine = await eventually(
+      () => quarantineOf(server),
+      (end) => end > 0,
+    );
+    const renewedBy = async (time: number): Promise<void> => {
+      await eventually(
+        () => idle.ask("state"),
+        ({ until }) => until > time,
+      );
+    };
+    // Renewed twice at least: what it says it has used is still what it used before.
+    await renewedBy(quarantine + 2 * limits.maxWindow);
+    const made = await idle.ask("make", { count: 1000 });
+    expect(made).toMatchObject({ workerId: begun.workerId, fence: begun.fence });
+    expect(made.error).toBeUndefined();
+    const another = holders.add(url);
+    expect((await another.ask("start")).workerId).not.toBe(begun.workerId);
+    await idle.ask("close");
+    expect(await registry.worker(namespace, begun.workerId)).toMatchObject({ state: "free", clean: true });
+
+    // Idle from its claim on, it gives back what it never used.
+    await restart();
+    const next = await eventually(
+      () => quarantineOf(server),
+      (end) => end > quarantine,
+    );
+    await eventually(
+      () => another.ask("state"),
+      ({ until }) => until > next,
+    );
+    await another.ask("close");
+    await holders.expectDistinct();
+  });
+
+  test.each(["started again with nothing saved", "flushed"])("%s: renewals begin the quarantine too", async (how) => {
+    await begin(["--appendonly", "no"]);
+    const { holder, begun } = await holders.run(url);
+    await sleep(200);
+    if (how === "flushed") await server.client().flushall();
+    else await restart();
+    // Nobody claims: it must not take a newcomer for the holder to ever go on.
+    await eventually(
+      () => holder.ask("state"),
+      ({ events }) => events.some(({ code }) => code === "QUARANTINE"),
+    );
+    expect(await quarantineOf(server)).toBeGreaterThan(Date.now() + longest - 60_000);
+    const { details } = await failure(registry.claim(claimRequest()));
+    expect(details.retryAfterMs).toBeGreaterThan(longest - 60_000);
+    await eventually(
+      () => holder.ask("state"),
+      ({ failures }) => failures["LEASE_EXPIRED"] !== undefined,
+    );
+
+    const ended = await endQuarantine();
+    const back = await eventually(
+      () => holder.ask("state"),
+      ({ events }) => events.some(({ name }) => name === "switched"),
+    );
+    expect(back.events).toContainEqual(expect.objectContaining({ name: "lost", code: "LEASE_LOST" }));
+    expect(back.from).toBeGreaterThanOrEqual(ended);
+    expect(back.fence).toBeGreaterThan(Math.max(ended, begun.fence));
+    await holder.ask("make", { count: 1000 });
+    await holders.expectDistinct();
+  });
+
+  test("without its `meta`: a quarantine as long as any may have to be, and no right to continue behind it", async () => {
+    await begin();
+    const { holder, begun } = await holders.run(url, { pool: "0-0" });
+    const [request, at] = [claimRequest({ workerId: 1, window: 500 }), Date.now()];
+    const grant = await granted(registry, request);
+    const recents = { from: grant.from, bytes: Uint8Array.of(1) };
+    await registry.release({ ...keyOf(request, grant), clock: at, used: { until: grant.from + 1, recents } });
+    await server.client().del(`workerId/${namespace}:meta`);
+    // Not even one that was told other limits makes it shorter.
+    await registry.init({ namespace, layout, maxWindow: 500, maxClockSkew: 100 });
+    const { code, details } = await failure(registry.claim(claimRequest({ window: 500 })));
+    expect(code).toBe("QUARANTINE");
+    expect(details.retryAfterMs).toBeGreaterThan(longest - 60_000);
+    await eventually(
+      () => holder.ask("state"),
+      ({ failures }) => failures["LEASE_EXPIRED"] !== undefined,
+    );
+
+    const ended = await endQuarantine();
+    // The namespace now has windows of 500 ms at most, and this holder asks for longer ones.
+    expect((await failure(registry.claim(claimRequest({ window: limits.maxWindow })))).code).toBe("CONFIG_INVALID");
+    const next = await granted(registry, claimRequest({ workerId: 1, window: 500 }));
+    expect(next).toMatchObject({ workerId: 1 });
+    expect(next.recents).toBeUndefined();
+    expect(next.from).toBeGreaterThanOrEqual(ended);
+    expect(next.fence).toBeGreaterThan(ended);
+    expect((await holder.ask("state")).fence).toBe(begun.fence);
+    await holders.expectDistinct();
+  });
+
+  test("without the record of one worker ID: its holder loses the lease, and nobody gets the number", async () => {
+    await begin();
+    const { holder, begun } = await holders.run(url, { pool: "0-1" });
+    await server.client().del(`workerId/${namespace}:window:${begun.workerId}`);
+    const refusal = await registry.claim(claimRequest({ workerId: begun.workerId, window: 500 }));
+    expect(refusal).toMatchObject({ outcome: "foreign", workerId: begun.workerId });
+    const back = await eventually(
+      () => holder.ask("state"),
+      ({ workerId }) => workerId !== begun.workerId,
+    );
+    expect(back.events).toContainEqual(expect.objectContaining({ name: "lost", code: "LEASE_LOST" }));
+    await holder.ask("make", { count: 1000 });
+    const full = claimRequest({ pool: { first: 0, last: 1 }, window: 500 });
+    expect(await registry.claim(full)).toMatchObject({ outcome: "exhausted" });
+    await holders.expectDistinct();
+  });
+
+  test("a clean give-back before it is continued by nobody after it", async () => {
+    await begin();
+    const at = Date.now();
+    const request = claimRequest({ window: 1000 });
+    const grant = await granted(registry, request);
+    const recents = { from: grant.from, bytes: Uint8Array.of(1) };
+    await registry.release({ ...keyOf(request, grant), clock: at, used: { until: grant.until, recents } });
+    await restart();
+    const back = claimRequest({ clock: at, window: 1000, workerId: grant.workerId });
+    expect((await failure(registry.claim(back))).code).toBe("QUARANTINE");
+    const quarantine = await quarantineOf(server);
+    await sleep(quarantine - Date.now());
+    const next = await granted(registry, claimRequest({ window: 1000, workerId: grant.workerId }));
+    expect(next.recents).toBeUndefined();
+    expect(next.from).toBeGreaterThanOrEqual(quarantine);
+    expect(next.fence).toBeGreaterThan(quarantine);
+  });
+
+  test("`init` ends a quarantine where nothing is recorded, and nowhere else", async () => {
+    await begin();
+    await granted(registry, claimRequest({ window: 500 }));
+    await restart();
+    const claim = (): Promise<unknown> => registry.claim(claimRequest({ window: 500 }));
+    expect((await failure(claim())).code).toBe("QUARANTINE");
+    await init(registry);
+    expect((await failure(claim())).code).toBe("QUARANTINE");
+    // Not even before anybody has noticed the restart.
+    await restart();
+    await init(registry);
+    expect((await failure(claim())).code).toBe("QUARANTINE");
+
+    await server.client().flushall();
+    expect((await failure(claim())).code).toBe("QUARANTINE");
+    await init(registry);
+    expect(await claim()).toMatchObject({ outcome: "granted", fence: 1 });
+  });
+
+  test("limits that a server which forgot them would not wait out are refused", async () => {
+    await begin();
+    for (const [name, value] of [
+      ["maxWindow", defaultLimits.maxWindow + 1],
+      ["maxClockSkew", defaultLimits.maxClockSkew + 1],
+    ] as const) {
+      const longer = { [name]: value };
+      expect((await failure(registry.init({ namespace: "other", layout, ...longer }))).code).toBe("CONFIG_INVALID");
+      const claim = claimRequest({ namespace: "other", limits: longer });
+      expect((await failure(registry.claim(claim))).code).toBe("CONFIG_INVALID");
+      expect(await registry.describe("other")).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,125 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { expect } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import { HolderProcess, type HolderState } from "./holder.ts";
+import type { RedisServer } from "./redis.ts";
+
+export const namespace = "orders";
+
+/** Under these a quarantine lasts 2 s. */
+export const limits = { maxWindow: 1000, maxClockSkew: 500 };
+
+/** Creates the namespace of these tests. */
+export async function init(registry: Registry): Promise<void> {
+  await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+}
+
+/** The end of the last quarantine, as the server has stored it. */
+export async function quarantineOf(server: RedisServer): Promise<number> {
+  return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantine"));
+}
+
+/** The error that a promise ends in. */
+export async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
+  try {
+    await promise;
+  } catch (error) {
+    if (isSnowleaseError(error)) return error;
+    throw error;
+  }
+  throw new Error("It did not fail.");
+}
+
+/** Processes that make IDs in one namespace, all of which are compared in the end. */
+export class Holders {
+  readonly #all: HolderProcess[] = [];
+
+  /** One that has yet to start. */
+  add(registry: string, options: object = {}): HolderProcess {
+    const { maxWindow: window } = limits;
+    const made = new HolderProcess({ registry, namespace, window, operationTimeout: 1000, ...options });
+    this.#all.push(made);
+    return made;
+  }
+
+  /** One that makes IDs all the time. */
+  async run(registry: string, options: object = {}): Promise<{ holder: HolderProcess; begun: HolderState }> {
+    const holder = this.add(registry, options);
+    const begun = await holder.ask("start");
+    await holder.ask("run");
+    return { holder, begun };
+  }
+
+  /** Every ID that was made. */
+  ids(): bigint[] {
+    return this.#all.flatMap((holder) => holder.ids());
+  }
+
+  /** Ends all, and compares all IDs with each other. */
+  async expectDistinct(): Promise<void> {
+    for (const holder of this.#all) await holder.ask("close").catch(() => undefined);
+    const ids = this.ids();
+    expect(ids.length).toBeGreaterThan(1000);
+    expect(new Set(ids).size).toBe(ids.length);
+  }
+
+  async kill(): Promise<void> {
+    await Promise.all(this.#all.map((holder) => holder.kill()));
+  }
+}
+
+/** The embedded times of IDs, in order, Unix ms. */
+export function timesOf(holder: HolderProcess): number[] {
+  return holder.ids().map((id) => defaultLayout.decompose(id).timestamp);
+}
+
+/** An address that stays while the server behind it changes, as a virtual IP does. */
+export class Address {
+  readonly #server: Server;
+  readonly #open = new Set<Socket>();
+  #port: number;
+
+  private constructor(server: Server, port: number) {
+    this.#server = server;
+    this.#port = port;
+    server.on("connection", (client) => {
+      const upstream = connect(this.#port, "127.0.0.1");
+      client.pipe(upstream).pipe(client);
+      for (const socket of [client, upstream]) {
+        this.#open.add(socket);
+        socket.on("error", () => undefined);
+        socket.on("close", () => {
+          this.#open.delete(socket);
+          client.destroy();
+          upstream.destroy();
+        });
+      }
+    });
+  }
+
+  static async of(port: number): Promise<Address> {
+    const server = createServer();
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return new Address(server, port);
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** From now on another server answers here; who was connected has to connect anew. */
+  move(port: number): void {
+    this.#port = port;
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    this.move(this.#port);
+    await once(this.#server, "close");
+  }
+}
