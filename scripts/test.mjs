@@ -11,7 +11,13 @@ const args = process.argv.slice(2);
 ensureDependencies();
 ensureBuild();
 if (!args.includes("--project=unit")) {
-  ensurePackages({ faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1", "redis-server": "/usr/bin/redis-server" });
+  ensurePackages({
+    faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "mariadb-client-core": "/usr/bin/mariadb",
+    "mariadb-server-core": "/usr/sbin/mariadbd",
+    postgresql: "/usr/lib/postgresql/*/bin/initdb",
+    "redis-server": "/usr/bin/redis-server",
+  });
 }
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));

@@ -24,7 +24,7 @@ export type RegistryAddress = AddressText &
 
 /** Servers of a store with their login. */
 export interface ServerAddress {
-  readonly kind: "redis";
+  readonly kind: "redis" | "mysql" | "postgres";
   /** How they are reached: `rediss` is TLS, `redis+sentinel` names sentinels, `redis+cluster` some nodes. */
   readonly scheme: ServerScheme;
   readonly servers: readonly { readonly host: string; readonly port: number }[];
@@ -39,15 +39,25 @@ export interface ServerAddress {
 const embedded = ["sqlite", "memory", "http", "https", "unix"] as const;
 
 /** The schemes of servers, each with the port where the URL names none. */
-const ports = { redis: 6379, rediss: 6379, "redis+sentinel": 26_379, "redis+cluster": 6379 } as const;
+const ports = {
+  redis: 6379,
+  rediss: 6379,
+  "redis+sentinel": 26_379,
+  "redis+cluster": 6379,
+  mysql: 3306,
+  postgres: 5432,
+} as const;
 type ServerScheme = keyof typeof ports;
 
 /** The parameters of a query that only one kind of store has: see there for what they mean. */
+const sqlSettings = ["poolSize", "tls", "tlsCa"];
 const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
+  mysql: sqlSettings,
+  postgres: sqlSettings,
 };
 const present: readonly string[] = [...embedded, ...Object.keys(ports)];
-const planned = ["mysql", "oracle", "postgres", "zookeeper"];
+const planned = ["oracle", "zookeeper"];
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
@@ -110,7 +120,7 @@ function parseServers(
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`, text);
   }
   const [user = "", ...rest] = login?.split(":") ?? [];
-  const kind = "redis";
+  const kind = scheme === "mysql" || scheme === "postgres" ? scheme : "redis";
   const own = settingsOf[kind];
   const those = (wanted: boolean): Record<string, string> =>
     Object.fromEntries(Object.entries(query).filter(([name]) => own.includes(name) === wanted));

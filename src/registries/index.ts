@@ -25,6 +25,9 @@ export async function openRegistry(
       return (await import("./sqlite/registry.ts")).sqliteRegistry({ path: address.path, clock, operationTimeout });
     case "redis":
       return (await import("./redis/registry.ts")).redisRegistry(address, { operationTimeout });
+    case "mysql":
+    case "postgres":
+      return (await import("./sql/registry.ts")).sqlRegistry(address, { operationTimeout });
     case "http":
       return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, { clock, operationTimeout });
     case "unix":

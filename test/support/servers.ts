@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,9 +34,16 @@ export class ServerProcess {
     return pid;
   }
 
-  /** Starts it, and waits until it answers. It dies with this process, however that ends. */
-  async start(command: string, args: readonly string[], answers: () => Promise<boolean>): Promise<void> {
-    const child = spawn("setpriv", ["--pdeathsig", "KILL", command, ...args], { stdio: "ignore" });
+  /** Starts it, as another user where it refuses to be root, and waits until it answers. It dies with this process, however that ends. */
+  async start(
+    command: string,
+    args: readonly string[],
+    answers: () => Promise<boolean>,
+    as: readonly string[] = [],
+  ): Promise<void> {
+    const log = openSync(this.log, "a");
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...as, command, ...args], { stdio: ["ignore", log, log] });
+    closeSync(log);
     child.on("error", () => undefined);
     this.#child = child;
     while (!(await answers().catch(() => false))) {
@@ -49,6 +56,12 @@ export class ServerProcess {
 
   signal(signal: NodeJS.Signals): void {
     process.kill(this.pid, signal);
+  }
+
+  /** The processes that it started. */
+  children(): readonly number[] {
+    const list = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, "latin1");
+    return list.split(" ").filter(Boolean).map(Number);
   }
 
   /** Ends it; what it wrote stays. */

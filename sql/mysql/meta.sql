@@ -1,0 +1,36 @@
+-- What is fixed for a namespace and what its operations begin with: era, quarantine, pools, the server's identity and clock.
+
+-- name: read
+SELECT
+  name, value, version,
+  TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock,
+  {identity} AS identity
+FROM {meta};
+
+-- name: add
+INSERT INTO {meta} (name, value, version) VALUES (:name, :value, 1);
+
+-- name: set
+UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND version = :version;
+
+-- name: create
+INSERT INTO {meta} (name, value, version) VALUES
+  ('schema', :schema, 1),
+  ('layout', :layout, 1),
+  ('maxWindow', :max_window, 1),
+  ('maxClockSkew', :max_clock_skew, 1),
+  ('identity', {identity}, 1),
+  ('era', :era, 1),
+  ('quarantine', '0', 1),
+  ('beside', :beside, 1);
+
+-- name: exists
+-- Whether the tables were ever made.
+SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
+
+-- name: lock
+-- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
+SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;
+
+-- name: unlock
+SELECT RELEASE_LOCK(CONCAT('snowlease ', :table_name)) AS unlocked;

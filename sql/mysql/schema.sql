@@ -1,0 +1,80 @@
+-- What `snowlease init` runs, section by section from the stored version up; `init --print` shows it. Names in braces are this
+-- namespace's: src/registries/sql/tables.ts. Each statement
+-- may be run again: this database commits each by itself.
+--
+-- Times are Unix ms by this database's clock, unless a name says otherwise.
+
+-- name: 1
+-- As westid makes it, and no constraint more: its Java processes read any violation as "taken". A row a number that is taken.
+CREATE TABLE IF NOT EXISTS {assign} (
+  worker_id INT NOT NULL,
+  pid INT NOT NULL,
+  ip VARCHAR(15) NOT NULL,
+  hostname VARCHAR(60) NOT NULL,
+  create_time TIMESTAMP NOT NULL,
+  PRIMARY KEY (worker_id)
+) ENGINE = InnoDB;
+
+-- The record of each worker ID that was ever claimed, is pinned, or was once seen in foreign hands.
+CREATE TABLE IF NOT EXISTS {window} (
+  worker_id BIGINT NOT NULL,
+  -- Raised by every write: whoever decided by an older one decides again.
+  version BIGINT NOT NULL,
+  era BIGINT NOT NULL,
+  -- The pool that it was last claimed from: `512-1023`.
+  pool VARCHAR(64),
+  -- Where a claim looks for it: its pool, `foreign`, or nowhere while it is pinned. Pools that are bands of one namespace keep
+  -- their entries apart in the indexes: none reads past those of another.
+  filed VARCHAR(64),
+  fence BIGINT NOT NULL,
+  token VARCHAR(64),
+  from_ms BIGINT NOT NULL,
+  until_ms BIGINT NOT NULL,
+  seen_clock BIGINT NOT NULL,
+  clean SMALLINT NOT NULL,
+  floor_ms BIGINT NOT NULL,
+  checkpoint_timestamp BIGINT,
+  checkpoint_sequence BIGINT,
+  host VARCHAR(255),
+  ip VARCHAR(255),
+  pid BIGINT,
+  instance VARCHAR(255),
+  claimed_at BIGINT,
+  released_at BIGINT,
+  pinned TEXT,
+  recents_from BIGINT,
+  recents MEDIUMBLOB,
+  PRIMARY KEY (worker_id),
+  UNIQUE KEY {token_index} (token),
+  KEY {until_index} (filed, until_ms, worker_id),
+  KEY {host_index} (filed, host, until_ms, worker_id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- A row a claim. While a claim goes on, the end of its window is the record's; here it is as it was at the claim.
+CREATE TABLE IF NOT EXISTS {history} (
+  worker_id BIGINT NOT NULL,
+  fence BIGINT NOT NULL,
+  from_ms BIGINT NOT NULL,
+  until_ms BIGINT NOT NULL,
+  continued_from BIGINT,
+  host VARCHAR(255) NOT NULL,
+  ip VARCHAR(255) NOT NULL,
+  pid BIGINT NOT NULL,
+  instance VARCHAR(255) NOT NULL,
+  claimed_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  ended_by VARCHAR(16),
+  newest SMALLINT NOT NULL,
+  PRIMARY KEY (worker_id, fence),
+  -- What may be pruned comes first in it: the newest row of a worker ID stays.
+  KEY {ended_index} (newest, until_ms, worker_id, fence)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What is fixed for the namespace, which server wrote last, era and quarantine; and for each pool `pool:512-1023` a number below
+-- which every number of the pool has a record.
+CREATE TABLE IF NOT EXISTS {meta} (
+  name VARCHAR(80) NOT NULL,
+  value TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  PRIMARY KEY (name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

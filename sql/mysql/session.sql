@@ -1,0 +1,46 @@
+-- A connection, its transactions, and what the server tells of itself.
+
+-- name: open
+-- What a server does by default is not for us: texts that do not fit are cut, and a lost client keeps its locks for hours.
+SET SESSION
+  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+  autocommit = 1,
+  innodb_lock_wait_timeout = {lock_timeout},
+  wait_timeout = {idle_timeout};
+
+-- name: isolation
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+
+-- name: server
+SELECT VERSION() AS server_version;
+
+-- name: begin
+START TRANSACTION
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: identity
+-- An expression: MySQL names each data folder.
+@@server_uuid
+
+-- name: identity-in-part
+-- MariaDB does not: the place where it runs stands for it.
+CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)
+
+-- name: clock
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
+
+-- name: touch
+-- The server tells nobody without a table whether it takes writes.
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
+
+-- name: promise
+SELECT
+  @@innodb_flush_log_at_trx_commit AS flush_log,
+  @@log_bin AS log_bin,
+  @@sync_binlog AS sync_binlog,
+  @@innodb_doublewrite AS doublewrite;

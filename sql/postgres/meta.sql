@@ -1,0 +1,36 @@
+-- What is fixed for a namespace and what its operations begin with: era, quarantine, pools, the server's identity and clock.
+
+-- name: read
+SELECT
+  name, value, version,
+  floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock,
+  {identity} AS identity
+FROM {meta};
+
+-- name: add
+INSERT INTO {meta} (name, value, version) VALUES (:name, :value, 1);
+
+-- name: set
+UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND version = :version;
+
+-- name: create
+INSERT INTO {meta} (name, value, version) VALUES
+  ('schema', :schema, 1),
+  ('layout', :layout, 1),
+  ('maxWindow', :max_window, 1),
+  ('maxClockSkew', :max_clock_skew, 1),
+  ('identity', {identity}, 1),
+  ('era', :era, 1),
+  ('quarantine', '0', 1),
+  ('beside', :beside, 1);
+
+-- name: exists
+-- Whether the tables were ever made.
+SELECT count(*)::int AS present FROM pg_catalog.pg_class WHERE oid = to_regclass(:table_name);
+
+-- name: lock
+-- One `init` at a time; the transaction's end lets the next one go on.
+SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:table_name));
+
+-- name: unlock
+SELECT 1 AS unlocked;

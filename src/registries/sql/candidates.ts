@@ -1,0 +1,204 @@
+import type { PoolBounds } from "../../core/layout.ts";
+import type { PoolView } from "../../core/pool.ts";
+import type { ClaimRequest } from "../../core/registry.ts";
+import { isFree, type Stored, unusedRecord } from "../../core/window.ts";
+import { type AssignRow, isForeign, readRow } from "./assign.ts";
+import type { Parameters } from "./dialect.ts";
+import { foreign, type Kept, keptOf, numberOf, poolName } from "./records.ts";
+import { ofEra, poolEntry, type Space } from "./space.ts";
+import type { Unit } from "./unit.ts";
+
+/** How many numbers one look for an unused one lists. */
+const page = 64;
+/** How many numbers behind a foreign one are looked at with it: as many as westid has. */
+const foreignSpan = 1023;
+
+/** Numbers in this span, or some of them, are in foreign hands, and nothing here says so yet. */
+export class Foreigners extends Error {
+  readonly span: PoolBounds;
+
+  constructor(span: PoolBounds) {
+    super();
+    this.span = span;
+  }
+}
+
+/** Thrown where a decision asks for what was not read yet. */
+class Unread extends Error {
+  readonly read: () => Promise<void>;
+
+  constructor(read: () => Promise<void>) {
+    super();
+    this.read = read;
+  }
+}
+
+/** What a claim sees of the records of one namespace: each of them is read when it is first asked for, and then stays. */
+export class Candidates implements PoolView {
+  readonly #unit: Unit;
+  readonly #space: Space;
+  readonly #request: ClaimRequest;
+  /** How many equally good ones to choose among: others reach for the first of them at this moment. */
+  readonly #spread: number;
+  readonly #seen = new Map<string, unknown>();
+  readonly #kept = new Map<number, Kept>();
+  readonly #foreign = new Map<number, AssignRow>();
+
+  constructor(unit: Unit, space: Space, request: ClaimRequest, spread: number) {
+    this.#unit = unit;
+    this.#space = space;
+    this.#request = request;
+    this.#spread = spread;
+  }
+
+  /** Decides, reading what the decision asks for. @throws Foreigners */
+  async decide<Answer>(decision: (view: PoolView) => Answer): Promise<Answer> {
+    for (;;) {
+      try {
+        return decision(this);
+      } catch (unread) {
+        if (!(unread instanceof Unread)) throw unread;
+        await unread.read();
+      }
+    }
+  }
+
+  /** Who has taken a number that was asked for by its number, where that is nobody of ours. */
+  foreignAt(workerId: number): AssignRow | undefined {
+    return this.#foreign.get(workerId);
+  }
+
+  /** How a record that was seen stands in its table. */
+  keptOf(workerId: number): Kept | undefined {
+    return this.#kept.get(workerId);
+  }
+
+  byToken(): undefined {
+    // It was looked for before.
+    return undefined;
+  }
+
+  byId(workerId: number): Stored | undefined {
+    return this.#once(`id ${workerId}`, async () => {
+      const [kept] = await this.#read("record.get", { worker_id: workerId });
+      const row = kept === undefined ? await readRow(this.#unit, workerId) : kept.row;
+      if (!isForeign(row, kept?.record)) return kept && ofEra(kept, this.#space);
+      this.#foreign.set(workerId, row);
+      // It has to be passed by, whatever its record says.
+      return { ...unusedRecord(workerId), pinned: foreign };
+    });
+  }
+
+  firstUnused(pool: PoolBounds): number | undefined {
+    return this.#once(`unused ${poolName(pool)}`, () => this.#findUnused(pool));
+  }
+
+  oldest(pool: PoolBounds, limit: number): readonly Stored[] {
+    return this.#once(`oldest ${limit}`, async () => {
+      const found = await this.#findOldest("claim.oldest", pool, {}, limit);
+      if (!this.#space.beside || found.some((record) => this.#isFree(record))) return found;
+      return [...found, ...(await this.#list("claim.left-by-foreigners", { ...pool, limit }))];
+    });
+  }
+
+  oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
+    return this.#once(`host ${limit}`, () => this.#findOldest("claim.oldest-of-host", pool, { host }, limit));
+  }
+
+  newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
+    return this.#once("newest", async () => {
+      let newest: Stored | undefined;
+      for (const band of [pool, ...this.#otherBands(pool)]) {
+        const row = await this.#unit.get("claim.newest-of-host", { filed: poolName(band), ...pool, host });
+        const record = row && keptOf(row).record;
+        if (record !== undefined && record.until > (newest?.until ?? -1)) newest = record;
+      }
+      return newest;
+    });
+  }
+
+  /**
+   * The band of the pool itself comes first: as long as it has a window that has passed, nothing else is looked at. The others
+   * matter after a pool was widened, narrowed or moved: then numbers of this pool are still filed under the one before.
+   */
+  async #findOldest(statement: string, pool: PoolBounds, more: Parameters, limit: number): Promise<readonly Stored[]> {
+    const find = (band: PoolBounds, limit: number): Promise<readonly Stored[]> =>
+      this.#list(statement, { filed: poolName(band), ...pool, ...more, limit });
+    const ripe = Math.min(this.#request.clock, this.#space.clock);
+    const own = await find(pool, this.#spread);
+    const passed = own.filter((record) => record.until <= ripe);
+    if (passed.length > 0) return this.#shuffled(passed);
+    const found: Stored[] = [];
+    for (const band of [pool, ...this.#otherBands(pool)])
+      found.push(...(await find(band, Math.max(limit, this.#spread))));
+    const sorted = found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+    const free = sorted.filter((record) => this.#isFree(record)).slice(0, this.#spread);
+    return [...this.#shuffled(free), ...sorted.filter((record) => !free.includes(record))].slice(0, limit);
+  }
+
+  /** The lowest number without a record; after a lost race, one of the lowest few. */
+  async #findUnused(pool: PoolBounds): Promise<number | undefined> {
+    const name = poolEntry + poolName(pool);
+    const hint = this.#space.entries.get(name);
+    const unused: number[] = [];
+    const least = Math.max(pool.first, Number(hint?.value ?? pool.first));
+    let full = least;
+    for (let from = least; from <= pool.last && unused.length < this.#spread;) {
+      const rows = await this.#unit.all("claim.numbers", { first: from, last: pool.last, limit: page });
+      const used = new Set(rows.map((row) => numberOf(row, "worker_id")));
+      const end = used.size < page ? Math.min(pool.last + 1, from + page) : Math.max(...used) + 1;
+      for (let n = from; n < end && unused.length < this.#spread; n++) if (!used.has(n)) unused.push(n);
+      if (unused.length === 0) full = end;
+      from = end;
+    }
+    // Only where there was much to pass by: whoever comes next need not.
+    if (hint !== undefined && full > least) {
+      await this.#unit.change("meta.set", { name, value: String(full), version: hint.version });
+    }
+    const chosen = unused[Math.floor(Math.random() * unused.length)];
+    if (chosen === undefined) return undefined;
+    if ((await readRow(this.#unit, chosen)) !== undefined)
+      throw new Foreigners({ first: chosen, last: Math.min(pool.last, chosen + foreignSpan) });
+    return chosen;
+  }
+
+  async #read(statement: string, parameters: Parameters): Promise<readonly Kept[]> {
+    const found = (await this.#unit.all(statement, parameters)).map(keptOf);
+    for (const kept of found) this.#kept.set(kept.record.workerId, kept);
+    return found;
+  }
+
+  /** @throws Foreigners where one of them stands in an index and belongs to somebody else. */
+  async #list(statement: string, parameters: Parameters): Promise<readonly Stored[]> {
+    const found = await this.#read(statement, parameters);
+    const taken = found.find(({ row, record }) => isForeign(row, record))?.record.workerId;
+    if (taken !== undefined) throw new Foreigners({ first: taken, last: taken });
+    return found.map((kept) => ofEra(kept, this.#space));
+  }
+
+  #otherBands(pool: PoolBounds): readonly PoolBounds[] {
+    const own = poolName(pool);
+    return [...this.#space.entries.keys()].flatMap((name) => {
+      if (!name.startsWith(poolEntry) || name === poolEntry + own) return [];
+      const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
+      return first <= pool.last && last >= pool.first ? [{ first, last }] : [];
+    });
+  }
+
+  #isFree(record: Stored): boolean {
+    return isFree(record, this.#request, this.#space.clock);
+  }
+
+  #shuffled(records: readonly Stored[]): readonly Stored[] {
+    if (this.#spread === 1) return records;
+    return records
+      .map((record) => ({ record, at: Math.random() }))
+      .toSorted((a, b) => a.at - b.at)
+      .map(({ record }) => record);
+  }
+
+  #once<Answer>(key: string, read: () => Promise<Answer>): Answer {
+    if (this.#seen.has(key)) return this.#seen.get(key) as Answer;
+    throw new Unread(async () => void this.#seen.set(key, await read()));
+  }
+}

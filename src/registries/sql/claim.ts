@@ -1,0 +1,97 @@
+import { type Decision, decideClaim } from "../../core/pool.ts";
+import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
+import { grantOf, type Stored } from "../../core/window.ts";
+import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
+import { Candidates, Foreigners } from "./candidates.ts";
+import { noteClaim } from "./history.ts";
+import { type Kept, keptOf, poolName } from "./records.ts";
+import type { Space } from "./space.ts";
+import { Raced, type Unit } from "./unit.ts";
+import { add, ensurePool, noteForeigners, put } from "./write.ts";
+
+/** Most equally good worker IDs among which a claim chooses by lot, after it has lost a few races. */
+const mostSpread = 64;
+
+/**
+ * Decides a claim over what is read, then writes it in one transaction whose first statement takes effect only if that is still so.
+ * @throws Raced where it is not.
+ */
+export async function claimOnce(
+  unit: Unit,
+  space: Space,
+  request: ClaimRequest,
+  races: number,
+): Promise<Grant | Refusal> {
+  const repeated = (await unit.all("claim.by-token", { token: request.token })).map(keptOf)[0];
+  if (repeated?.record.token === request.token) return repeatClaim(unit, space, repeated);
+
+  const candidates = new Candidates(unit, space, request, Math.min(mostSpread, 2 ** races));
+  const { answer, store }: Decision = await candidates
+    .decide((view) => decideClaim(view, request, space.clock, space.info))
+    .catch(async (error: unknown) => {
+      if (!(error instanceof Foreigners)) throw error;
+      await noteForeigners(unit, space, error.span);
+      throw new Raced("there are foreigners");
+    });
+
+  if (answer.outcome === "pinned") {
+    const { workerId, clock } = answer;
+    const row = candidates.foreignAt(workerId);
+    if (row === undefined) return answer;
+    await noteForeigners(unit, space, { first: workerId, last: workerId });
+    return { outcome: "foreign", workerId, holder: foreignHolder(row), clock };
+  }
+  if (answer.outcome !== "granted" || store === undefined) return answer;
+
+  const kept = candidates.keptOf(store.workerId);
+  const record = opened(store, space, request, kept);
+  await ensurePool(unit, space, request.pool);
+  await unit.transaction(async () => {
+    const pool = poolName(request.pool);
+    if (kept === undefined) await add(unit, space, record, pool);
+    else await put(unit, space, kept, record, pool);
+    await take(unit, record, kept?.row);
+    await noteClaim(unit, record, kept?.record);
+  });
+  return grantOf(record, space.clock, answer.rollback);
+}
+
+/**
+ * Answers a claim that was granted before. It is written once more: what is read here may not have reached the standby that
+ * acknowledged writes have to reach.
+ */
+async function repeatClaim(unit: Unit, space: Space, kept: Kept): Promise<Grant> {
+  const { record, era } = kept;
+  const goesOn = era === space.era;
+  const after = goesOn ? record : { ...record, token: undefined, clean: false, recents: undefined };
+  await unit.transaction(() => put(unit, space, kept, after));
+  // What another server granted may be forgotten here: the token is free for another worker ID.
+  if (!goesOn) throw new Raced("another era");
+  return grantOf(record, space.clock);
+}
+
+/** A claim's record with what this era, and foreigners who keep no windows, add to the rule: they open a window later. */
+function opened(record: Stored, space: Space, request: ClaimRequest, kept: Kept | undefined): Stored {
+  const fence = Math.max(kept?.record.fence ?? 0, space.eraBegin) + 1;
+  let { from, until, recents } = record;
+  from = Math.max(from, space.eraBegin);
+  if (space.beside && kept?.row === undefined) {
+    // It was in nobody's hands, or never in ours: a foreigner's clock may be ahead by as much as any other's.
+    from = Math.max(from, space.clock + space.info.maxClockSkew);
+    until = Math.max(until, from + request.window);
+    recents = undefined;
+  }
+  return { ...record, fence, from, until, recents, floor: recents?.from ?? from };
+}
+
+/** Shows Java processes that the number is taken. */
+async function take(unit: Unit, { workerId, holder }: Stored, before: AssignRow | undefined): Promise<void> {
+  if (holder === undefined) return;
+  const row = { worker_id: workerId, ...rowOf(holder) };
+  if (before === undefined) {
+    await unit.change("assign.add", row);
+    return;
+  }
+  const old = { old_pid: before.pid, old_ip: before.ip, old_hostname: before.hostname };
+  await unit.swap("assign.replace", { ...row, ...old });
+}

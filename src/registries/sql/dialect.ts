@@ -1,0 +1,86 @@
+import type { ErrorCode } from "../../core/errors.ts";
+import type { SqlSettings } from "./settings.ts";
+
+/** What a parameter may be, and what a column holds once a driver has read it. */
+export type Value = number | string | boolean | Uint8Array | null;
+
+/** A row by column name, in lower case. */
+export type Row = Readonly<Record<string, Value>>;
+
+/** The parameters of a statement by name: `:host` is `host`. */
+export type Parameters = Readonly<Record<string, Value | undefined>>;
+
+/** What a statement came to. */
+export interface Result {
+  readonly rows: readonly Row[];
+  /** Rows that it changed; for an UPDATE those that it found. */
+  readonly count: number;
+}
+
+/** One connection. Its errors are the driver's own: see `Dialect.meaningOf`. */
+export interface Session {
+  /** Expressions that depend on the server, for braces in statements. */
+  readonly names: Readonly<Record<string, string>>;
+  run(statement: string, parameters: Parameters): Promise<Result>;
+  /** READ COMMITTED, as durable as a session may ask for. */
+  begin(): Promise<void>;
+  /** False: committed here, but the server says that it did not wait for whom it should have. Rejects also when nothing was. */
+  commit(): Promise<boolean>;
+  rollback(): Promise<void>;
+  /** Whether it keeps the program alive. */
+  hold(held: boolean): void;
+  /** Whether it can still be used. */
+  readonly usable: boolean;
+  /** Ends it at once, whatever it is doing. */
+  destroy(): void;
+}
+
+/** Where to connect to. */
+export interface Target extends SqlSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  /** Deadline of one operation, ms: the server gives a transaction up after as long. */
+  readonly operationTimeout: number;
+}
+
+/** What an error of a server means. In none of these cases was anything committed. */
+export interface Meaning {
+  readonly code: ErrorCode;
+  readonly says: string;
+  readonly advice: string;
+  /** Whether the same may be asked again: soon it may be possible. */
+  readonly passes?: true;
+  /** Another transaction was faster: decide again. */
+  readonly raced?: true;
+  /** A table or column is not there: `snowlease init` makes it. */
+  readonly missing?: true;
+}
+
+/** A kind of database. */
+export interface Dialect {
+  /** Its folder in `sql/`. */
+  readonly kind: "mysql" | "postgres";
+  /** For messages. */
+  readonly title: string;
+  /** The driver's package. */
+  readonly driver: string;
+  /** Loads the driver. Rejects where it is not installed. */
+  load(): Promise<unknown>;
+  /** Begins to connect: a session that can be given up before it is ready. `driver`: what `load` gave. */
+  connect(driver: unknown, target: Target): Connecting;
+  /** What the server said, or undefined where it was not the server, or nothing is known of it: then what was done is not known. */
+  meaningOf(error: unknown): Meaning | undefined;
+  /** Whether two identities name the same server and data. */
+  sameServer(stored: string, seen: string): boolean;
+  /** What acknowledged writes survive, from the statement `session.promise`. */
+  promiseOf(row: Row): string;
+}
+
+/** A session that is on its way. */
+export interface Connecting {
+  readonly ready: Promise<Session>;
+  /** Gives it up. */
+  destroy(): void;
+}

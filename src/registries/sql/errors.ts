@@ -1,0 +1,119 @@
+import { SnowleaseError } from "../../core/errors.ts";
+import type { Meaning } from "./dialect.ts";
+
+const readOnly = "name the server that takes writes";
+
+/** What the tables of the dialects have in common. */
+export const meanings = {
+  login: {
+    code: "UNAUTHORIZED",
+    says: "refused the login",
+    advice: "correct user and password in the registry URL, or the server's list of who may connect",
+  },
+  rights: {
+    code: "FORBIDDEN",
+    says: "does not let this user do that",
+    advice: "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to who runs `snowlease init`",
+  },
+  noDatabase: {
+    code: "CONFIG_INVALID",
+    says: "has no such database",
+    advice: "correct its name in the registry URL, or create it",
+  },
+  missing: { code: "SCHEMA_INCOMPATIBLE", says: "", advice: "", missing: true },
+  readOnly: { code: "REGISTRY_UNAVAILABLE", says: "is read-only", advice: readOnly, passes: true },
+  full: { code: "REGISTRY_UNAVAILABLE", says: "has no space left", advice: "free some, on its disk" },
+  connections: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "has no connection left",
+    advice: "raise its limit, or lower `poolSize`",
+    passes: true,
+  },
+  starting: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "is starting or stopping",
+    advice: "try again",
+    passes: true,
+  },
+  raced: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "let other transactions go first",
+    advice: "try again",
+    raced: true,
+  },
+  slow: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "gave up what took too long",
+    advice: "look what else it is doing, or raise `operationTimeout`",
+    passes: true,
+  },
+  text: {
+    code: "CONFIG_INVALID",
+    says: "cannot store what it was given",
+    advice: "shorten it, or take the odd characters out of host, instance or reason",
+  },
+} as const satisfies Readonly<Record<string, Meaning>>;
+
+/** Where a registry is, for messages: no password. */
+export interface Place {
+  readonly title: string;
+  readonly where: string;
+  /** The registry URL for people. */
+  readonly url: string;
+  readonly namespace: string;
+}
+
+/** The error that a server answered with. Nothing was changed. */
+export function serverError(meaning: Meaning, cause: unknown, place: Place): SnowleaseError {
+  if (meaning.missing) return missingTables(place, cause);
+  const { code, says, advice } = meaning;
+  return new SnowleaseError(code, `${place.title} ${place.where} ${says} (${said(cause)}); ${advice}.`, {}, { cause });
+}
+
+/** The tables are not there, or lack something. */
+export function missingTables({ title, where, url, namespace }: Place, cause?: unknown): SnowleaseError {
+  const what = cause === undefined ? "" : ` (${said(cause)})`;
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `${title} ${where} has not all tables of namespace \`${namespace}\`${what}; run \`snowlease init --registry '${url}' --namespace ${namespace}\`.`,
+    { missing: true },
+    { cause },
+  );
+}
+
+/** The tables are of another version of this program. */
+export function otherSchema({ title, where, url, namespace }: Place, stored: number, known: number): SnowleaseError {
+  const advice =
+    stored > known
+      ? "update Snowlease"
+      : `run \`snowlease init --registry '${url}' --namespace ${namespace}\`, which upgrades them`;
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The tables of namespace \`${namespace}\` in ${title} ${where} are of version ${stored}, and this Snowlease knows version ${known}; ${advice}.`,
+    { stored, known },
+  );
+}
+
+/** Nobody answered in time, or the connection broke. `unknown`: it may have been done all the same. */
+export function silentError(
+  { title, where }: Place,
+  timeout: number,
+  unknown: boolean,
+  cause?: unknown,
+): SnowleaseError {
+  const text = said(cause);
+  // A connection that broke off did not take until then.
+  const within = unknown && text !== "" ? "" : ` within ${timeout} ms`;
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `${title} ${where} did not answer${within}${text === "" ? "" : ` (${text})`}${unknown ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
+    {},
+    { cause },
+  );
+}
+
+function said(cause: unknown): string {
+  if (!(cause instanceof Error)) return "";
+  if (cause.message !== "") return cause.message;
+  return "code" in cause && typeof cause.code === "string" ? cause.code : "";
+}

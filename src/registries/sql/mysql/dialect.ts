@@ -1,0 +1,150 @@
+import { readFileSync } from "node:fs";
+import type { Socket } from "node:net";
+import type mysql2 from "mysql2";
+import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
+import { loadStatements, named, placeholder } from "../statements.ts";
+import { meaningOf } from "./errors.ts";
+
+type Driver = typeof mysql2;
+
+const statements = loadStatements("mysql");
+const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+
+/** How long a session that nobody uses, or whose client is gone, stays, s: a client closes its own much sooner. */
+const idleTimeout = 60;
+
+/** MySQL 8.0 and newer, MariaDB 10.6 and newer. */
+export const mysql: Dialect = {
+  kind: "mysql",
+  title: "MySQL",
+  driver: "mysql2",
+  meaningOf,
+
+  async load() {
+    return (await import("mysql2")).default;
+  },
+
+  connect: (driver, target) => connect(driver as Driver, target),
+
+  sameServer: (stored, seen) => stored === seen,
+
+  promiseOf(row) {
+    const kept = row["flush_log"] === 1 && (row["log_bin"] === 0 || row["sync_binlog"] === 1);
+    const survives =
+      row["flush_log"] !== 1
+        ? "Acknowledged writes survive the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)"
+        : kept
+          ? "Acknowledged writes survive kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)"
+          : "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (sync_binlog is not 1)";
+    return `${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
+  },
+};
+
+function connect(driver: Driver, target: Target): Connecting {
+  const { host, port, user, password, database, tls, tlsCa, operationTimeout } = target;
+  const connection = driver.createConnection({
+    host,
+    port,
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { password }),
+    database,
+    connectTimeout: operationTimeout,
+    charset: "utf8mb4",
+    supportBigNumbers: true,
+    dateStrings: true,
+    ...(tls && {
+      ssl: {
+        rejectUnauthorized: true,
+        verifyIdentity: true,
+        ...(tlsCa !== undefined && { ca: readFileSync(tlsCa, "utf8") }),
+      },
+    }),
+  });
+  const session = new MysqlSession(connection, target);
+  return { ready: session.open(), destroy: () => session.destroy() };
+}
+
+class MysqlSession implements Session {
+  readonly #connection: mysql2.Connection & { readonly stream?: Socket };
+  readonly #lockTimeout: number;
+  #usable = true;
+  names: Readonly<Record<string, string>> = {};
+
+  constructor(connection: mysql2.Connection, { operationTimeout }: Target) {
+    this.#connection = connection;
+    this.#lockTimeout = Math.max(1, Math.floor(operationTimeout / 1000));
+    connection.on("error", () => (this.#usable = false));
+    connection.on("end", () => (this.#usable = false));
+  }
+
+  async open(): Promise<Session> {
+    await new Promise<void>((resolve, reject) => {
+      this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
+    });
+    const timeouts = { lock_timeout: String(this.#lockTimeout), idle_timeout: String(idleTimeout) };
+    await this.run(named(statement("open"), timeouts), {});
+    await this.run(statement("isolation"), {});
+    const { rows } = await this.run(statement("server"), {});
+    const isMaria = /mariadb/i.test(String(rows[0]?.["server_version"]));
+    this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
+    return this;
+  }
+
+  get usable(): boolean {
+    return this.#usable;
+  }
+
+  run(text: string, parameters: Parameters): Promise<Result> {
+    const sql = text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
+    return new Promise((resolve, reject) => {
+      this.#connection.query({ sql }, (error, answer) => {
+        if (error !== null) {
+          if (error.fatal) this.#usable = false;
+          reject(error);
+        } else if (Array.isArray(answer)) {
+          resolve({ rows: answer as unknown as readonly Row[], count: 0 });
+        } else {
+          resolve({ rows: [], count: (answer as mysql2.ResultSetHeader).affectedRows });
+        }
+      });
+    });
+  }
+
+  async begin(): Promise<void> {
+    await this.run(statement("begin"), {});
+  }
+
+  async commit(): Promise<boolean> {
+    await this.run(statement("commit"), {});
+    return true;
+  }
+
+  async rollback(): Promise<void> {
+    await this.run(statement("rollback"), {});
+  }
+
+  hold(held: boolean): void {
+    if (held) this.#connection.stream?.ref();
+    else this.#connection.stream?.unref();
+  }
+
+  destroy(): void {
+    this.#usable = false;
+    this.#connection.destroy();
+  }
+}
+
+/**
+ * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes, and in one
+ * round trip. Bound to a prepared statement, integers would go as DOUBLE, which LIMIT refuses.
+ */
+function literal(value: Value): string {
+  if (value === null) return "NULL";
+  if (typeof value === "number") {
+    if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
+    return String(value);
+  }
+  if (typeof value === "boolean") return value ? "1" : "0";
+  if (typeof value === "string") return `_utf8mb4 X'${Buffer.from(value, "utf8").toString("hex")}'`;
+  return `X'${Buffer.from(value).toString("hex")}'`;
+}

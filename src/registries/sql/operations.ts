@@ -1,0 +1,132 @@
+import type { ServerAddress } from "../../core/address.ts";
+import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
+import type { Connecting, Dialect } from "./dialect.ts";
+import { type Place, serverError, silentError } from "./errors.ts";
+import { Late, Sessions } from "./sessions.ts";
+import { parseSettings } from "./settings.ts";
+import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
+import { Raced, Unit } from "./unit.ts";
+
+/** How an operation is done. */
+interface OperationOptions {
+  /** Whether it may be done again where it is not known whether it was done: it then finds out by itself. */
+  readonly repeatable: boolean;
+}
+
+/** What a piece of work is given. */
+export interface Attempt {
+  readonly unit: Unit;
+  readonly place: Place;
+  /** How often others were faster. */
+  readonly races: number;
+  /** How long ago the first try was, ms. */
+  readonly waited: number;
+}
+
+/** A database on which operations are done, each within its deadline. */
+export interface Operations {
+  readonly dialect: Dialect;
+  readonly migrations: readonly (readonly string[])[];
+  /**
+   * Does a piece of work on a connection; again where others were faster, where nobody could be reached, or where the server says
+   * that it may soon be possible. Nothing that may have been done is done twice unless it is `repeatable`.
+   */
+  run<Answer>(
+    namespace: string,
+    options: OperationOptions,
+    work: (attempt: Attempt) => Promise<Answer>,
+  ): Promise<Answer>;
+  close(): void;
+}
+
+export interface OperationsOptions {
+  /** Deadline of one operation, connecting included, ms. */
+  readonly operationTimeout: number;
+  readonly clock?: Clock | undefined;
+}
+
+/** Where the database is. */
+export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
+
+/** Longest pause before a second try, ms: for a lost race, and for a server that does not answer. */
+const [racePause, firstPause, longestPause] = [4, 20, 500];
+
+/** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
+export async function openOperations(
+  dialect: Dialect,
+  address: SqlAddress,
+  { operationTimeout, clock = systemClock }: OperationsOptions,
+): Promise<Operations> {
+  const settings = parseSettings(address);
+  const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
+  const where = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const { user, password } = address;
+  const target = { ...settings, host, port, user, password, operationTimeout };
+  const connect = await driverOf(dialect);
+  const sessions = new Sessions(() => connect(target), settings.poolSize, clock);
+  const statements = loadStatements(dialect.kind);
+
+  return {
+    dialect,
+    migrations: loadMigrations(dialect.kind),
+
+    async run(namespace, { repeatable }, work) {
+      const names = namesOf(namespace);
+      const place: Place = { title: dialect.title, where, url: address.redacted, namespace };
+      const deadline = monotonic(clock) + operationTimeout;
+      let begun: number | undefined;
+      let races = 0;
+      let last: unknown;
+      for (let pause = firstPause; ;) {
+        let unit: Unit | undefined;
+        try {
+          return await sessions.use(deadline, (session) => {
+            unit = new Unit(session, statements, names);
+            const now = monotonic(clock);
+            begun ??= now;
+            return work({ unit, place, races, waited: Math.floor(now - begun) });
+          });
+        } catch (error) {
+          if (isSnowleaseError(error)) throw error;
+          const unclear = isUnclear(unit);
+          const meaning = error instanceof Raced || error instanceof Late ? undefined : dialect.meaningOf(error);
+          if (meaning !== undefined && !meaning.raced && !meaning.passes) throw serverError(meaning, error, place);
+          if (!(error instanceof Late)) last = error;
+          if (unclear && !repeatable) throw silentError(place, operationTimeout, true, last);
+          const raced = error instanceof Raced || meaning?.raced === true;
+          const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
+          if (error instanceof Late || monotonic(clock) + wait >= deadline) {
+            throw meaning === undefined || meaning.raced
+              ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
+              : serverError(meaning, error, place);
+          }
+          if (raced) races++;
+          else pause = Math.min(2 * pause, longestPause);
+          await clock.sleep(wait);
+        }
+      }
+    },
+
+    close: () => sessions.close(),
+  };
+}
+
+/** A function of its own, since the compiler believes that nothing is assigned in a callback. */
+function isUnclear(unit: Unit | undefined): boolean {
+  return unit?.unclear === true;
+}
+
+async function driverOf(dialect: Dialect): Promise<(target: Parameters<Dialect["connect"]>[1]) => Connecting> {
+  try {
+    const driver = await dialect.load();
+    return (target) => dialect.connect(driver, target);
+  } catch (cause) {
+    throw new SnowleaseError(
+      "DRIVER_MISSING",
+      `A registry in ${dialect.title} needs a driver that is not installed: run \`npm install ${dialect.driver}\`.`,
+      {},
+      { cause },
+    );
+  }
+}

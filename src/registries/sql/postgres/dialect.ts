@@ -1,0 +1,157 @@
+import { readFileSync } from "node:fs";
+import { Socket } from "node:net";
+import type pg from "pg";
+import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
+import { loadStatements, named, placeholder } from "../statements.ts";
+import { meaningOf } from "./errors.ts";
+
+type Driver = typeof pg;
+
+/** What its types leave out. */
+type Client = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Socket } };
+
+const statements = loadStatements("postgres");
+const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+
+/** PostgreSQL 13 and newer. */
+export const postgres: Dialect = {
+  kind: "postgres",
+  title: "PostgreSQL",
+  driver: "pg",
+  meaningOf,
+
+  async load() {
+    return (await import("pg")).default;
+  },
+
+  connect: (driver, target) => connect(driver as Driver, target),
+
+  sameServer(stored, seen) {
+    const [cluster = "", timeline] = stored.split("/");
+    const [seenCluster = "", seenTimeline] = seen.split("/");
+    // Not every user may ask for the cluster.
+    return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
+  },
+
+  promiseOf(row) {
+    if (row["fsync"] !== "on" || row["full_page_writes"] !== "on") {
+      return "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (fsync or full_page_writes off).";
+    }
+    const standbys = row["standbys"] !== "";
+    return standbys
+      ? "Acknowledged writes survive kill -9 and power loss of this server and of its synchronous standbys; another server in its place starts a quarantine."
+      : "Acknowledged writes survive kill -9 and power loss of this server; there is no synchronous standby, and another server in its place starts a quarantine.";
+  },
+};
+
+function connect(driver: Driver, target: Target): Connecting {
+  const { host, port, user, password, database, tls, tlsCa } = target;
+  const socket = new Socket();
+  const client = new driver.Client({
+    host,
+    port,
+    user,
+    password,
+    database,
+    stream: () => socket,
+    application_name: "snowlease",
+    ssl: tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: readFileSync(tlsCa, "utf8") }) },
+  });
+  const session = new PostgresSession(client as Client, driver, target);
+  return { ready: session.open(), destroy: () => session.destroy() };
+}
+
+/** Numbers of up to 64 bits, true and false, bytes; everything else is text. */
+const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
+
+class PostgresSession implements Session {
+  readonly #client: Client;
+  readonly #driver: Driver;
+  readonly #begin: string;
+  #usable = true;
+  /** Warnings since the last commit began: the one that matters says that a standby was not waited for, in some language. */
+  #warned = false;
+  names: Readonly<Record<string, string>> = {};
+
+  constructor(client: Client, driver: Driver, { operationTimeout }: Target) {
+    this.#client = client;
+    this.#driver = driver;
+    this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
+    client.on("error", () => (this.#usable = false));
+    client.on("end", () => (this.#usable = false));
+    client.on("notice", ({ severity }) => (this.#warned ||= severity === "WARNING"));
+  }
+
+  async open(): Promise<Session> {
+    await this.#client.connect();
+    const { rows } = await this.run(statement("open"), {});
+    const [{ standby, tells_system, encoding } = {} as Row] = rows;
+    if (standby === true) throw refused("25006", "the server is a standby");
+    if (encoding !== "UTF8")
+      throw refused("22P05", `the database has the encoding ${String(encoding)}, and UTF8 is needed`);
+    this.names = { identity: statement(tells_system === true ? "identity" : "identity-in-part") };
+    return this;
+  }
+
+  get usable(): boolean {
+    return this.#usable;
+  }
+
+  async run(text: string, parameters: Parameters): Promise<Result> {
+    const values: unknown[] = [];
+    const at = new Map<string, number>();
+    const bound = text.replace(placeholder, (_, name: string) => {
+      let index = at.get(name);
+      if (index === undefined) {
+        const value = parameters[name] ?? null;
+        index = values.push(value instanceof Uint8Array ? Buffer.from(value) : value);
+        at.set(name, index);
+      }
+      return `$${index}`;
+    });
+    const types = { getTypeParser: (type: number) => this.#reader(type) };
+    const query = { text: bound, values, types } as pg.QueryConfig;
+    const { rows, rowCount } = await this.#client.query<Row>(query);
+    return { rows, count: rowCount ?? 0 };
+  }
+
+  async begin(): Promise<void> {
+    await this.#client.query(this.#begin);
+  }
+
+  async commit(): Promise<boolean> {
+    this.#warned = false;
+    const { command } = await this.#client.query(statement("commit"));
+    if (command !== "COMMIT") throw refused("40000", "the transaction was rolled back");
+    return !this.#warned;
+  }
+
+  async rollback(): Promise<void> {
+    await this.#client.query(statement("rollback"));
+  }
+
+  hold(held: boolean): void {
+    if (held) this.#client.ref();
+    else this.#client.unref();
+  }
+
+  destroy(): void {
+    const usable = this.#usable;
+    this.#usable = false;
+    // A word of farewell where it can be sent; nobody waits for an answer.
+    if (usable) this.#client.end().catch(() => undefined);
+    this.#client.connection.stream.destroySoon();
+  }
+
+  #reader(type: number): (text: string) => Value {
+    if (numberTypes.has(type)) return Number;
+    if (type === booleanType) return (text) => text === "t";
+    if (type === bytesType) return this.#driver.types.getTypeParser(bytesType) as (text: string) => Value;
+    return (text) => text;
+  }
+}
+
+/** What a server means that does not say it. */
+function refused(code: string, message: string): Error {
+  return Object.assign(new Error(message), { severity: "ERROR", code });
+}

@@ -1,0 +1,44 @@
+import type { Meaning } from "../dialect.ts";
+import { meanings } from "../errors.ts";
+
+const { login, rights, noDatabase, missing, readOnly, full, connections, starting, raced, slow, text } = meanings;
+
+/** SQLSTATEs, or their classes, and what they mean here. */
+const known: Readonly<Record<string, Meaning>> = {
+  "22": text,
+  "23505": raced,
+  "25006": readOnly,
+  "25P03": slow,
+  "28": login,
+  "3D000": noDatabase,
+  "3F000": noDatabase,
+  "40": raced,
+  "42501": rights,
+  "42703": missing,
+  "42P01": missing,
+  "42P07": raced,
+  "53100": full,
+  "53200": { ...full, says: "has no memory left", advice: "look what it is doing" },
+  "53300": connections,
+  "55000": readOnly,
+  "55P03": raced,
+  "57014": slow,
+  "57P01": starting,
+  "57P02": starting,
+  "57P03": starting,
+  "58": { ...full, says: "cannot read or write its files", advice: "look at its log and its disk" },
+};
+
+/** What PostgreSQL said. */
+export function meaningOf(error: unknown): Meaning | undefined {
+  const state = stateOf(error);
+  return state === undefined
+    ? undefined
+    : (known[state] ?? known[state.slice(0, 2)] ?? { ...starting, says: "failed" });
+}
+
+/** The SQLSTATE of what a server said; undefined for what became of the connection. */
+function stateOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("severity" in error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}

@@ -1,0 +1,155 @@
+import { SnowleaseError } from "../../core/errors.ts";
+import type { PoolBounds } from "../../core/layout.ts";
+import type { HistoryRow, HolderLabel } from "../../core/registry.ts";
+import type { Stored } from "../../core/window.ts";
+import { type AssignRow, assignRow } from "./assign.ts";
+import type { Parameters, Row } from "./dialect.ts";
+
+/** A record as it stands in the table, with what only this store keeps of it. */
+export interface Kept {
+  readonly record: Stored;
+  readonly version: number;
+  /** Records of an older era were written before a server that may have forgotten some was put in its place. */
+  readonly era: number;
+  /** The pool that it was last claimed from. */
+  readonly pool: string | undefined;
+  /** What Java processes see. */
+  readonly row: AssignRow | undefined;
+}
+
+/** Where records of numbers are filed that somebody took who keeps none. */
+export const foreign = "foreign";
+
+/** The longest label that is kept. */
+const longestLabel = 255;
+
+/** A pool's name. */
+export function poolName({ first, last }: PoolBounds): string {
+  return `${first}-${last}`;
+}
+
+/** A holder's label as it is kept. */
+export function keptLabel({ host, ip, pid, instance }: HolderLabel): HolderLabel {
+  return { host: clipped(host), ip: clipped(ip), pid, instance: clipped(instance) };
+}
+
+function clipped(text: string): string {
+  return text.length <= longestLabel ? text : Array.from(text).slice(0, longestLabel).join("");
+}
+
+/** A row of the table of windows. */
+export function keptOf(row: Row): Kept {
+  const timestamp = maybeNumber(row, "checkpoint_timestamp");
+  const begin = maybeNumber(row, "recents_from");
+  const record: Stored = {
+    workerId: numberOf(row, "worker_id"),
+    fence: numberOf(row, "fence"),
+    token: maybeText(row, "token"),
+    from: numberOf(row, "from_ms"),
+    until: numberOf(row, "until_ms"),
+    seenClock: numberOf(row, "seen_clock"),
+    clean: numberOf(row, "clean") === 1,
+    floor: numberOf(row, "floor_ms"),
+    checkpoint:
+      timestamp === undefined ? undefined : { timestamp, sequence: maybeNumber(row, "checkpoint_sequence") ?? 0 },
+    holder: maybeNumber(row, "claimed_at") === undefined ? undefined : holderOf(row),
+    claimedAt: maybeNumber(row, "claimed_at"),
+    releasedAt: maybeNumber(row, "released_at"),
+    pinned: maybeText(row, "pinned"),
+    recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row, "recents") },
+  };
+  return {
+    record,
+    version: numberOf(row, "version"),
+    era: numberOf(row, "era"),
+    pool: maybeText(row, "pool"),
+    row: assignRow(row, "assign_"),
+  };
+}
+
+/** The columns of a record. `pool`: from which it was last claimed; where it is filed follows from that. */
+export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): Parameters {
+  const { checkpoint, holder, recents } = record;
+  return {
+    worker_id: record.workerId,
+    pool,
+    filed: record.pinned === undefined ? filed : undefined,
+    fence: record.fence,
+    token: record.token,
+    from_ms: record.from,
+    until_ms: record.until,
+    seen_clock: record.seenClock,
+    clean: record.clean ? 1 : 0,
+    floor_ms: record.floor,
+    checkpoint_timestamp: checkpoint?.timestamp,
+    checkpoint_sequence: checkpoint?.sequence,
+    host: holder?.host,
+    ip: holder?.ip,
+    pid: holder?.pid,
+    instance: holder?.instance,
+    claimed_at: record.claimedAt,
+    released_at: record.releasedAt,
+    pinned: record.pinned,
+    recents_from: recents?.from,
+    recents: recents?.bytes,
+  };
+}
+
+/** A row of the history. */
+export function historyRowOf(row: Row): HistoryRow {
+  return {
+    workerId: numberOf(row, "worker_id"),
+    fence: numberOf(row, "fence"),
+    from: numberOf(row, "from_ms"),
+    until: numberOf(row, "until_ms"),
+    continuedFrom: maybeNumber(row, "continued_from"),
+    holder: holderOf(row),
+    claimedAt: numberOf(row, "claimed_at"),
+    endedAt: maybeNumber(row, "ended_at"),
+    end: maybeText(row, "ended_by") as HistoryRow["end"],
+  };
+}
+
+function holderOf(row: Row): HolderLabel {
+  const text = (name: string): string => maybeText(row, name) ?? "";
+  return { host: text("host"), ip: text("ip"), pid: maybeNumber(row, "pid") ?? 0, instance: text("instance") };
+}
+
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is no whole number. */
+export function numberOf(row: Row, name: string): number {
+  const number = maybeNumber(row, name);
+  if (number !== undefined) return number;
+  throw odd(row, name);
+}
+
+function maybeNumber(row: Row, name: string): number | undefined {
+  const value = row[name];
+  if (value === null || value === undefined) return undefined;
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  throw odd(row, name);
+}
+
+/** A text, or undefined where there is none. */
+export function maybeText(row: Row, name: string): string | undefined {
+  const value = row[name];
+  if (value === null || value === undefined) return undefined;
+  if (typeof value === "string") return value;
+  throw odd(row, name);
+}
+
+function bytesOf(row: Row, name: string): Uint8Array {
+  const value = row[name];
+  // A driver's own kind of bytes is not for others.
+  if (value instanceof Uint8Array) return Uint8Array.from(value);
+  if (value === null || value === undefined) return new Uint8Array();
+  throw odd(row, name);
+}
+
+function odd(row: Row, name: string): SnowleaseError {
+  const id = row["worker_id"];
+  const what = typeof id === "number" ? `worker ${id}` : "the namespace";
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The registry keeps something at \`${name}\` of ${what} that Snowlease never wrote: put it right in its table.`,
+  );
+}

@@ -1,0 +1,272 @@
+import { isSnowleaseError } from "../../core/errors.ts";
+import type { Checkpoint, NamespaceInfo, Registry, WorkerRecord } from "../../core/registry.ts";
+import {
+  checkClaim,
+  checkLayout,
+  checkLimits,
+  checkPin,
+  checkSkew,
+  checkWindow,
+  forced,
+  forceRefusal,
+  released,
+  renewed,
+  shownRecord,
+  type Stored,
+  unusedRecord,
+} from "../../core/window.ts";
+import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
+import { claimOnce } from "./claim.ts";
+import { listClaims, noteEnd } from "./history.ts";
+import { makeTables } from "./init.ts";
+import { dialectOf } from "./dialects.ts";
+import { type Attempt, openOperations, type OperationsOptions, type SqlAddress } from "./operations.ts";
+import { type Kept, keptLabel, keptOf, numberOf } from "./records.ts";
+import { checkQuarantine, guard, readSpace, type Space } from "./space.ts";
+import { namesOf } from "./statements.ts";
+import type { Unit } from "./unit.ts";
+import { put, setPinned } from "./write.ts";
+
+/** Rows that one statement lists or deletes. */
+const page = 500;
+
+/** For what finds out by itself whether it was done before. */
+const again = { repeatable: true };
+const once = { repeatable: false };
+
+/**
+ * A registry in tables of an SQL database, one of them as westid made it known. An operation reads what it needs without a lock,
+ * decides, and writes in one short transaction that takes effect only if what was read is still so; otherwise it decides again.
+ * The clock is the database's. A server that may have forgotten what was acknowledged is QUARANTINE until every window has passed
+ * that may have been granted: `space.ts`.
+ *
+ * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING. It connects when it is first asked.
+ */
+export async function sqlRegistry(address: SqlAddress, options: OperationsOptions): Promise<Registry> {
+  const dialect = await dialectOf(address.kind);
+  const operations = await openOperations(dialect, address, options);
+  const { migrations } = operations;
+
+  /** What is fixed for a namespace, checked against the server that this is. */
+  async function spaceOf({ unit, place }: Attempt): Promise<Space> {
+    return guard(unit, dialect, await readSpace(unit, place, migrations.length));
+  }
+
+  async function keptAt(unit: Unit, workerId: number): Promise<Kept | undefined> {
+    const row = await unit.get("record.get", { worker_id: workerId });
+    return row && keptOf(row);
+  }
+
+  return {
+    kind: dialect.kind,
+
+    init: (request) =>
+      operations.run(request.namespace, again, async (attempt) => {
+        const names = namesOf(request.namespace);
+        await makeTables(attempt.unit, attempt.place, migrations, names, request);
+        const { info } = await spaceOf(attempt);
+        checkLayout(request.namespace, request.layout, info);
+        checkLimits(request.namespace, request, info);
+        return info;
+      }),
+
+    async describe(namespace): Promise<NamespaceInfo | undefined> {
+      try {
+        return await operations.run(namespace, again, async ({ unit, place }) => {
+          return (await readSpace(unit, place, migrations.length)).info;
+        });
+      } catch (error) {
+        if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true) return undefined;
+        throw error;
+      }
+    },
+
+    claim: (request) =>
+      operations.run(request.namespace, again, async (attempt) => {
+        const space = await spaceOf(attempt);
+        checkQuarantine(space, attempt.place);
+        const { clock, namespace, limits = {} } = request;
+        // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
+        const asked = { ...request, clock: clock + attempt.waited, holder: keptLabel(request.holder) };
+        checkLimits(namespace, limits, space.info);
+        checkClaim(asked, space.clock, space.info);
+        return claimOnce(attempt.unit, space, asked, attempt.races);
+      }),
+
+    renew: (request) =>
+      operations.run(request.namespace, again, async (attempt) => {
+        const { unit } = attempt;
+        const space = await spaceOf(attempt);
+        checkQuarantine(space, attempt.place);
+        const asked = { ...request, clock: request.clock + attempt.waited };
+        checkWindow(asked.window, space.info);
+        checkSkew(asked.clock, space.clock, space.info);
+        const kept = await keptAt(unit, asked.workerId);
+        // Somebody who keeps no window has the number now: what would be made from here on would be made twice.
+        if (kept === undefined || !isOurs(kept.row, kept.record)) return { outcome: "lost" };
+        const checkpoint = ofThisEra(asked.checkpoint, kept.record, space);
+        const after = renewed(kept.record, { ...asked, checkpoint }, space.clock);
+        if (after === undefined) return { outcome: "lost" };
+        const present = kept.era === space.era ? after : inEra(after, space);
+        await unit.transaction(() => put(unit, space, kept, present));
+        return { outcome: "renewed", from: present.from, until: present.until, clock: space.clock };
+      }),
+
+    release: (request) =>
+      operations.run(request.namespace, again, async (attempt) => {
+        const { unit } = attempt;
+        const space = await spaceOf(attempt);
+        const kept = await keptAt(unit, request.workerId);
+        if (kept === undefined) return { outcome: "lost" };
+        const { record } = kept;
+        // What was granted under another era is not what is stored: how far it reached nobody knows here.
+        const told = record.token === undefined || kept.era === space.era ? request.used : undefined;
+        const used = told && { ...told, checkpoint: ofThisEra(told.checkpoint, record, space) };
+        const asked = { ...request, clock: request.clock + attempt.waited, used };
+        const after = released(record, asked, space.clock);
+        if (after === undefined) return { outcome: "lost" };
+        if (after !== record) await end(unit, space, kept, after, "released");
+        return { outcome: "released" };
+      }),
+
+    async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
+      const most = Math.min(limit, 10_000);
+      const found: WorkerRecord[] = [];
+      for (let next: number | undefined = after; next !== undefined && found.length < most;) {
+        const from: number = next;
+        const { records, last } = await operations.run(namespace, again, (attempt) => listPage(attempt, from));
+        found.push(...records.filter((record) => state === undefined || record.state === state));
+        next = last;
+      }
+      return found.slice(0, most);
+    },
+
+    worker: (namespace, workerId) =>
+      operations.run(namespace, again, async ({ unit, place }) => {
+        const { clock } = await readSpace(unit, place, migrations.length);
+        const kept = await keptAt(unit, workerId);
+        if (kept !== undefined) return shownKept(kept, clock);
+        const row = await unit.get("assign.get", { worker_id: workerId });
+        return row && shownForeign(workerId, assignRow(row, ""), clock);
+      }),
+
+    history: (namespace, workerId, range = {}) =>
+      operations.run(namespace, again, async ({ unit }) => listClaims(unit, workerId, range)),
+
+    forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
+      operations.run(namespace, once, async (attempt) => {
+        const { unit } = attempt;
+        const space = await spaceOf(attempt);
+        const kept = await keptAt(unit, workerId);
+        const refusal = forceRefusal(kept?.record, force, space.clock);
+        if (refusal !== undefined || kept === undefined) return refusal ?? { outcome: "absent" };
+        const after = forced(kept.record, space.clock, resetWindow);
+        await end(unit, space, kept, after, resetWindow ? "reset" : "forced");
+        return { outcome: "released", until: after.until };
+      }),
+
+    pin: (namespace, workerId, reason) =>
+      operations.run(namespace, again, async (attempt) => {
+        const { unit } = attempt;
+        const space = await spaceOf(attempt);
+        checkPin(workerId, reason, space.info);
+        const kept = await keptAt(unit, workerId);
+        await unit.transaction(() => setPinned(unit, space, workerId, kept, reason));
+      }),
+
+    unpin: (namespace, workerId) =>
+      operations.run(namespace, once, async (attempt) => {
+        const { unit } = attempt;
+        const space = await spaceOf(attempt);
+        const kept = await keptAt(unit, workerId);
+        if (kept?.record.pinned === undefined) return false;
+        await unit.transaction(() => setPinned(unit, space, workerId, kept, undefined));
+        return true;
+      }),
+
+    async prune(namespace, before) {
+      let pruned = 0;
+      for (let more = page; more === page; pruned += more) {
+        more = await operations.run(namespace, once, ({ unit }) => {
+          return unit.transaction(() => unit.change("history.prune", { before, limit: page }));
+        });
+      }
+      return pruned;
+    },
+
+    ping: () =>
+      operations.run("default", again, async ({ unit }) => {
+        const told = await unit.get("session.promise");
+        const touched = await unit.transaction(() => unit.get("session.touch"));
+        const clock = numberOf(touched ?? {}, "clock");
+        return { clock, promise: dialect.promiseOf(told ?? {}), schema: migrations.length };
+      }),
+
+    close: async () => operations.close(),
+  };
+
+  /** Ends a claim. For Java processes it goes on until its window has passed, and for good where they have ever been seen. */
+  async function end(
+    unit: Unit,
+    space: Space,
+    kept: Kept,
+    after: Stored,
+    how: "released" | "forced" | "reset",
+  ): Promise<void> {
+    const { row } = kept;
+    const { workerId, until } = after;
+    await unit.transaction(async () => {
+      await put(unit, space, kept, after);
+      await noteEnd(unit, after, space.clock, how);
+      const seen = how === "forced" || until > space.clock || space.beside;
+      if (!seen && row !== undefined && isOurs(row, after)) {
+        await unit.change("assign.remove", { worker_id: workerId, ...row });
+      }
+    });
+  }
+
+  async function listPage(
+    { unit, place }: Attempt,
+    after: number,
+  ): Promise<{ records: readonly WorkerRecord[]; last: number | undefined }> {
+    const { clock } = await readSpace(unit, place, migrations.length);
+    const ours = (await unit.all("workers.page", { after, limit: page })).map(keptOf);
+    const full = ours.length === page ? ours.at(-1)?.record.workerId : undefined;
+    const span = { after, last: full ?? Number.MAX_SAFE_INTEGER, limit: page };
+    const theirs = await unit.all("workers.foreign", span);
+    const records = [
+      ...ours.map((kept) => shownKept(kept, clock)),
+      ...theirs.map((row) => shownForeign(numberOf(row, "worker_id"), assignRow(row, ""), clock)),
+    ].toSorted((a, b) => a.workerId - b.workerId);
+    const cut = theirs.length === page ? records.slice(0, page) : records;
+    return { records: cut, last: theirs.length === page ? cut.at(-1)?.workerId : full };
+  }
+}
+
+/** A record of an older era that its holder renews: it may use no time before this era's begin. */
+function inEra(record: Stored, { eraBegin }: Space): Stored {
+  const from = Math.max(record.from, eraBegin);
+  return { ...record, from, floor: from };
+}
+
+/**
+ * What a holder says of the time before the last quarantine, which it has come through, is left out: that window is closed, and how
+ * far it reached may have been forgotten here.
+ */
+function ofThisEra(checkpoint: Checkpoint | undefined, { fence }: Stored, { eraBegin }: Space): Checkpoint | undefined {
+  return checkpoint !== undefined && fence <= eraBegin && checkpoint.timestamp < eraBegin ? undefined : checkpoint;
+}
+
+function shownKept({ record, row }: Kept, clock: number): WorkerRecord {
+  return isForeign(row, record) ? shownForeign(record.workerId, row, clock, record) : shownRecord(record, clock);
+}
+
+function shownForeign(
+  workerId: number,
+  row: AssignRow | undefined,
+  clock: number,
+  record: Stored = unusedRecord(workerId),
+): WorkerRecord {
+  const holder = row && foreignHolder(row);
+  return { ...shownRecord(record, clock), state: "foreign", holder };
+}

@@ -1,0 +1,32 @@
+import type { ServerAddress } from "../../core/address.ts";
+import { shown, SnowleaseError } from "../../core/errors.ts";
+
+/** What only an SQL registry has: parts of its URL. */
+export interface SqlSettings {
+  /** Most connections at once. From 1 to 100; default 4. */
+  readonly poolSize: number;
+  /** TLS, with certificate and host name checked. Default: none. */
+  readonly tls: boolean;
+  /** A file with the certificates to trust (PEM). Default: those that Node trusts. */
+  readonly tlsCa: string | undefined;
+  readonly database: string;
+}
+
+const usualPoolSize = "4";
+
+/** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
+export function parseSettings({ servers, path, settings }: ServerAddress): SqlSettings {
+  const { poolSize = usualPoolSize, tls = "false", tlsCa } = settings;
+  if (servers.length !== 1) refuse("the URL", "to name one server", `${servers.length} servers`);
+  if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
+  if (!/^\d{1,3}$/.test(poolSize) || Number(poolSize) < 1 || Number(poolSize) > 100) {
+    refuse("`poolSize`", "to be an integer from 1 to 100", poolSize);
+  }
+  if (tls !== "true" && tls !== "false") refuse("`tls`", "to be true or false", tls);
+  if (tlsCa !== undefined && tls !== "true") refuse("`tlsCa`", "only with tls=true", tlsCa);
+  return { poolSize: Number(poolSize), tls: tls === "true", tlsCa, database: path };
+}
+
+function refuse(name: string, rule: string, got: unknown): never {
+  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
+}

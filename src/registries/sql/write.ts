@@ -1,0 +1,72 @@
+import type { PoolBounds } from "../../core/layout.ts";
+import { type Stored, unusedRecord } from "../../core/window.ts";
+import { isForeign } from "./assign.ts";
+import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
+import { poolEntry, type Space } from "./space.ts";
+import type { Unit } from "./unit.ts";
+
+/*
+ * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is
+ * Raced, and the operation decides again.
+ */
+
+/** Stores a record in the place of the one that was read. `pool`: from which it is claimed now. */
+export async function put(unit: Unit, space: Space, kept: Kept, record: Stored, pool = kept.pool): Promise<void> {
+  const filed = isForeign(kept.row, kept.record) ? foreign : pool;
+  const columns = columnsOf(record, pool, filed);
+  await unit.swap("record.put", { ...columns, ...conditions(space), era: space.era, version: kept.version });
+}
+
+/** Stores the first record of a number. */
+export async function add(unit: Unit, space: Space, record: Stored, pool: string | undefined): Promise<void> {
+  await unit.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(space), era: space.era });
+}
+
+function conditions({ identity, era }: Space): { identity: string; present_era: string } {
+  return { identity, present_era: String(era) };
+}
+
+/** Sees to it that a pool is known before anything is filed under its name. */
+export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Promise<void> {
+  const name = poolEntry + poolName(pool);
+  if (space.entries.has(name)) return;
+  await unit.change("meta.add", { name, value: String(pool.first) });
+}
+
+/** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
+export async function noteForeigners(unit: Unit, space: Space, { first, last }: PoolBounds): Promise<void> {
+  if (!space.beside) {
+    const { version = 0 } = space.entries.get("beside") ?? {};
+    await unit.swap("meta.set", { name: "beside", value: "1", version });
+  }
+  await unit.change("assign.note-foreigners", { first, last });
+  if (first !== last) return;
+  const row = await unit.get("record.get", { worker_id: first });
+  const kept = row && keptOf(row);
+  if (kept === undefined || !isForeign(kept.row, kept.record)) return;
+  await unit.transaction(() => put(unit, space, kept, kept.record));
+}
+
+/** Takes the record of a number away that nobody ever used: it is unused again, and nobody may have passed it by for good. */
+export async function forget(unit: Unit, space: Space, { record: { workerId }, version }: Kept): Promise<void> {
+  await unit.swap("record.forget", { worker_id: workerId, version });
+  for (const [name, { value, version }] of space.entries) {
+    if (!name.startsWith(poolEntry)) continue;
+    const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
+    if (workerId < first || workerId > last) continue;
+    await unit.swap("meta.set", { name, value: String(Math.min(Number(value), workerId)), version });
+  }
+}
+
+/** Keeps a number out of the pool, or puts it back; one that nobody ever used loses its record then. */
+export async function setPinned(
+  unit: Unit,
+  space: Space,
+  workerId: number,
+  kept: Kept | undefined,
+  pinned: string | undefined,
+): Promise<void> {
+  if (kept === undefined) return add(unit, space, { ...unusedRecord(workerId), pinned }, undefined);
+  if (pinned === undefined && kept.record.fence === 0) return forget(unit, space, kept);
+  await put(unit, space, kept, { ...kept.record, pinned });
+}

@@ -1,0 +1,24 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe } from "vitest";
+import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { runConformance } from "../support/run-conformance.ts";
+import { openSql } from "../support/sql.ts";
+
+const given = process.env["POSTGRES_URL"];
+
+describe.skipIf(given === undefined && postgresMissing !== undefined)(postgresMissing ?? "on a real server", () => {
+  let server: PostgresServer | undefined;
+  beforeAll(async () => {
+    if (given === undefined) server = await PostgresServer.start();
+  });
+  afterAll(() => server?.remove());
+
+  runConformance("postgres", async () => ({
+    // A server that somebody else owns may know every name that was used before.
+    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
+    open: () => openSql(given ?? server?.url() ?? ""),
+    pause: sleep,
+    now: Date.now,
+    lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
+  }));
+});

@@ -1,0 +1,107 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import mysql from "mysql2/promise";
+import { freePort, ServerProcess } from "./servers.ts";
+
+/** Why there is no MariaDB to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const mariadbMissing: string | undefined =
+  process.env["CI"] === undefined && spawnSync("mariadbd", ["--version"]).error !== undefined
+    ? "MariaDB is not installed: as root, apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
+    : undefined;
+
+let template: string | undefined;
+
+/** A data folder that was made once. */
+function templateFolder(): string {
+  if (template !== undefined) return template;
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-mariadb-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const data = join(folder, "data");
+  const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
+  execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"], {
+    stdio: "ignore",
+  });
+  template = data;
+  return data;
+}
+
+/** A MariaDB of the test's own. */
+export class MariadbServer {
+  readonly process: ServerProcess = new ServerProcess("mariadb");
+  readonly port: number;
+  readonly #options: readonly string[];
+
+  private constructor(port: number, options: readonly string[]) {
+    this.port = port;
+    this.#options = options;
+  }
+
+  /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
+  static async start(options: readonly string[] = []): Promise<MariadbServer> {
+    // Between the choice of a port and its use another may take it.
+    for (let tries = 5; ; tries--) {
+      const server = new MariadbServer(await freePort(), options);
+      cpSync(templateFolder(), server.data, { recursive: true });
+      try {
+        await server.start();
+        await server.query("CREATE DATABASE snowlease", "");
+        return server;
+      } catch (error) {
+        await server.process.remove();
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  get data(): string {
+    return join(this.process.folder, "data");
+  }
+
+  /** Starts it again, with what it had saved. */
+  async start(more: readonly string[] = []): Promise<void> {
+    const args = [
+      "--no-defaults",
+      "--user=root",
+      `--datadir=${this.data}`,
+      `--socket=${join(this.process.folder, "s.sock")}`,
+      `--port=${this.port}`,
+      "--bind-address=127.0.0.1",
+      "--skip-name-resolve",
+      "--innodb-buffer-pool-size=32M",
+      "--innodb-flush-log-at-trx-commit=1",
+      "--performance-schema=OFF",
+      ...this.#options,
+      ...more,
+    ];
+    await this.process.start("mariadbd", args, async () => {
+      await this.query("SELECT 1", "");
+      return true;
+    });
+  }
+
+  url(query = ""): string {
+    return `mysql://root@127.0.0.1:${this.port}/snowlease${query}`;
+  }
+
+  /** One statement by a client of the test's own. */
+  async query(sql: string, database = "snowlease"): Promise<Record<string, unknown>[]> {
+    const connection = await mysql.createConnection({ host: "127.0.0.1", port: this.port, user: "root", database });
+    connection.on("error", () => undefined);
+    try {
+      const [rows] = await connection.query(sql);
+      return rows as Record<string, unknown>[];
+    } finally {
+      connection.destroy();
+    }
+  }
+
+  async kill(): Promise<void> {
+    await this.process.kill();
+  }
+
+  async remove(): Promise<void> {
+    await this.process.remove();
+  }
+}

@@ -1,0 +1,135 @@
+import { execFileSync } from "node:child_process";
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import { freePort, ServerProcess } from "./servers.ts";
+
+const versions = "/usr/lib/postgresql";
+const bin = existsSync(versions)
+  ? readdirSync(versions)
+      .toSorted((a, b) => Number(a) - Number(b))
+      .map((version) => join(versions, version, "bin"))
+      .findLast((folder) => existsSync(join(folder, "initdb")))
+  : undefined;
+
+/** Why there is no PostgreSQL to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const postgresMissing: string | undefined =
+  process.env["CI"] === undefined && bin === undefined
+    ? "PostgreSQL is not installed: as root, apt-get install --no-install-recommends postgresql"
+    : undefined;
+
+/** It refuses to be root. */
+const user = userInfo().uid === 0 ? "postgres" : undefined;
+const as = user === undefined ? [] : [`--reuid=${user}`, `--regid=${user}`, "--init-groups"];
+
+let template: string | undefined;
+
+/** A data folder that was made once. */
+function templateFolder(): string {
+  if (template !== undefined) return template;
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  own(folder);
+  const data = join(folder, "data");
+  const args = ["-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"];
+  execFileSync("setpriv", [...as, join(bin ?? "", "initdb"), ...args], { stdio: "ignore", cwd: folder });
+  template = data;
+  return data;
+}
+
+function own(folder: string): void {
+  if (user === undefined) return;
+  const id = (flag: string): number => Number(execFileSync("id", [flag, user], { encoding: "utf8" }));
+  chownSync(folder, id("-u"), id("-g"));
+}
+
+/** A PostgreSQL of the test's own. */
+export class PostgresServer {
+  readonly process: ServerProcess = new ServerProcess("postgres");
+  readonly port: number;
+  readonly #settings: Readonly<Record<string, string>>;
+
+  private constructor(port: number, settings: Readonly<Record<string, string>>) {
+    this.port = port;
+    this.#settings = settings;
+  }
+
+  /** Starts one on a free port. Everything it acknowledges is on disk. `from`: a data folder to copy. */
+  static async start(settings: Readonly<Record<string, string>> = {}, from?: string): Promise<PostgresServer> {
+    // Between the choice of a port and its use another may take it.
+    for (let tries = 5; ; tries--) {
+      const server = new PostgresServer(await freePort(), settings);
+      own(server.process.folder);
+      execFileSync("cp", ["-a", from ?? templateFolder(), server.data]);
+      try {
+        await server.start();
+        return server;
+      } catch (error) {
+        await server.process.remove();
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  get data(): string {
+    return join(this.process.folder, "data");
+  }
+
+  /** Starts it again, with what it had saved. */
+  async start(): Promise<void> {
+    const settings = {
+      listen_addresses: "127.0.0.1",
+      port: String(this.port),
+      unix_socket_directories: "",
+      fsync: "on",
+      shared_buffers: "16MB",
+      ...this.#settings,
+    };
+    const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const answers = async (): Promise<boolean> => {
+      await this.query("SELECT 1");
+      return true;
+    };
+    await this.process.start(join(bin ?? "", "postgres"), ["-D", this.data, ...args], answers, as);
+  }
+
+  url(query = ""): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/postgres${query}`;
+  }
+
+  /** One statement by a client of the test's own. */
+  async query(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: this.url() });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      return (await client.query<Record<string, unknown>>(text, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** Ends all of it at once, as if its machine had stopped. */
+  async kill(): Promise<void> {
+    this.process.signal("SIGSTOP");
+    const children = this.process.children();
+    await this.process.kill();
+    for (const pid of children) kill(pid);
+    // Its memory is not free before the last of them is gone.
+    while (children.some((pid) => existsSync(`/proc/${pid}`))) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  async remove(): Promise<void> {
+    if (existsSync(join(this.data, "postmaster.pid"))) await this.kill().catch(() => undefined);
+    await this.process.remove();
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It followed by itself.
+  }
+}
