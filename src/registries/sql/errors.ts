@@ -1,10 +1,21 @@
 import { SnowleaseError } from "../../core/errors.ts";
 import type { Meaning } from "./dialect.ts";
 
-const readOnly = "name the server that takes writes";
+type Cause =
+  | "login"
+  | "rights"
+  | "noDatabase"
+  | "missing"
+  | "readOnly"
+  | "full"
+  | "connections"
+  | "starting"
+  | "raced"
+  | "slow"
+  | "text";
 
 /** What the tables of the dialects have in common. */
-export const meanings = {
+export const meanings: Readonly<Record<Cause, Meaning>> = {
   login: {
     code: "UNAUTHORIZED",
     says: "refused the login",
@@ -21,7 +32,12 @@ export const meanings = {
     advice: "correct its name in the registry URL, or create it",
   },
   missing: { code: "SCHEMA_INCOMPATIBLE", says: "", advice: "", missing: true },
-  readOnly: { code: "REGISTRY_UNAVAILABLE", says: "is read-only", advice: readOnly, passes: true },
+  readOnly: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "is read-only",
+    advice: "name the server that takes writes",
+    passes: true,
+  },
   full: { code: "REGISTRY_UNAVAILABLE", says: "has no space left", advice: "free some, on its disk" },
   connections: {
     code: "REGISTRY_UNAVAILABLE",
@@ -52,7 +68,7 @@ export const meanings = {
     says: "cannot store what it was given",
     advice: "shorten it, or take the odd characters out of host, instance or reason",
   },
-} as const satisfies Readonly<Record<string, Meaning>>;
+};
 
 /** Where a registry is, for messages: no password. */
 export interface Place {

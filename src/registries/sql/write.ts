@@ -11,7 +11,13 @@ import type { Unit } from "./unit.ts";
  */
 
 /** Stores a record in the place of the one that was read. `pool`: from which it is claimed now. */
-export async function put(unit: Unit, space: Space, kept: Kept, record: Stored, pool = kept.pool): Promise<void> {
+export async function put(
+  unit: Unit,
+  space: Space,
+  kept: Kept,
+  record: Stored,
+  pool: string | undefined = kept.pool,
+): Promise<void> {
   const filed = isForeign(kept.row, kept.record) ? foreign : pool;
   const columns = columnsOf(record, pool, filed);
   await unit.swap("record.put", { ...columns, ...conditions(space), era: space.era, version: kept.version });
