@@ -99,7 +99,8 @@ export class HolderProcess {
   readonly #waiting = new Map<number, { resolve: (state: HolderState) => void; reject: (error: Error) => void }>();
   #asked = 0;
 
-  constructor(options: object, clock?: WallClock) {
+  /** @param clock its wall clock, or what else is to stand in its environment. */
+  constructor(options: object, clock?: Pick<WallClock, "environment">) {
     this.idFile = join(newFolder("ids"), "ids");
     writeFileSync(this.idFile, "");
     this.#child = fork(join(import.meta.dirname, "holder.mjs"), [JSON.stringify(options), this.idFile], {

@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { Holders, init, limits, namespace } from "../support/failover.ts";
+import { eventually } from "../support/holder.ts";
+import { openRedis, redisMissing } from "../support/redis.ts";
+import { RedisCluster } from "../support/redis-groups.ts";
+import { runConformance } from "../support/run-conformance.ts";
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", () => {
+  let cluster: RedisCluster;
+
+  beforeAll(async () => {
+    cluster = await RedisCluster.start();
+  });
+  afterAll(() => cluster.remove());
+
+  runConformance("redis+cluster", async () => ({
+    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
+    open: () => openRedis(cluster.url()),
+    pause: sleep,
+    now: Date.now,
+    lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },
+  }));
+
+  test("the keys of a namespace lie together, those of another elsewhere", async () => {
+    const registry = await openRedis(cluster.url());
+    const prefixes = { default: "{workerId}", orders: "{workerId/orders}", invoices: "{workerId/invoices}" };
+    for (const [name, prefix] of Object.entries(prefixes)) {
+      await registry.init({ namespace: name, layout: claimRequest().layout, ...limits });
+      const request = claimRequest({ namespace: name, window: 500 });
+      await registry.release({ ...keyOf(request, await granted(registry, request)), clock: Date.now() });
+      const { owner, slot } = await cluster.ownerOf(prefix);
+      const keys = (await owner.client().keys("*")).filter((key) => key.startsWith(prefix));
+      expect(keys).toEqual(expect.arrayContaining([`${prefix}:meta`, `${prefix}:window:0`, `${prefix}:history`]));
+      expect(await owner.client().call("CLUSTER", "COUNTKEYSINSLOT", slot)).toBe(keys.length);
+    }
+    expect((await registry.ping()).promise).toContain("not across a partition");
+    await registry.close();
+  });
+
+  test("its slot moved to another node while holders make IDs: a quarantine there, and no ID twice", async () => {
+    const holders = new Holders();
+    try {
+      const url = cluster.url("?maxLag=0");
+      const registry = await openRedis(url);
+      await init(registry);
+      await registry.close();
+      const options = { pool: "10-12", claimTimeout: 30_000 };
+      const before = [await holders.run(url, options), await holders.run(url, options)];
+      await sleep(300);
+      const prefix = `{workerId/${namespace}}`;
+      const { slot, owner } = await cluster.ownerOf(prefix);
+      const target = cluster.nodes.find((node) => node !== owner) ?? owner;
+      await cluster.move(slot, owner, target);
+
+      const newcomer = await holders.run(url, options);
+      const quarantine = Number(await target.client().hget(`${prefix}:meta`, "quarantine"));
+      expect(newcomer.begun.from).toBeGreaterThanOrEqual(quarantine);
+      expect(newcomer.begun.fence).toBeGreaterThan(quarantine);
+      for (const { holder, begun } of before) {
+        const back = await eventually(
+          () => holder.ask("state"),
+          ({ until }) => until > quarantine,
+        );
+        expect(back).toMatchObject({ state: "held", workerId: begun.workerId, fence: begun.fence });
+        expect(back.from).toBeGreaterThanOrEqual(quarantine);
+        expect(back.failures).toHaveProperty("LEASE_EXPIRED");
+      }
+      await sleep(300);
+      await holders.expectDistinct();
+    } finally {
+      await holders.kill();
+    }
+  });
+});
