@@ -12,7 +12,9 @@ ensureDependencies();
 ensureBuild();
 if (!args.includes("--project=unit")) {
   ensurePackages({
+    "default-jre-headless": "/usr/bin/java",
     faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "libzookeeper-java": "/usr/share/java/zookeeper.jar",
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",

@@ -24,13 +24,13 @@ export type RegistryAddress = AddressText &
 
 /** Servers of a store with their login. */
 export interface ServerAddress {
-  readonly kind: "redis" | "mysql" | "postgres";
+  readonly kind: "redis" | "mysql" | "postgres" | "zookeeper";
   /** How they are reached: `rediss` is TLS, `redis+sentinel` names sentinels, `redis+cluster` some nodes. */
   readonly scheme: ServerScheme;
   readonly servers: readonly { readonly host: string; readonly port: number }[];
   readonly user: string | undefined;
   readonly password: string | undefined;
-  /** What stands behind the servers, decoded and without the slash before it: a database, a name. */
+  /** What stands behind the servers, decoded and without the slash before it: a database, a name, a node. */
   readonly path: string;
   /** The parameters of the query that are this kind of store's own, as given. */
   readonly settings: Readonly<Record<string, string>>;
@@ -46,6 +46,7 @@ const ports = {
   "redis+cluster": 6379,
   mysql: 3306,
   postgres: 5432,
+  zookeeper: 2181,
 } as const;
 type ServerScheme = keyof typeof ports;
 
@@ -53,11 +54,12 @@ type ServerScheme = keyof typeof ports;
 const sqlSettings = ["poolSize", "tls", "tlsCa"];
 const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
+  zookeeper: ["sessionTimeout"],
   mysql: sqlSettings,
   postgres: sqlSettings,
 };
 const present: readonly string[] = [...embedded, ...Object.keys(ports)];
-const planned = ["oracle", "zookeeper"];
+const planned = ["oracle"];
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
@@ -120,7 +122,7 @@ function parseServers(
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`, text);
   }
   const [user = "", ...rest] = login?.split(":") ?? [];
-  const kind = scheme === "mysql" || scheme === "postgres" ? scheme : "redis";
+  const kind = scheme === "mysql" || scheme === "postgres" || scheme === "zookeeper" ? scheme : "redis";
   const own = settingsOf[kind];
   const those = (wanted: boolean): Record<string, string> =>
     Object.fromEntries(Object.entries(query).filter(([name]) => own.includes(name) === wanted));

@@ -28,6 +28,8 @@ export async function openRegistry(
     case "mysql":
     case "postgres":
       return (await import("./sql/registry.ts")).sqlRegistry(address, { operationTimeout });
+    case "zookeeper":
+      return (await import("./zookeeper/registry.ts")).zooKeeperRegistry(address, { operationTimeout });
     case "http":
       return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, { clock, operationTimeout });
     case "unix":

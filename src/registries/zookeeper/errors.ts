@@ -1,0 +1,77 @@
+import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+
+/** What a server may answer a call with, in the protocol's numbers: those that this registry reckons with. */
+export const codes = {
+  connectionLoss: -4,
+  noNode: -101,
+  noAuth: -102,
+  badVersion: -103,
+  nodeExists: -110,
+  notEmpty: -111,
+  sessionExpired: -112,
+  invalidAcl: -114,
+  authFailed: -115,
+} as const;
+
+/** What a server, or the driver, answered a call with. */
+export class ReplyError extends Error {
+  readonly code: number;
+
+  constructor(code: number, name: string) {
+    super(name);
+    this.code = code;
+  }
+}
+
+/** The connection ended before the answer came. What was sent over it may have been done. */
+export class ConnectionLost extends Error {}
+
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly says: string;
+  readonly advice: string;
+}
+
+const rights = "the user needs all rights on its nodes: use its login, or another chroot";
+
+/** In none of these cases was anything written. */
+const known: Readonly<Record<number, Meaning>> = {
+  [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
+  [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
+  [codes.authFailed]: { code: "UNAUTHORIZED", says: "refused the login", advice: "correct the one in the URL" },
+};
+
+/** The error that a server answered with. One that is not in the table leaves open what was done. */
+export function replyError(cause: ReplyError, where: string, login: boolean): SnowleaseError {
+  const { code, says, advice } = known[cause.code] ?? {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "failed",
+    advice: "look at its log",
+  };
+  const anonymous = cause.code === codes.noAuth && !login;
+  return new SnowleaseError(
+    anonymous ? "UNAUTHORIZED" : code,
+    `ZooKeeper ${where} ${anonymous ? "wants a login" : says} (${cause.message}); ${anonymous ? "write USER:PASSWORD@ before its address" : advice}.`,
+    {},
+    { cause },
+  );
+}
+
+/** Nobody answered in time. `sent`: it may have been done all the same. */
+export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `ZooKeeper ${where} did not answer within ${timeout} ms${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether a majority of it runs and can be reached.`,
+    {},
+    { cause },
+  );
+}
+
+/** What stands there is not what this registry wrote. */
+export function foreignNode(path: string, what: string): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `ZooKeeper holds at \`${path}\` ${what}, which Snowlease never wrote: put it right, or use another namespace or chroot.`,
+  );
+}

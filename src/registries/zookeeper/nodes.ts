@@ -1,0 +1,112 @@
+import { createHash } from "node:crypto";
+import type { PoolBounds } from "../../core/layout.ts";
+
+/*
+ * Where things lie. No node that is ever listed has more than 1,000 children, but for what a host or a worker ID itself makes more:
+ * a list of 40,000 names exceeds what a server sends.
+ *
+ *     /snowlease/.clock                             written to for the leader's clock
+ *     /snowlease/NAMESPACE/meta                     layout, limits, schema version; made last
+ *                         /state/BUCKET/ID          the record of a worker ID
+ *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
+ *                         /history/BUCKET/ID/FENCE  a claim that has ended
+ *                         /token/TOKEN              the worker ID that this token holds
+ *                         /host/HOST/ID             a worker ID whose last holder ran on this host
+ *                         /next/FIRST-LAST          of this pool, all numbers below this one have a record
+ *
+ * TOKEN and HOST are hashes; a token itself is stored nowhere.
+ */
+
+/** Worker IDs of one bucket. */
+export const bucketSize = 1000;
+
+/** The nodes of one namespace. */
+export interface Nodes {
+  readonly root: string;
+  readonly meta: string;
+  /** What has to be there before anything is claimed, the upper ones first. */
+  readonly folders: readonly string[];
+  readonly bands: string;
+  state(workerId: number): string;
+  states(bucket: number): string;
+  /** The beginning of the name of an ephemeral node; the server adds the sequence. */
+  live(workerId: number, token: string): string;
+  lives(bucket: number): string;
+  /** Where the rows of a worker ID lie. */
+  rows(workerId: number): string;
+  row(workerId: number, fence: number): string;
+  token(token: string): string;
+  host(host: string): string;
+  ofHost(host: string, workerId: number): string;
+  next(pool: PoolBounds): string;
+  /** The nodes that a bucket needs. */
+  bucket(bucket: number): readonly string[];
+}
+
+/** `base`: the node above all namespaces. */
+export function nodesOf(base: string, namespace: string): Nodes {
+  const root = `${base}/${namespace}`;
+  const place = (workerId: number): string => `${bucketOf(workerId)}/${padded(workerId)}`;
+  return {
+    root,
+    meta: `${root}/meta`,
+    folders: [root, ...["state", "live", "history", "token", "host", "next"].map((name) => `${root}/${name}`)],
+    bands: `${root}/next`,
+    state: (workerId) => `${root}/state/${place(workerId)}`,
+    states: (bucket) => `${root}/state/${bucket}`,
+    live: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
+    lives: (bucket) => `${root}/live/${bucket}`,
+    rows: (workerId) => `${root}/history/${place(workerId)}`,
+    row: (workerId, fence) => `${root}/history/${place(workerId)}/${padded(fence)}`,
+    token: (token) => `${root}/token/${token}`,
+    host: (host) => `${root}/host/${hashOf(host)}`,
+    ofHost: (host, workerId) => `${root}/host/${hashOf(host)}/${padded(workerId)}`,
+    next: ({ first, last }) => `${root}/next/${first}-${last}`,
+    bucket: (bucket) => ["state", "live", "history"].map((name) => `${root}/${name}/${bucket}`),
+  };
+}
+
+/** The node above all namespaces. */
+export function baseOf(chroot: string): string {
+  return `${chroot}/snowlease`;
+}
+
+/** The node that is written to for the clock; no namespace can have its name. */
+export function clockOf(base: string): string {
+  return `${base}/.clock`;
+}
+
+export function bucketOf(workerId: number): number {
+  return Math.floor(workerId / bucketSize);
+}
+
+/** What stands for a token, or for a host's name: 128 bits of its SHA-256. */
+export function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}
+
+function padded(number: number): string {
+  return String(number).padStart(10, "0");
+}
+
+/** The number that a node's name is; undefined for a name that nobody here gave. */
+export function numberOf(name: string): number | undefined {
+  return /^\d{10,16}$/.test(name) ? Number(name) : undefined;
+}
+
+/** An ephemeral node: whose session lives. */
+export interface LiveName {
+  readonly workerId: number;
+  /** The hash of the holder's token. */
+  readonly token: string;
+}
+
+/**
+ * Reads the name of an ephemeral node; undefined for one that nobody here gave. Its end is a counter of 32 bits with a sign, padded
+ * to ten characters: once 2,147,483,647 is passed it goes on at -2147483648, and up to -000000001. It tells nothing, not even an
+ * order.
+ */
+export function parseLive(name: string): LiveName | undefined {
+  const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
+  return workerId === undefined || token === undefined ? undefined : { workerId: Number(workerId), token };
+}

@@ -1,0 +1,114 @@
+import { z } from "zod";
+import type { HistoryRow, NamespaceInfo, Recents } from "../../core/registry.ts";
+import type { Stored } from "../../core/window.ts";
+import type { Node } from "./connection.ts";
+import { foreignNode } from "./errors.ts";
+
+/** Of the nodes: what `nodes.ts` lists and what they hold. */
+export const schemaVersion = 1;
+
+const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
+
+const meta = z.object({ schema: z.int(), layout: z.string(), maxWindow: z.int(), maxClockSkew: z.int() });
+
+const record = z.object({
+  workerId: z.int(),
+  fence: z.int(),
+  token: z.string().optional(),
+  from: z.int(),
+  until: z.int(),
+  seenClock: z.int(),
+  clean: z.boolean(),
+  floor: z.int(),
+  recents: z.object({ from: z.int(), bytes: z.base64() }).optional(),
+  checkpoint: z.object({ timestamp: z.int(), sequence: z.int() }).optional(),
+  holder: holder.optional(),
+  claimedAt: z.int().optional(),
+  releasedAt: z.int().optional(),
+  pinned: z.string().optional(),
+  sticky: z.boolean(),
+});
+
+const row = z.object({
+  workerId: z.int(),
+  fence: z.int(),
+  from: z.int(),
+  until: z.int(),
+  continuedFrom: z.int().optional(),
+  holder,
+  claimedAt: z.int(),
+  endedAt: z.int(),
+  end: z.enum(["released", "forced", "reset", "taken-over"]),
+});
+
+/** A record as it lies there. Its token is the hash of the holder's. */
+export interface Kept {
+  readonly stored: Stored;
+  /** Of the node: the next write expects it. */
+  readonly version: number;
+  /** Whether the host of the last holder has a node that names this worker ID. */
+  readonly sticky: boolean;
+}
+
+export function metaBytes(info: NamespaceInfo): Uint8Array {
+  return bytesOf({ schema: schemaVersion, ...info });
+}
+
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE, as for the others */
+export function readMeta(node: Node, path: string): NamespaceInfo {
+  const { schema, ...info } = read(meta, node.data, path);
+  if (schema !== schemaVersion) throw foreignNode(path, `what another version (schema ${schema}) wrote`);
+  return info;
+}
+
+export function recordBytes({ recents, ...stored }: Stored, sticky: boolean): Uint8Array {
+  return bytesOf({ ...stored, ...(recents !== undefined && { recents: textual(recents) }), sticky });
+}
+
+export function readRecord({ data, version }: Node, path: string): Kept {
+  const { recents, sticky, ...stored } = read(record, data, path);
+  const bytes = recents && Uint8Array.from(Buffer.from(recents.bytes, "base64"));
+  return {
+    stored: { ...stored, recents: recents && bytes && { from: recents.from, bytes } },
+    version,
+    sticky,
+  };
+}
+
+export function rowBytes(claim: HistoryRow): Uint8Array {
+  return bytesOf(claim);
+}
+
+export function readRow(node: Node, path: string): HistoryRow {
+  return read(row, node.data, path);
+}
+
+/** A number as a node's data. */
+export function numberBytes(number: number): Uint8Array {
+  return bytesOf(number);
+}
+
+export function readNumber(node: Node, path: string): number {
+  return read(z.int(), node.data, path);
+}
+
+function textual({ from, bytes }: Recents): { from: number; bytes: string } {
+  return { from, bytes: Buffer.from(bytes).toString("base64") };
+}
+
+function bytesOf(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}
+
+function read<Value>(schema: z.ZodType<Value>, data: Uint8Array, path: string): Value {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(data));
+  } catch {
+    throw foreignNode(path, "something that is not JSON");
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw foreignNode(path, `no proper record (${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""})`);
+}

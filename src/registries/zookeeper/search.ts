@@ -1,0 +1,265 @@
+import type { PoolBounds } from "../../core/layout.ts";
+import { type Decision, decideClaim, look, type PoolView } from "../../core/pool.ts";
+import type { ClaimRequest, NamespaceInfo } from "../../core/registry.ts";
+import { isFree, type Stored } from "../../core/window.ts";
+import type { Connection, Session } from "./connection.ts";
+import { bucketOf, bucketSize, type Nodes, numberOf, parseLive } from "./nodes.ts";
+import { type Kept, readRecord } from "./records.ts";
+
+/** Records that are looked at together: more of the same kind say nothing new most of the time. */
+const few = 16;
+/** Buckets whose live nodes are listed together. */
+const fewBuckets = 4;
+/** Buckets that are asked together how many live nodes they have. */
+const manyBuckets = 64;
+/** Most records that a claim looks at before it says that none is free. */
+const mostRecords = 4096;
+
+/** What a claim has read of a namespace; the decision sees nothing else. */
+export class Snapshot implements PoolView {
+  readonly kept: Map<number, Kept> = new Map<number, Kept>();
+  /** The number to take where one that nobody ever used is wanted. */
+  unused: number | undefined;
+  readonly #request: ClaimRequest;
+  readonly #clock: number;
+  readonly #beaten: boolean;
+
+  /** `beaten`: others reach for the same numbers at this moment, so that it takes any that is free, not the best. */
+  constructor(request: ClaimRequest, clock: number, beaten: boolean) {
+    this.#request = request;
+    this.#clock = clock;
+    this.#beaten = beaten;
+  }
+
+  byToken(token: string): Stored | undefined {
+    for (const { stored } of this.kept.values()) if (stored.token === token) return stored;
+    return undefined;
+  }
+
+  byId(workerId: number): Stored | undefined {
+    return this.kept.get(workerId)?.stored;
+  }
+
+  firstUnused(): number | undefined {
+    return this.unused;
+  }
+
+  oldest(pool: PoolBounds, limit: number): readonly Stored[] {
+    return this.#oldestOf(pool, () => true, limit);
+  }
+
+  oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
+    return this.#oldestOf(pool, (record) => record.holder?.host === host, limit);
+  }
+
+  newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
+    return this.#oldestOf(pool, (record) => record.holder?.host === host, Infinity, true).at(-1);
+  }
+
+  #oldestOf({ first, last }: PoolBounds, fits: (record: Stored) => boolean, limit: number, all = false): Stored[] {
+    const found = [...this.kept.values()]
+      .map(({ stored }) => stored)
+      .filter((record) => record.workerId >= first && record.workerId <= last && record.pinned === undefined)
+      .filter(fits)
+      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+    if (all || !this.#beaten) return found.slice(0, limit);
+    const free = shuffled(found.filter((record) => isFree(record, this.#request, this.#clock)));
+    return [...free, ...found.filter((record) => !free.includes(record))].slice(0, limit);
+  }
+}
+
+/** What is known of a pool's numbers that nobody ever used. */
+interface Hint {
+  /** All below it in the pool have a record. */
+  readonly value: number;
+  /** Of its node; undefined where there is none yet. */
+  readonly version: number | undefined;
+}
+
+/** What a search is told. */
+export interface Task {
+  readonly connection: Connection;
+  readonly deadline: number;
+  readonly nodes: Nodes;
+  readonly request: ClaimRequest;
+  readonly info: NamespaceInfo;
+  readonly clock: number;
+  readonly snapshot: Snapshot;
+  /** Worker IDs of this host. */
+  readonly own: readonly number[];
+  readonly hint: Hint;
+  readonly beaten: boolean;
+}
+
+/** What a search came to. */
+export interface Found extends Decision {
+  /** What the hint should say. */
+  readonly hint: number;
+}
+
+/**
+ * Looks for any worker ID of the pool: this host's own, one never used, one that nobody's session holds. Two round trips where
+ * one is found, however full and however large the pool is; only a pool where all are held or rest is looked through, and of that
+ * at most 4,096 records in random order.
+ */
+export async function searchAny(task: Task): Promise<Found> {
+  const { connection, deadline, nodes, request, info, clock, snapshot, own, beaten } = task;
+  const { pool } = request;
+  const disposable = request.reuse === "never";
+  let hint = Math.max(task.hint.value, pool.first);
+
+  const candidates: number[] = [];
+  const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)));
+  const wantsUnused = hint <= pool.last;
+  const listed = new Set<number>(
+    own.length > few ? shuffled([...new Set(own.map(bucketOf))]).slice(0, fewBuckets) : [],
+  );
+  if (!wantsUnused && !disposable) for (const bucket of buckets.slice(0, fewBuckets)) listed.add(bucket);
+
+  const read = (session: Session, ids: readonly number[]): Promise<unknown> =>
+    Promise.all(ids.map((id) => readInto(session, nodes, snapshot, id)));
+  const decide = (): Decision => decideClaim(snapshot, request, clock, info);
+
+  // One round trip: this host's records, numbers never used, and who is alive.
+  const [, unused, idle] = await connection.exchange(deadline, (session) =>
+    Promise.all([
+      read(session, own.length > few ? [] : own),
+      wantsUnused ? findUnused(session, nodes, pool, hint, beaten) : nothingUnused(pool.last + 1),
+      Promise.all([...listed].map((bucket) => listIdle(session, nodes, pool, bucket))),
+    ]),
+  );
+  hint = unused.from;
+  let seek = unused;
+  while (seek.pick === undefined && seek.from <= pool.last) {
+    const { from } = seek;
+    seek = await connection.exchange(deadline, (session) => findUnused(session, nodes, pool, from, true));
+    if (hint === from) hint = seek.from;
+    if (!beaten && seek.lowest !== undefined) seek = { ...seek, pick: seek.lowest };
+  }
+  snapshot.unused = seek.pick;
+
+  const ids = idle.flat();
+  const mine = own.length > few ? shuffled(own.filter((id) => ids.includes(id))).slice(0, few) : [];
+  if (!wantsUnused) candidates.push(...shuffled(ids));
+  for (const bucket of listed) buckets.splice(buckets.indexOf(bucket), buckets.includes(bucket) ? 1 : 0);
+  const first = [...mine, ...candidates.splice(0, few)];
+  if (first.length > 0) await connection.exchange(deadline, (session) => read(session, first));
+
+  let decision = decide();
+  if (disposable || snapshot.unused !== undefined) return { ...decision, hint };
+  for (let most = few; decision.answer.outcome === "exhausted" && snapshot.kept.size < mostRecords;) {
+    if (candidates.length === 0) {
+      const some = buckets.splice(0, manyBuckets);
+      if (some.length === 0) break;
+      const found = await connection.exchange(deadline, (session) => listRoomy(session, nodes, pool, some));
+      buckets.unshift(...found.later);
+      candidates.push(...shuffled(found.idle));
+      if (candidates.length === 0) continue;
+    }
+    most = Math.min(4 * most, 256);
+    const next = candidates.splice(0, most);
+    await connection.exchange(deadline, (session) => read(session, next));
+    decision = decide();
+  }
+  if (decision.answer.outcome === "exhausted") {
+    // Somebody's session is alive; the window of the claim may be over all the same.
+    const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
+    if (held.length > 0) await connection.exchange(deadline, (session) => read(session, held));
+    decision = decide();
+  }
+  return { ...decision, hint };
+}
+
+/** Reads a record into the snapshot. */
+export async function readInto(session: Session, nodes: Nodes, snapshot: Snapshot, workerId: number): Promise<void> {
+  const path = nodes.state(workerId);
+  const node = await session.get(path);
+  if (node !== undefined) snapshot.kept.set(workerId, readRecord(node, path));
+}
+
+/** What was found among numbers from one on. */
+interface Unused {
+  /** All numbers of the pool below this one have a record. */
+  readonly from: number;
+  readonly lowest?: number | undefined;
+  /** The one to take. */
+  readonly pick?: number | undefined;
+}
+
+async function nothingUnused(from: number): Promise<Unused> {
+  return { from };
+}
+
+/**
+ * Numbers without a record. Looks at the next few; `wide`: at a whole bucket and the one behind it, and picks any, so that many
+ * who start at once do not all reach for the same.
+ */
+async function findUnused(
+  session: Session,
+  nodes: Nodes,
+  { last }: PoolBounds,
+  from: number,
+  wide: boolean,
+): Promise<Unused> {
+  if (!wide) {
+    const ids = range(from, Math.min(from + few - 1, last));
+    const there = await Promise.all(ids.map((id) => session.count(nodes.state(id))));
+    const at = there.indexOf(undefined);
+    const lowest = ids[at];
+    return { from: lowest ?? from + ids.length, lowest, pick: lowest };
+  }
+  const bucket = bucketOf(from);
+  const end = Math.min((bucket + 2) * bucketSize - 1, last);
+  const lists = await Promise.all([bucket, bucket + 1].map((each) => session.list(nodes.states(each))));
+  const taken = new Set(lists.flatMap((names) => names ?? []).map(numberOf));
+  const unused = range(from, end).filter((id) => !taken.has(id));
+  const [lowest] = unused;
+  return { from: lowest ?? end + 1, lowest, pick: unused[Math.floor(Math.random() * unused.length)] };
+}
+
+/** Numbers of the pool in a bucket that no live session holds, whether they were ever used or not. */
+async function listIdle(session: Session, nodes: Nodes, pool: PoolBounds, bucket: number): Promise<number[]> {
+  const names = (await session.list(nodes.lives(bucket))) ?? [];
+  const live = new Set(names.map((name) => parseLive(name)?.workerId));
+  const first = Math.max(pool.first, bucket * bucketSize);
+  return range(first, Math.min(pool.last, (bucket + 1) * bucketSize - 1)).filter((id) => !live.has(id));
+}
+
+/** The same for those of many buckets that are not full; `later`: those that were too many for now. */
+async function listRoomy(
+  session: Session,
+  nodes: Nodes,
+  pool: PoolBounds,
+  buckets: readonly number[],
+): Promise<{ readonly idle: number[]; readonly later: readonly number[] }> {
+  const counts = await Promise.all(buckets.map((bucket) => session.count(nodes.lives(bucket))));
+  const roomy = buckets.filter((_, i) => (counts[i] ?? 0) < bucketSize);
+  const idle = await Promise.all(roomy.slice(0, few).map((bucket) => listIdle(session, nodes, pool, bucket)));
+  return { idle: idle.flat(), later: roomy.slice(few) };
+}
+
+/** So many numbers of a pool, or all of a small one. */
+function sample({ first, last }: PoolBounds, most: number): number[] {
+  const size = last - first + 1;
+  if (size <= 4 * most) return shuffled(range(first, last)).slice(0, most);
+  const drawn = Array.from({ length: most }, () => first + Math.floor(Math.random() * size));
+  return [...new Set(drawn)];
+}
+
+function range(first: number, last: number): number[] {
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+}
+
+function shuffled<Item>(items: readonly Item[]): Item[] {
+  const all = [...items];
+  for (let i = all.length - 1; i > 0; i--) {
+    const j = Math.floor(Math.random() * (i + 1));
+    [all[i], all[j]] = [all[j] as Item, all[i] as Item];
+  }
+  return all;
+}
+
+/** Worker IDs that a claim prefers: as many as are looked at. */
+export function preferredOf({ preferred = [], pool }: ClaimRequest): number[] {
+  return preferred.slice(0, look).filter((id) => Number.isInteger(id) && id >= pool.first && id <= pool.last);
+}

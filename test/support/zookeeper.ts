@@ -1,0 +1,131 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
+import { ask, freePort, ServerProcess } from "./servers.ts";
+
+const jar = "/usr/share/java/zookeeper.jar";
+
+/** Why there is no ZooKeeper to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const zooKeeperMissing: string | undefined =
+  process.env["CI"] === undefined && (!existsSync(jar) || spawnSync("java", ["-version"]).error !== undefined)
+    ? "ZooKeeper is not installed: as root, apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
+    : undefined;
+
+/** One server of an ensemble that has as many as it has peers, or a server alone. */
+class ZooKeeperServer {
+  readonly process: ServerProcess = new ServerProcess("zookeeper");
+  readonly port: number;
+  readonly #config: string;
+
+  constructor(port: number, id: number, peers: readonly string[]) {
+    this.port = port;
+    const data = join(this.process.folder, "data");
+    mkdirSync(data);
+    writeFileSync(join(data, "myid"), `${id}\n`);
+    this.#config = join(this.process.folder, "zoo.cfg");
+    const lines = [
+      "tickTime=200",
+      "initLimit=25",
+      "syncLimit=10",
+      "minSessionTimeout=400",
+      "maxSessionTimeout=60000",
+      `dataDir=${data}`,
+      `clientPort=${port}`,
+      "clientPortAddress=127.0.0.1",
+      "admin.enableServer=false",
+      "4lw.commands.whitelist=*",
+      "maxClientCnxns=0",
+      ...(peers.length > 0 ? ["standaloneEnabled=false", ...peers] : []),
+    ];
+    writeFileSync(this.#config, `${lines.join("\n")}\n`);
+    // It logs to stdout, which nobody reads: the slf4j that says nothing.
+    this.#arguments = [
+      "-Xmx128m",
+      "-XX:+UseSerialGC",
+      "-XX:TieredStopAtLevel=1",
+      "-cp",
+      `${this.process.folder}:${jar}:/usr/share/java/slf4j-nop.jar`,
+      peers.length > 0
+        ? "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        : "org.apache.zookeeper.server.ZooKeeperServerMain",
+      this.#config,
+    ];
+  }
+
+  readonly #arguments: readonly string[];
+
+  /** Starts it, and waits until it listens; it serves once a majority does. */
+  async start(): Promise<void> {
+    await this.process.start("java", this.#arguments, async () => (await ask(this.port, "ruok")) === "imok");
+  }
+
+  /** "standalone", "leader" or "follower"; undefined while it serves nobody. */
+  async mode(): Promise<string | undefined> {
+    return /^Mode: (\w+)/m.exec(await ask(this.port, "srvr").catch(() => ""))?.[1];
+  }
+
+  /** How many writes it has done of each kind of request that it counts, and the newest one's number. */
+  async lastWrite(): Promise<string | undefined> {
+    return /^Zxid: (\S+)/m.exec(await ask(this.port, "srvr"))?.[1];
+  }
+}
+
+/** An ensemble of the test's own. */
+export class ZooKeeper {
+  readonly servers: readonly ZooKeeperServer[];
+
+  private constructor(servers: readonly ZooKeeperServer[]) {
+    this.servers = servers;
+  }
+
+  /** Starts one of so many servers on free ports. */
+  static async start(size = 1): Promise<ZooKeeper> {
+    // Between the choice of a port and its use another may take it.
+    for (let tries = 5; ; tries--) {
+      const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
+      const peers = Array.from({ length: size }, (_, i) => {
+        return `server.${i + 1}=127.0.0.1:${ports[size + i]}:${ports[2 * size + i]}`;
+      });
+      const servers = peers.map((_, i) => new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : []));
+      const ensemble = new ZooKeeper(servers);
+      try {
+        await Promise.all(servers.map((server) => server.start()));
+        await ensemble.serving();
+        return ensemble;
+      } catch (error) {
+        await ensemble.remove();
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  /** Waits until every server that runs takes part. */
+  async serving(servers: readonly ZooKeeperServer[] = this.servers): Promise<void> {
+    for (const server of servers) while ((await server.mode()) === undefined) await sleep(20);
+  }
+
+  async leader(): Promise<ZooKeeperServer> {
+    for (;;) {
+      for (const server of this.servers) if (/leader|standalone/.test((await server.mode()) ?? "")) return server;
+      await sleep(20);
+    }
+  }
+
+  /** The URL of all servers, or of some. `rest`: chroot and query. */
+  url(rest = "", ports: readonly number[] = this.servers.map(({ port }) => port)): string {
+    return `zookeeper://${ports.map((port) => `127.0.0.1:${port}`).join(",")}${rest}`;
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.process.remove()));
+  }
+}
+
+/** A registry at a ZooKeeper URL. */
+export function openZooKeeper(url: string, operationTimeout = 5000): Promise<Registry> {
+  return zooKeeperRegistry(parseAddress(url) as ServerAddress, { operationTimeout });
+}

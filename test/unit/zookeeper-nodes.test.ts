@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { hashOf, nodesOf, numberOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
+import { parseSettings } from "../../src/registries/zookeeper/settings.ts";
+
+const token = hashOf("0123456789abcdef0123456789abcdef");
+
+describe("the name of an ephemeral node", () => {
+  // The server counts with 32 bits and a sign, and goes on at the other end; newer ones may count further.
+  test.each([
+    "0000000000",
+    "0000000123",
+    "2147483646",
+    "2147483647",
+    "-2147483648",
+    "-2147483647",
+    "-000000001",
+    "2147483648",
+    "4294967296",
+  ])("is read whatever its sequence is: %s", (sequence) => {
+    const begin = nodesOf("/snowlease", "orders").live(7, token).split("/").at(-1);
+    expect(parseLive(`${begin}${sequence}`)).toEqual({ workerId: 7, token });
+  });
+
+  test.each([4_194_303, 2_147_483_647, 4_294_967_295])("holds the worker ID %d", (workerId) => {
+    const name = `${nodesOf("/snowlease", "orders").live(workerId, token).split("/").at(-1)}0000000001`;
+    expect(parseLive(name)).toEqual({ workerId, token });
+  });
+
+  test.each([
+    "",
+    "w7-x-1",
+    `w0000000007-${token}`,
+    `w0000000007-${token}-`,
+    `w0000000007-${token}-12`,
+    `w0000000007-${token.slice(1)}-0000000001`,
+    `x0000000007-${token}-0000000001`,
+    `w000000000a-${token}-0000000001`,
+    `w0000000007-${token}-0000000001/x`,
+    `w0000000007-${token}--`,
+    `w0000000007-${token}--00000001`,
+  ])("is nobody's when it is %j", (name) => {
+    expect(parseLive(name)).toBeUndefined();
+  });
+});
+
+describe("the nodes of a namespace", () => {
+  test("hold at most 1,000 worker IDs below one another", () => {
+    const nodes = nodesOf("/ids/snowlease", "orders");
+    expect(nodes.state(7)).toBe("/ids/snowlease/orders/state/0/0000000007");
+    expect(nodes.state(999)).toBe("/ids/snowlease/orders/state/0/0000000999");
+    expect(nodes.state(4_194_303)).toBe("/ids/snowlease/orders/state/4194/0004194303");
+    expect(nodes.row(1000, 12)).toBe("/ids/snowlease/orders/history/1/0000001000/0000000012");
+  });
+
+  test("name no token and no host as it is, and any host at all", () => {
+    const nodes = nodesOf("/snowlease", "orders");
+    expect(hashOf("a")).not.toContain("a".repeat(2));
+    expect(nodes.ofHost("../a/節點", 3)).toMatch(/^\/snowlease\/orders\/host\/[0-9a-f]{32}\/0000000003$/);
+  });
+
+  test("are numbers by their names", () => {
+    expect(["0000000007", "4294967295", "7", "", "-000000007", "00000000x7"].map(numberOf)).toEqual([
+      7,
+      4_294_967_295,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+});
+
+describe("a record", () => {
+  const stored = { workerId: 7, fence: 1, token, from: 1, until: 2, seenClock: 3, clean: false, floor: 1 };
+  const node = (data: Uint8Array): { data: Uint8Array; version: number } => ({ data, version: 4 });
+
+  test("comes back as it was, recents byte for byte", () => {
+    const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
+    const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x");
+    expect(kept).toMatchObject({ stored: { ...stored, recents }, version: 4, sticky: true });
+  });
+
+  test.each(["", "no JSON", "{}", "7", '{"workerId":7}'])("that is %j is refused, and its node named", (text) => {
+    const read = (): unknown =>
+      readRecord(node(new TextEncoder().encode(text)), "/snowlease/orders/state/0/0000000007");
+    expect(read).toThrow(/\/snowlease\/orders\/state\/0\/0000000007/);
+    try {
+      read();
+    } catch (error) {
+      expect(isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")).toBe(true);
+    }
+  });
+
+  test("with a window that is no whole number is refused", () => {
+    for (const wrong of [{ until: Number.NaN }, { until: 1.5 }, { from: 1e300 }, { fence: 2 ** 53 }]) {
+      expect(() => readRecord(node(recordBytes({ ...stored, ...wrong }, true)), "/x")).toThrow(/no proper record/);
+    }
+  });
+});
+
+describe("the settings of a ZooKeeper URL", () => {
+  const settings = (rest: string): unknown => parseSettings(parseAddress(`zookeeper://${rest}`) as ServerAddress);
+
+  test("are read", () => {
+    expect(settings("a")).toEqual({ sessionTimeout: 10_000, chroot: "" });
+    expect(settings("a/")).toEqual({ sessionTimeout: 10_000, chroot: "" });
+    expect(settings("a:1,b/services/ids?sessionTimeout=4s")).toEqual({ sessionTimeout: 4000, chroot: "/services/ids" });
+  });
+
+  test.each(["a/x/", "a//x", "a/x/../y", "a/.", "a?sessionTimeout=0", "a?sessionTimeout=1h", "a?sessionTimeout=x"])(
+    "are refused: %s",
+    (rest) => {
+      expect(() => settings(rest)).toThrow(/correct the registry URL/);
+    },
+  );
+
+  test("with half a login are refused, and it is not shown", () => {
+    for (const rest of ["s3cret@a", ":s3cret@a"]) {
+      expect(() => settings(rest)).toThrow(/USER:PASSWORD/);
+      expect(() => settings(rest)).not.toThrow(/s3cret/);
+    }
+  });
+});
