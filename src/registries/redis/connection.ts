@@ -72,12 +72,13 @@ export async function openConnection(
   client.on("ready", () => hold(client, asking > 0));
 
   async function ready(deadline: number): Promise<void> {
+    // Of several tries the last one that said why it failed is told: time may run out in the middle of another.
+    said = undefined;
     for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(clock);
       if (left <= 0) throw silentError(where, operationTimeout, false, said);
       if (client.status === "ready") return;
-      said = undefined;
       attempt ??= connected(client).finally(() => (attempt = undefined));
       await within(left, attempt).catch((error: unknown) => (said ??= error));
       const refused = isReply(said) ? replyError(said, where) : undefined;

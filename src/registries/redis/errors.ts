@@ -75,6 +75,8 @@ export function isReply(cause: unknown): cause is Error {
 }
 
 function meaningOf({ message }: Error): Meaning | undefined {
+  // Inside a script the refusal is worded otherwise. What the script did before it stays; a claim then rests, as if its holder had died.
+  if (message.startsWith("ERR The user executing the script")) return known["NOPERM"];
   return known[/^[A-Z]+/.exec(message)?.[0] ?? ""];
 }
 

@@ -1,0 +1,171 @@
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure } from "../support/failover.ts";
+import { HolderProcess } from "../support/holder.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+import { freePort } from "../support/servers.ts";
+
+/** The commands that a user needs: all of these, and no others. */
+const commands =
+  "eval evalsha info time type exists get set del hget hgetall hset hdel lrem rpush sadd smembers xadd xdel xrange " +
+  "zadd zrange zrangebyscore zrem zrevrange zrevrangebyscore";
+const secret = "open-sesame";
+
+/** Everything that a registry can be asked for. */
+async function everything(registry: Registry, namespace: string): Promise<void> {
+  const wish = { namespace, window: 500 };
+  await registry.init({ namespace, layout: claimRequest().layout });
+  for (let round = 0; round < 2; round++) {
+    const request = claimRequest(wish);
+    const grant = await granted(registry, request);
+    const key = keyOf(request, grant);
+    await registry.renew({ ...key, clock: Date.now(), window: 500 });
+    await registry.release({ ...key, clock: Date.now(), used: { until: grant.from } });
+  }
+  await granted(registry, claimRequest({ ...wish, workerId: 5 }));
+  // The others are taken: this one asks the index by age.
+  expect(await registry.claim(claimRequest({ ...wish, pool: { first: 5, last: 5 } }))).toMatchObject({
+    outcome: "exhausted",
+  });
+  await registry.forceRelease({ namespace, workerId: 5, force: true });
+  await registry.pin(namespace, 9, "tried");
+  expect(await registry.unpin(namespace, 9)).toBe(true);
+  expect(await registry.workers(namespace)).toHaveLength(2);
+  expect(await registry.worker(namespace, 5)).toMatchObject({ fence: 1 });
+  expect((await registry.history(namespace, 0)).map(({ fence }) => fence)).toEqual([1, 2]);
+  expect(await registry.prune(namespace, Date.now() + 60_000)).toBe(1);
+  expect(await registry.describe(namespace)).toBeDefined();
+}
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is particular about who asks", () => {
+  let server: RedisServer;
+  let tlsPort: number;
+  let authority: string;
+
+  beforeAll(async () => {
+    tlsPort = await freePort();
+    server = await RedisServer.start();
+    const { folder } = server.process;
+    await server.kill();
+    authority = makeCertificates(folder);
+    const files = ["cert", "key", "ca-cert"].flatMap((name) => [`--tls-${name}-file`, join(folder, `${name}.pem`)]);
+    await server.start(["--tls-port", String(tlsPort), "--tls-auth-clients", "no", ...files]);
+  });
+  afterAll(() => server.remove());
+
+  /** A user with these rights; its registry. */
+  async function openAs(user: string, rights: readonly string[], password = secret): Promise<Registry> {
+    const keys = ["~workerId", "~workerId:*", "~workerId/*"];
+    await server.client().call("ACL", "SETUSER", user, "reset", "on", `>${secret}`, ...keys, ...rights);
+    const registry = await openRedis(`redis://${user}:${password}@127.0.0.1:${server.port}`, 1000);
+    onTestFinished(() => registry.close());
+    return registry;
+  }
+
+  const rights = commands.split(" ").map((command) => `+${command}`);
+
+  test("a user with the rights that are listed can do everything, and tell what it promises if it may", async () => {
+    const registry = await openAs("listed", rights);
+    await everything(registry, "listed");
+    expect((await registry.ping()).promise).toContain("does not tell");
+    const curious = await openAs("curious", [...rights, "+config|get", "+wait"]);
+    expect((await curious.ping()).promise).toContain("power loss");
+    const careful = await openRedis(`redis://curious:${secret}@127.0.0.1:${server.port}?wait=1`, 600);
+    onTestFinished(() => careful.close());
+    // There is nobody to confirm it; but it may be asked for.
+    const error = await failure(careful.claim(claimRequest({ namespace: "listed" })));
+    expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    expect(error.message).toContain("0 of 1 replicas");
+  });
+
+  test.each(commands.split(" ").filter((command) => command !== "eval"))(
+    "without %s it is FORBIDDEN, and the message holds no secret",
+    async (command) => {
+      const namespace = `without_${command}`;
+      const registry = await openAs(
+        namespace,
+        rights.filter((right) => right !== `+${command}`),
+      );
+      const error = await failure(everything(registry, namespace));
+      expect(error.code).toBe("FORBIDDEN");
+      expect(error.message).not.toContain(secret);
+      expect(error.message.split("\n")).toHaveLength(1);
+    },
+  );
+
+  test("without EVAL, on a server that does not know the scripts", async () => {
+    const registry = await openAs(
+      "without_eval",
+      rights.filter((right) => right !== "+eval"),
+    );
+    await server.client().script("FLUSH");
+    expect(await failure(registry.describe("any"))).toMatchObject({ code: "FORBIDDEN" });
+  });
+
+  test("keys of another namespace are FORBIDDEN", async () => {
+    const registry = await openAs("orders_only", ["resetkeys", "~workerId/orders", "~workerId/orders:*", ...rights]);
+    await everything(registry, "orders");
+    expect(await failure(registry.describe("invoices"))).toMatchObject({ code: "FORBIDDEN" });
+  });
+
+  test("a wrong password, a user that nobody knows, none at all: UNAUTHORIZED, without the secret", async () => {
+    const wrong = await openAs("somebody", rights, "guess-4711");
+    const error = await failure(wrong.describe("any"));
+    expect(error.code).toBe("UNAUTHORIZED");
+    expect(`${error.message} ${JSON.stringify(error)} ${String(error.stack)}`).not.toMatch(/guess-4711|open-sesame/);
+    const stranger = await openRedis(`redis://nobody:${secret}@127.0.0.1:${server.port}`, 1000);
+    onTestFinished(() => stranger.close());
+    expect(await failure(stranger.describe("any"))).toMatchObject({ code: "UNAUTHORIZED" });
+    await server.client().call("ACL", "SETUSER", "default", "off");
+    const anonymous = await openRedis(server.url(), 1000);
+    onTestFinished(() => anonymous.close());
+    expect(await failure(anonymous.describe("any"))).toMatchObject({ code: "UNAUTHORIZED" });
+  });
+
+  test("by TLS, with an authority that the machine does not know: only who is told of it gets in", async () => {
+    await server.client().call("ACL", "SETUSER", "tls", "on", `>${secret}`, "~*", "+@all");
+    const registry = `rediss://tls:${secret}@127.0.0.1:${tlsPort}`;
+    const setup = await openRedis(`redis://tls:${secret}@127.0.0.1:${server.port}`);
+    onTestFinished(() => setup.close());
+    await setup.init({ namespace: "tls", layout: claimRequest().layout });
+    const options = { registry, namespace: "tls", operationTimeout: 1000 };
+    const trusting = new HolderProcess(options, { environment: { NODE_EXTRA_CA_CERTS: authority } });
+    const doubting = new HolderProcess(options);
+    onTestFinished(async () => {
+      await Promise.all([trusting.kill(), doubting.kill()]);
+    });
+    await trusting.ask("start");
+    await trusting.ask("make", { count: 100 });
+    await trusting.ask("close");
+    expect(new Set(trusting.ids()).size).toBe(100);
+    const error = await failureOf(doubting.ask("start"));
+    expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    expect(error.message).toMatch(/certificate/);
+    expect(error.message).not.toContain(secret);
+  });
+});
+
+async function failureOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => new Error("It did not fail."),
+    (error: Error) => error,
+  );
+}
+
+/** An authority, and a certificate of it for this machine's address. Returns the authority's own. */
+function makeCertificates(folder: string): string {
+  const openssl = (...args: string[]): void => {
+    execFileSync("openssl", args, { cwd: folder, stdio: "pipe" });
+  };
+  const newKey = ["-newkey", "rsa:2048", "-nodes", "-days", "2"];
+  writeFileSync(join(folder, "names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
+  openssl("req", "-x509", ...newKey, "-subj", "/CN=tests", "-keyout", "ca-key.pem", "-out", "ca-cert.pem");
+  openssl("req", ...newKey, "-subj", "/CN=redis", "-keyout", "key.pem", "-out", "request.pem");
+  const signed = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2", "-extfile", "names"];
+  openssl("x509", "-req", "-in", "request.pem", ...signed, "-out", "cert.pem");
+  return join(folder, "ca-cert.pem");
+}
