@@ -1,0 +1,18 @@
+import { describe } from "vitest";
+import { restartMatrix } from "../support/restart-matrix.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
+  restartMatrix("zookeeper", async () => {
+    const server = await ZooKeeper.start();
+    const registry = await openZooKeeper(server.url());
+    return {
+      url: server.url(),
+      registry,
+      async stop() {
+        await registry.close();
+        await server.remove();
+      },
+    };
+  });
+});
