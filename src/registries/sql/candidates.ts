@@ -6,7 +6,7 @@ import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import type { Parameters } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, poolName } from "./records.ts";
 import { ofEra, poolEntry, type Space } from "./space.ts";
-import type { Unit } from "./unit.ts";
+import { Raced, type Unit } from "./unit.ts";
 
 /** How many numbers one look for an unused one lists. */
 const page = 64;
@@ -81,7 +81,7 @@ export class Candidates implements PoolView {
   byId(workerId: number): Stored | undefined {
     return this.#once(`id ${workerId}`, async () => {
       const [kept] = await this.#read("record.get", { worker_id: workerId });
-      const row = kept === undefined ? await readRow(this.#unit, workerId) : kept.row;
+      const row = kept === undefined ? await this.#rowOfUnused(workerId) : kept.row;
       if (!isForeign(row, kept?.record)) return kept && ofEra(kept, this.#space);
       this.#foreign.set(workerId, row);
       // It has to be passed by, whatever its record says.
@@ -157,9 +157,19 @@ export class Candidates implements PoolView {
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;
-    if ((await readRow(this.#unit, chosen)) !== undefined)
+    if ((await this.#rowOfUnused(chosen)) !== undefined) {
       throw new Foreigners({ first: chosen, last: Math.min(pool.last, chosen + foreignSpan) });
+    }
     return chosen;
+  }
+
+  /** The row of a number that had no record. @throws Raced where it has one now: then the row came with it. */
+  async #rowOfUnused(workerId: number): Promise<AssignRow | undefined> {
+    const row = await readRow(this.#unit, workerId);
+    if (row !== undefined && (await this.#unit.get("record.get", { worker_id: workerId })) !== undefined) {
+      throw new Raced("not unused any more");
+    }
+    return row;
   }
 
   async #read(statement: string, parameters: Parameters): Promise<readonly Kept[]> {

@@ -9,8 +9,11 @@ import type { Space } from "./space.ts";
 import { Raced, type Unit } from "./unit.ts";
 import { add, ensurePool, noteForeigners, put } from "./write.ts";
 
-/** Most equally good worker IDs among which a claim chooses by lot, after it has lost a few races. */
-const mostSpread = 64;
+/**
+ * Among how many equally good worker IDs a claim chooses by lot: after each race that it lost, among so many times more. Where 200
+ * processes start at once, the third time they hardly meet.
+ */
+const [spreads, mostSpread] = [16, 256];
 
 /**
  * Decides a claim over what is read, then writes it in one transaction whose first statement takes effect only if that is still so.
@@ -25,7 +28,7 @@ export async function claimOnce(
   const repeated = (await unit.all("claim.by-token", { token: request.token })).map(keptOf)[0];
   if (repeated?.record.token === request.token) return repeatClaim(unit, space, repeated);
 
-  const candidates = new Candidates(unit, space, request, Math.min(mostSpread, 2 ** races));
+  const candidates = new Candidates(unit, space, request, Math.min(mostSpread, spreads ** races));
   const { answer, store }: Decision = await candidates
     .decide((view) => decideClaim(view, request, space.clock, space.info))
     .catch(async (error: unknown) => {

@@ -50,7 +50,7 @@ export interface OperationsOptions {
 export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
 
 /** Longest pause before a second try, ms: for a lost race, and for a server that does not answer. */
-const [racePause, firstPause, longestPause] = [4, 20, 500];
+const [racePause, firstPause, longestPause] = [4, 25, 800];
 
 /** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
 export async function openOperations(

@@ -3,7 +3,7 @@ import { SnowleaseError } from "../../core/errors.ts";
 import type { Connecting, Session } from "./dialect.ts";
 
 /** How long a connection waits for more to do, ms. Short: processes that start together queue for those that a server allows. */
-const idle = 500;
+const idle = 100;
 
 /** The deadline came first. */
 export class Late extends Error {}

@@ -1,0 +1,21 @@
+import { describe } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { restartMatrix } from "../support/restart-matrix.ts";
+import { openSql } from "../support/sql.ts";
+
+describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "on a real server", () => {
+  restartMatrix("postgres", async () => {
+    const server = await PostgresServer.start();
+    const registry = await openSql(server.url());
+    await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
+    return {
+      url: server.url(),
+      registry,
+      async stop() {
+        await registry.close();
+        await server.remove();
+      },
+    };
+  });
+});

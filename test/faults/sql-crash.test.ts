@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
+import { openSql } from "../support/sql.ts";
+
+const namespace = "orders";
+
+/** A window as its holder was told it. */
+interface Span {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  until: number;
+}
+
+describe.each(databases)("$name", ({ missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    let server: DatabaseServer;
+    const open: Registry[] = [];
+
+    beforeEach(async () => {
+      server = await start();
+      await (await opened()).init({ namespace, layout: defaultLayout.fingerprint });
+    });
+    afterEach(async () => {
+      await Promise.all(open.splice(0).map((registry) => registry.close()));
+      await server.remove();
+    });
+
+    async function opened(query = "", timeout = 10_000): Promise<Registry> {
+      const registry = await openSql(server.url(query), timeout);
+      open.push(registry);
+      return registry;
+    }
+
+    /** Claims, renews and gives back, over and over; whatever fails is not counted as told. */
+    async function live(registry: Registry, host: string, spans: Span[], goesOn: () => boolean): Promise<void> {
+      const holder = { host, ip: "192.0.2.1", pid: 4711, instance: "" };
+      const pool = { first: 0, last: 9 };
+      while (goesOn()) {
+        try {
+          const request = claimRequest({ holder, pool, window: 150 });
+          const answer = await registry.claim(request);
+          if (answer.outcome !== "granted") {
+            await sleep(20);
+            continue;
+          }
+          const { workerId, fence, from } = answer;
+          const span = { workerId, fence, from, until: answer.until };
+          spans.push(span);
+          const key = keyOf(request, answer);
+          const renewal = await registry.renew({ ...key, clock: Date.now(), window: 150 });
+          if (renewal.outcome !== "renewed") continue;
+          span.until = renewal.until;
+          if (fence % 3 === 0) continue;
+          const until = Math.max(from, renewal.until - 100);
+          // From here on it uses nothing behind that, whatever the answer is.
+          span.until = until;
+          await registry.release({ ...key, clock: Date.now(), used: { until } });
+        } catch (error) {
+          if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+        }
+      }
+    }
+
+    test("killed with -9 amid claims, renewals and releases, again and again: no two windows overlap, nothing is lost or left over", async () => {
+      const spans: Span[] = [];
+      let goesOn = true;
+      const lives: Promise<void>[] = [];
+      for (let i = 0; i < 12; i++) {
+        lives.push(live(await opened("?poolSize=1", 1000), `host-${i % 5}`, spans, () => goesOn));
+      }
+      for (let round = 0; round < 3; round++) {
+        const before = spans.length;
+        while (spans.length < before + 30) await sleep(10);
+        await server.kill();
+        await sleep(100);
+        await server.start();
+      }
+      const before = spans.length;
+      while (spans.length < before + 30) await sleep(10);
+      goesOn = false;
+      await Promise.all(lives);
+
+      const sorted = spans.toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
+      for (const [i, span] of sorted.entries()) {
+        const next = sorted[i + 1];
+        if (next === undefined || next.workerId !== span.workerId) continue;
+        expect(next.fence).toBeGreaterThan(span.fence);
+        expect(next.from).toBeGreaterThanOrEqual(span.until);
+      }
+      const registry = await opened();
+      for (const { workerId, fence, until } of await registry.workers(namespace)) {
+        for (const span of spans) {
+          if (span.workerId !== workerId) continue;
+          expect(span.fence).toBeLessThanOrEqual(fence);
+          expect(span.until).toBeLessThanOrEqual(until);
+        }
+        const rows = await registry.history(namespace, workerId, { limit: 10_000 });
+        // A row a claim, and one at most goes on.
+        expect(rows.map((row) => row.fence)).toEqual(rows.map((_, i) => i + 1));
+        expect(rows.at(-1)?.fence).toBe(fence);
+        expect(rows.filter(({ end }) => end === undefined).length).toBeLessThanOrEqual(1);
+      }
+      // The numbers that were in use are all to be had again, and nothing holds a lock.
+      await sleep(200);
+      for (let workerId = 0; workerId < 10; workerId++)
+        await granted(registry, claimRequest({ workerId, window: 1000 }));
+      const [{ n }] = (await server.query("SELECT count(*) AS n FROM workerid_assign_orders")) as [{ n: unknown }];
+      expect(Number(n)).toBe(10);
+    });
+
+    test("200 clients that start at once get 200 worker IDs", async () => {
+      const clients = await Promise.all(Array.from({ length: 200 }, () => opened()));
+      const requests = clients.map((_, i) =>
+        claimRequest({ window: 60_000, holder: { host: `host-${i % 3}`, ip: "192.0.2.1", pid: i, instance: "" } }),
+      );
+      const grants = await Promise.all(clients.map((registry, i) => granted(registry, requests[i] ?? claimRequest())));
+      expect(new Set(grants.map(({ workerId }) => workerId)).size).toBe(200);
+      const renewed = await Promise.all(
+        clients.map((registry, i) => {
+          const [request, grant] = [requests[i], grants[i]];
+          if (request === undefined || grant === undefined) throw new Error("There are as many of each.");
+          return registry.renew({ ...keyOf(request, grant), clock: Date.now(), window: 60_000 });
+        }),
+      );
+      expect(renewed.every(({ outcome }) => outcome === "renewed")).toBe(true);
+    });
+
+    test("200 clients that want what 200 others gave back get 200 worker IDs", async () => {
+      const registry = await opened("?poolSize=8");
+      const pool = { first: 0, last: 199 };
+      const first = await Promise.all(
+        Array.from({ length: 200 }, async () => {
+          const request = claimRequest({ pool, window: 60_000 });
+          return { request, grant: await granted(registry, request) };
+        }),
+      );
+      for (const { request, grant } of first) {
+        await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
+      }
+      const clients = await Promise.all(Array.from({ length: 200 }, () => opened()));
+      const holder = { host: "another", ip: "192.0.2.2", pid: 1, instance: "" };
+      const grants = await Promise.all(
+        clients.map((client) => granted(client, claimRequest({ pool, holder, window: 60_000 }))),
+      );
+      expect(new Set(grants.map(({ workerId }) => workerId)).size).toBe(200);
+    });
+  });
+});

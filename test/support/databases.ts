@@ -1,0 +1,29 @@
+import { mariadbMissing, MariadbServer } from "./mariadb.ts";
+import { postgresMissing, PostgresServer } from "./postgres.ts";
+
+/** A database server of the test's own. */
+export interface DatabaseServer {
+  readonly port: number;
+  url(query?: string): string;
+  /** One statement by a client of the test's own. */
+  query(text: string): Promise<Record<string, unknown>[]>;
+  /** Ends it at once, as if its machine had stopped. */
+  kill(): Promise<void>;
+  /** Starts it again, with what it had saved. */
+  start(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** A kind of database that can be started here. */
+export interface Database {
+  readonly name: "mysql" | "postgres";
+  /** Why it cannot. */
+  readonly missing: string | undefined;
+  start(): Promise<DatabaseServer>;
+}
+
+/** Every kind. */
+export const databases: readonly Database[] = [
+  { name: "postgres", missing: postgresMissing, start: () => PostgresServer.start() },
+  { name: "mysql", missing: mariadbMissing, start: () => MariadbServer.start() },
+];
