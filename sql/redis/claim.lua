@@ -151,6 +151,7 @@ local function grant(n, before, rollback)
     era = meta.era,
     pool = arg.pool,
   }
+  write(record, before)
   if before == nil then
     use(n)
   elseif before.fence > 0 then
@@ -163,7 +164,6 @@ local function grant(n, before, rollback)
       redis.call('ZADD', key('prunable'), ended, id .. ' ' .. n)
     end
   end
-  write(record, before)
   redis.call('HSET', key('token'), arg.token, n)
   redis.call('SET', key('use:' .. n), useOf(record))
   redis.call('RPUSH', key('pid:lease@' .. arg.ip), arg.pid .. 'x' .. n)

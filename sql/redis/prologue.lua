@@ -64,8 +64,20 @@ local function expect(type, ...)
   end
 end
 
+-- Ends the script where a field of a hash is not the whole number that these scripts put there.
+local function expectWhole(name, hash, field, optional)
+  local value = hash[field]
+  if value == nil and optional or value ~= nil and #value <= 16 and string.match(value, '^%d+$') then
+    return
+  end
+  error('NONSENSE ' .. key(name) .. ' ' .. field .. ' ' .. string.sub(value or '', 1, 40), 0)
+end
+
 expect('hash', 'meta')
 local meta = wrongType and {} or pairsOf(redis.call('HGETALL', key('meta')))
+for _, field in ipairs({ 'maxWindow', 'maxClockSkew', 'era', 'quarantine' }) do
+  expectWhole('meta', meta, field, true)
+end
 
 local function maxWindow()
   return tonumber(meta.maxWindow) or defaultMaxWindow
@@ -157,6 +169,8 @@ local numbers = {
 }
 local texts = { 'token', 'clean', 'recent', 'host', 'ip', 'pid', 'instance', 'process', 'pinned', 'era', 'pool', 'ended' }
 
+local optional = { recentFrom = true, lastTimestamp = true, lastSequence = true, releasedAt = true, continuedFrom = true }
+
 -- The record of a worker ID, or nothing.
 local function read(n)
   local found = redis.call('HGETALL', key('window:' .. n))
@@ -164,8 +178,14 @@ local function read(n)
     return nil
   end
   local record = pairsOf(found)
-  for _, name in ipairs(numbers) do
-    record[name] = tonumber(record[name])
+  for _, field in ipairs(numbers) do
+    expectWhole('window:' .. n, record, field, optional[field] or (field == 'claimedAt' and record.fence == 0))
+    record[field] = tonumber(record[field])
+  end
+  if record.fence > 0 then
+    for _, field in ipairs({ 'host', 'ip', 'pid', 'instance' }) do
+      record[field] = record[field] or ''
+    end
   end
   record.workerId = n
   return record

@@ -2,7 +2,7 @@ import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
-import { isReply, isUnsent, passes, replyError, silentError } from "./errors.ts";
+import { isElsewhere, isReply, isUnsent, passes, replyError, silentError } from "./errors.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** What a Redis answers with, its texts as bytes. */
@@ -118,8 +118,7 @@ export async function openConnection(
           const replies = await exchange(commands, deadline);
           const [first] = replies;
           if (!passes(first) || monotonic(clock) + pause >= deadline) return replies;
-          // A replica now may be the primary's old address: ask for it anew.
-          client.disconnect();
+          if (isElsewhere(first)) client.disconnect();
           await clock.sleep(pause);
         }
       } finally {

@@ -1,4 +1,4 @@
-import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../../core/errors.ts";
 
 interface Meaning {
   readonly code: ErrorCode;
@@ -6,12 +6,14 @@ interface Meaning {
   readonly advice: string;
   /** Whether the same command may be sent again: it was not applied, and soon it may be. */
   readonly passes?: true;
+  /** Whether another server may be the primary by now: its address is to be looked up anew. */
+  readonly elsewhere?: true;
 }
 
 const login = "correct user and password in the registry URL, or the ACL of the server";
 const rights = "the user needs EVAL, EVALSHA, INFO, TIME and the commands of the scripts on the keys of the namespace";
 
-/** The first word of a reply that is an error. In none of these cases was anything written. */
+/** The first word of a reply that is an error. In none of these cases was anything written, but see below. */
 const known: Readonly<Record<string, Meaning>> = {
   NOAUTH: { code: "UNAUTHORIZED", says: "wants a login", advice: login },
   WRONGPASS: { code: "UNAUTHORIZED", says: "refused the login", advice: login },
@@ -28,9 +30,16 @@ const known: Readonly<Record<string, Meaning>> = {
     says: "is a replica",
     advice: "name the primary, or its sentinels",
     passes: true,
+    elsewhere: true,
   },
   LOADING: { code: "REGISTRY_UNAVAILABLE", says: "is loading its data", advice: "try again", passes: true },
-  MASTERDOWN: { code: "REGISTRY_UNAVAILABLE", says: "has lost its primary", advice: "try again", passes: true },
+  MASTERDOWN: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "has lost its primary",
+    advice: "try again",
+    passes: true,
+    elsewhere: true,
+  },
   CLUSTERDOWN: { code: "REGISTRY_UNAVAILABLE", says: "is a cluster that is down", advice: "try again", passes: true },
   TRYAGAIN: { code: "REGISTRY_UNAVAILABLE", says: "is moving keys", advice: "try again", passes: true },
   BUSY: { code: "REGISTRY_UNAVAILABLE", says: "is busy with another script", advice: "try again", passes: true },
@@ -46,6 +55,16 @@ const known: Readonly<Record<string, Meaning>> = {
 
 /** The error that a Redis answered with. One that is not in the table leaves open what was done. */
 export function replyError(cause: Error, where: string): SnowleaseError {
+  // What a script of ours found before it wrote anything.
+  const [, key, field, value = ""] = /NONSENSE (\S+) (\S+) (.*?)(?: script: |$)/.exec(cause.message) ?? [];
+  if (key !== undefined) {
+    return new SnowleaseError(
+      "SCHEMA_INCOMPATIBLE",
+      `Redis ${where} holds ${value === "" ? "nothing" : shown(value)} as \`${field}\` at the key \`${key}\`, which Snowlease never wrote: put it right by hand.`,
+      {},
+      { cause },
+    );
+  }
   const { code, says, advice } = meaningOf(cause) ?? {
     code: "REGISTRY_UNAVAILABLE",
     says: "failed",
@@ -57,6 +76,11 @@ export function replyError(cause: Error, where: string): SnowleaseError {
 /** Whether a command was refused for now, and not applied. */
 export function passes(cause: unknown): boolean {
   return isUnsent(cause) || (cause instanceof Error && meaningOf(cause)?.passes === true);
+}
+
+/** Whether it was refused by a server that is not the primary (any more). */
+export function isElsewhere(cause: unknown): boolean {
+  return cause instanceof Error && meaningOf(cause)?.elsewhere === true;
 }
 
 /** Whether the driver refused to send a command over a connection that had just ended. */
@@ -77,6 +101,8 @@ export function isReply(cause: unknown): cause is Error {
 function meaningOf({ message }: Error): Meaning | undefined {
   // Inside a script the refusal is worded otherwise. What the script did before it stays; a claim then rests, as if its holder had died.
   if (message.startsWith("ERR The user executing the script")) return known["NOPERM"];
+  if (message.includes("The user executing the script can't")) return known["NOPERM"];
+  if (message.includes("non local key in a cluster node")) return known["CROSSSLOT"];
   return known[/^[A-Z]+/.exec(message)?.[0] ?? ""];
 }
 
