@@ -55,7 +55,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
     const options = { pool: "0-0", claimTimeout: 30_000 };
 
     /** One holder on the old primary, and one on the new: the old one's window, as it was when the new one's began. */
-    async function split(query: string): Promise<{ old: { until: number; times: number[] }; from: number }> {
+    async function split(
+      query: string,
+      then?: () => unknown,
+    ): Promise<{ old: { until: number; times: number[] }; from: number }> {
       const old = await holders.run(one.url(query), options);
       await eventually(
         async () => other.client().exists(`workerId/${namespace}:window:0`),
@@ -64,6 +67,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       // The old one does not learn that its replica is gone: it hears nothing any more.
       link.set(blackHole);
       await other.promote();
+      then?.();
       const { begun } = await holders.run(other.url(query), options);
       expect(begun.from).toBeGreaterThanOrEqual(await quarantineOf(other));
       await sleep(300);
@@ -101,9 +105,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
     test("with neither, the old one falling silent before the quarantine's last window: no ID twice", async () => {
       await begin();
       // As long as it goes on answering, plus one window and the difference of clocks, lies within the quarantine.
-      const silenced = sleep(1200).then(() => one.kill());
-      const { old, from } = await split("?maxLag=1500");
-      await silenced;
+      const { old, from } = await split("?maxLag=1500", () => setTimeout(() => void one.kill(), 1000));
       expect(old.until).toBeLessThanOrEqual(from);
       await holders.expectDistinct();
     });
@@ -139,7 +141,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
 
     test("a renewal that is not leaves the old window: the holder uses it to its end, and nothing behind it", async () => {
       await begin();
-      const { holder } = await holders.run(one.url("?wait=1"), { operationTimeout: 1200 });
+      const { holder } = await holders.run(one.url("?wait=1"), { operationTimeout: 3000 });
       await eventually(
         () => holder.ask("renew"),
         ({ until, from }) => until > from + limits.maxWindow + limits.maxClockSkew,

@@ -177,7 +177,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await registry.release({ ...keyOf(request, grant), clock: at, used: { until: grant.from + 1, recents } });
     await server.client().del(`workerId/${namespace}:meta`);
     // Not even one that was told other limits makes it shorter.
-    await registry.init({ namespace, layout, maxWindow: 500, maxClockSkew: 100 });
+    await registry.init({ namespace, layout, maxWindow: 500, maxClockSkew: 1000 });
     const { code, details } = await failure(registry.claim(claimRequest({ window: 500 })));
     expect(code).toBe("QUARANTINE");
     expect(details.retryAfterMs).toBeGreaterThan(longest - 60_000);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { failure, Holders, init, quarantineOf } from "../support/failover.ts";
 import { claimRequest } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
@@ -9,9 +9,12 @@ import { Sentinels } from "../support/redis-groups.ts";
 const quick = ["--repl-diskless-sync-delay", "0"];
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentinels watch", () => {
-  const holders = new Holders();
+  let holders: Holders;
   const running: { remove(): Promise<void> }[] = [];
 
+  beforeEach(() => {
+    holders = new Holders();
+  });
   afterEach(async () => {
     await holders.kill();
     await Promise.all(running.splice(0).map((each) => each.remove()));
@@ -23,7 +26,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
     return server;
   }
 
-  test("its primary killed with -9: clients find the other, and no ID is made twice", async () => {
+  test.each(["killed with -9", "stopped, and woken"])("its primary %s: no ID twice", async (how) => {
     const [primary, replica] = [await started(RedisServer.start(quick)), await started(RedisServer.start(quick))];
     await replica.follow(primary.port);
     const sentinels = await started(Sentinels.watch(primary));
@@ -34,7 +37,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
     const options = { pool: "0-2", claimTimeout: 30_000 };
     const before = [await holders.run(url, options), await holders.run(url, options)];
     await sleep(400);
-    await primary.kill();
+    if (how === "stopped, and woken") primary.process.signal("SIGSTOP");
+    else await primary.kill();
 
     // One that comes now waits for the other to be promoted, and then until its quarantine is over.
     const newcomer = await holders.run(url, options);
@@ -52,9 +56,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
       expect(back.failures).toHaveProperty("LEASE_EXPIRED");
     }
 
-    // The old one is back, with nothing, and made a replica: whoever looks for the primary still finds the other.
-    await primary.start();
-    await sleep(300);
+    // The old one is back, still takes itself for the primary, and is made a replica: whoever asks the sentinels finds the other.
+    if (how === "stopped, and woken") primary.process.signal("SIGCONT");
+    else await primary.start();
+    await sleep(500);
     await primary.follow(replica.port);
     expect(await registry.claim(claimRequest({ window: 500 }))).toMatchObject({ outcome: "granted" });
     await sleep(300);
