@@ -311,22 +311,34 @@ local function expectFiled(record)
   end
 end
 
--- Notes how the claim of a record ended, unless that was noted before.
-local function noteEnd(record, how)
-  if record.ended ~= nil or record.claimedAt == nil then
-    return
-  end
+-- Writes the window of a record into the history; `how` its claim ended, unless it goes on. Answers the entry's id.
+local function noteWindow(record, how)
   local row = {
     'worker', record.workerId, 'fence', int(record.fence), 'from', int(record.from), 'until', int(record['until']),
     'host', record.host, 'ip', record.ip, 'pid', record.pid, 'instance', record.instance,
-    'claimedAt', int(record.claimedAt), 'endedAt', int(now), 'end', how,
+    'claimedAt', int(record.claimedAt),
   }
+  local function add(name, value)
+    table.insert(row, name)
+    table.insert(row, value)
+  end
+  if how ~= nil then
+    add('endedAt', int(now))
+    add('end', how)
+  end
   if record.continuedFrom ~= nil then
-    table.insert(row, 'continuedFrom')
-    table.insert(row, int(record.continuedFrom))
+    add('continuedFrom', int(record.continuedFrom))
   end
   local id = redis.call('XADD', key('history'), '*', unpack(row))
   redis.call('ZADD', key('history:' .. record.workerId), int(record.fence), id)
+  return id
+end
+
+-- Notes how the claim of a record ended, unless that was noted before.
+local function noteEnd(record, how)
+  if record.ended == nil and record.claimedAt ~= nil then
+    noteWindow(record, how)
+  end
 end
 
 -- The range of unused numbers that ends at n or above it: its first and last.

@@ -42,6 +42,10 @@ end
 -- From here on the holder's own memory is the only one.
 record.recentFrom, record.recent = nil, nil
 if record.era ~= meta.era then
+  -- The window from before the quarantine is closed for good, and was used all the same: history tells of it, too.
+  local id = noteWindow(record)
+  redis.call('ZADD', key('prunable'), int(record['until']), id .. ' ' .. int(record.workerId))
+  record.continuedFrom = nil
   record.era = meta.era
   record.from = math.max(record.from, eraBegin())
   record.floor = record.from

@@ -88,6 +88,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
       const times = timesOf(holder);
       expect(times.some((time) => time > killed)).toBe(true);
       expect(times.filter((time) => time >= (ends[i] ?? 0) && time < quarantine)).toEqual([]);
+      // Whoever asks later is told who made each of these, before and behind.
+      const rows = await registry.history(namespace, begun.workerId);
+      expect(rows.map(({ fence, end }) => [fence, end])).toEqual([1, 2].map(() => [begun.fence, undefined]));
+      const untold = times.filter((time) => !rows.some(({ from, until }) => from <= time && time < until));
+      expect(untold).toEqual([]);
     }
     const late = await started;
     expect(late.workerId).toBe(crashed.begun.workerId);
