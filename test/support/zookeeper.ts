@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
+import { blackHole, FaultProxy } from "./fault-proxy.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
 const jar = "/usr/share/java/zookeeper.jar";
@@ -68,18 +69,21 @@ class ZooKeeperServer {
     return /^Mode: (\w+)/m.exec(await ask(this.port, "srvr").catch(() => ""))?.[1];
   }
 
-  /** How many writes it has done of each kind of request that it counts, and the newest one's number. */
-  async lastWrite(): Promise<string | undefined> {
-    return /^Zxid: (\S+)/m.exec(await ask(this.port, "srvr"))?.[1];
+  /** How many requests have reached it. */
+  async received(): Promise<number> {
+    return Number(/^Received: (\d+)/m.exec(await ask(this.port, "srvr"))?.[1]);
   }
 }
 
 /** An ensemble of the test's own. */
 export class ZooKeeper {
   readonly servers: readonly ZooKeeperServer[];
+  /** What the last server and the others hear of each other goes through these. */
+  readonly #links: readonly FaultProxy[];
 
-  private constructor(servers: readonly ZooKeeperServer[]) {
+  private constructor(servers: readonly ZooKeeperServer[], links: readonly FaultProxy[]) {
     this.servers = servers;
+    this.#links = links;
   }
 
   /** Starts one of so many servers on free ports. */
@@ -87,11 +91,22 @@ export class ZooKeeper {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
-      const peers = Array.from({ length: size }, (_, i) => {
-        return `server.${i + 1}=127.0.0.1:${ports[size + i]}:${ports[2 * size + i]}`;
+      const own = (i: number): number[] => [ports[size + i] ?? 0, ports[2 * size + i] ?? 0];
+      const links =
+        size === 1
+          ? []
+          : await Promise.all(
+              Array.from({ length: size }, (_, i) => i).flatMap((i) => own(i).map((port) => FaultProxy.start(port))),
+            );
+      const linked = (i: number): number[] => links.slice(2 * i, 2 * i + 2).map(({ port }) => port);
+      const last = size - 1;
+      const servers = Array.from({ length: size }, (_, i) => {
+        const peers = Array.from({ length: size }, (_, j) => {
+          return `server.${j + 1}=127.0.0.1:${(i !== j && (i === last || j === last) ? linked(j) : own(j)).join(":")}`;
+        });
+        return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : []);
       });
-      const servers = peers.map((_, i) => new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : []));
-      const ensemble = new ZooKeeper(servers);
+      const ensemble = new ZooKeeper(servers, links);
       try {
         await Promise.all(servers.map((server) => server.start()));
         await ensemble.serving();
@@ -103,7 +118,7 @@ export class ZooKeeper {
     }
   }
 
-  /** Waits until every server that runs takes part. */
+  /** Waits until these servers take part. */
   async serving(servers: readonly ZooKeeperServer[] = this.servers): Promise<void> {
     for (const server of servers) while ((await server.mode()) === undefined) await sleep(20);
   }
@@ -120,8 +135,19 @@ export class ZooKeeper {
     return `zookeeper://${ports.map((port) => `127.0.0.1:${port}`).join(",")}${rest}`;
   }
 
+  /** Cuts the last server off from the others; clients still reach it. */
+  isolate(): void {
+    for (const link of this.#links) link.set(blackHole);
+  }
+
+  /** The opposite. */
+  rejoin(): void {
+    for (const link of this.#links) link.heal();
+  }
+
   async remove(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.process.remove()));
+    await Promise.all(this.#links.map((link) => link.stop()));
   }
 }
 

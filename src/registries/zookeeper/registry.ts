@@ -229,7 +229,7 @@ export async function zooKeeperRegistry(
     checkClaim(request, clock, rules);
     if (info === undefined) {
       await makeNamespace(deadline, nodes, rules);
-      return again;
+      return claim(asked, { deadline, waited, beaten });
     }
 
     const snapshot = new Snapshot(request, clock, beaten > 0);

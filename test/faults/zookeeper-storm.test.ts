@@ -1,0 +1,66 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { claimRequest, granted } from "../support/claims.ts";
+import { expectWhole, liveIn, readTree } from "../support/zookeeper-tree.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "claims at once on ZooKeeper", () => {
+  let server: ZooKeeper;
+  beforeAll(async () => {
+    server = await ZooKeeper.start();
+  });
+  afterAll(() => server.remove());
+
+  async function claimers(count: number, each: number): Promise<ChildProcess[]> {
+    const script = join(import.meta.dirname, "../support/claimers.mjs");
+    const made = Array.from({ length: count }, (_, i) => fork(script, [server.url(), `host-${i}`, String(each)]));
+    onTestFinished(() => made.forEach((child) => child.kill("SIGKILL")));
+    await Promise.all(made.map((child) => once(child, "message")));
+    return made;
+  }
+
+  /** Lets all of them claim at the same moment; what each got. */
+  async function go(children: readonly ChildProcess[]): Promise<(number | string)[]> {
+    const answers = children.map((child) => once(child, "message"));
+    for (const child of children) child.send("go");
+    const told = (await Promise.all(answers)) as [{ workerIds: (number | string)[] }][];
+    return told.flatMap(([{ workerIds }]) => workerIds);
+  }
+
+  test("200 from four processes get 200 worker IDs, and 200 again where all but 200 are taken", async () => {
+    const first = await claimers(4, 50);
+    const ids = await go(first);
+    expect(ids.filter((id) => typeof id !== "number")).toEqual([]);
+    expect(new Set(ids).size).toBe(200);
+    // 624 more: 200 of 1,024 are left.
+    const more = await go(await claimers(2, 312));
+    const all = [...ids, ...more];
+    expect(all.filter((id) => typeof id !== "number")).toEqual([]);
+    expect(new Set(all).size).toBe(824);
+    const last = await go(await claimers(4, 50));
+    expect(last.filter((id) => typeof id !== "number")).toEqual([]);
+    expect(new Set([...all, ...last]).size).toBe(1024);
+    const [port] = server.servers.map((each) => each.port);
+    const tree = await readTree(port ?? 0);
+    expect(liveIn(tree).toSorted((a, b) => a - b)).toEqual(Array.from({ length: 1024 }, (_, i) => i));
+    expectWhole(tree);
+    expect(await go(await claimers(1, 3))).toEqual(["exhausted", "exhausted", "exhausted"]);
+  });
+
+  test("one token from two clients that reach for different numbers gets one grant", async () => {
+    const clients = await Promise.all([openZooKeeper(server.url()), openZooKeeper(server.url())]);
+    onTestFinished(async () => void (await Promise.all(clients.map((client) => client.close()))));
+    for (let round = 0; round < 20; round++) {
+      const request = claimRequest({ namespace: "tokens", window: 60_000 });
+      const asked = clients.map((client, i) => granted(client, { ...request, preferred: [2 * round + i] }));
+      const [one, other] = await Promise.all(asked);
+      expect(other?.workerId).toBe(one?.workerId);
+    }
+    const [port] = server.servers.map((each) => each.port);
+    const tree = await readTree(port ?? 0, "/snowlease");
+    expectWhole(tree, "tokens");
+    expect(liveIn(new Map([...tree].filter(([path]) => path.includes("/tokens/"))))).toHaveLength(20);
+  });
+});

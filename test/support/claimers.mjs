@@ -1,0 +1,28 @@
+// A process that claims many worker IDs at once, each as a lease of its own over one connection, and makes some IDs with each.
+import { randomBytes } from "node:crypto";
+import { layouts } from "../../dist/index.js";
+import { parseAddress } from "../../dist/core/address.js";
+import { openRegistry } from "../../dist/registries/index.js";
+
+const [, , url, host, count] = process.argv;
+const registry = await openRegistry(parseAddress(url), { operationTimeout: 20_000 });
+await registry.ping();
+process.send("ready");
+await new Promise((resolve) => process.once("message", resolve));
+const claim = async (_, i) => {
+  const answer = await registry.claim({
+    namespace: "orders",
+    token: randomBytes(16).toString("hex"),
+    pool: layouts.westid.pool,
+    holder: { host, ip: "10.0.0.1", pid: i, instance: "" },
+    clock: Date.now(),
+    window: 60_000,
+    layout: layouts.westid.fingerprint,
+  });
+  return answer.outcome === "granted" ? answer.workerId : answer.outcome;
+};
+const workerIds = await Promise.all(Array.from({ length: Number(count) }, claim));
+process.send({ workerIds });
+await new Promise((resolve) => process.once("message", resolve));
+await registry.close();
+process.disconnect();

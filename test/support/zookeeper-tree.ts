@@ -1,0 +1,89 @@
+import zookeeper from "node-zookeeper-client";
+import { expect } from "vitest";
+import { hashOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+
+/** Makes a node of the test's own. */
+export async function makeNode(port: number, path: string): Promise<void> {
+  const client = zookeeper.createClient(`127.0.0.1:${port}`);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      client.once("connected", () =>
+        client.create(path, (error) => (error ? reject(new Error(String(error))) : resolve())),
+      );
+      client.connect();
+    });
+  } finally {
+    client.close();
+  }
+}
+
+/** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. */
+export async function readTree(port: number, root = "/snowlease"): Promise<Map<string, string>> {
+  const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
+  const nodes = new Map<string, string>();
+  const read = async (path: string): Promise<void> => {
+    const data = await new Promise<Buffer | undefined>((resolve, reject) => {
+      client.getData(path, (error, bytes) => (error ? reject(new Error(String(error))) : resolve(bytes)));
+    });
+    nodes.set(path, data?.toString() ?? "");
+    const names = await new Promise<string[]>((resolve, reject) => {
+      client.getChildren(path, (error, children) => (error ? reject(new Error(String(error))) : resolve(children)));
+    });
+    for (const name of names.toSorted()) await read(`${path}/${name}`);
+  };
+  try {
+    await new Promise<void>((resolve) => {
+      client.once("connected", () => resolve());
+      client.connect();
+    });
+    await read(root);
+  } finally {
+    client.close();
+  }
+  return nodes;
+}
+
+interface Told {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly token?: string;
+  readonly holder?: { readonly host: string };
+  readonly sticky: boolean;
+}
+
+/** Compares the indexes of a namespace with the records: they are written together, so that they say the same whatever happened. */
+export function expectWhole(nodes: Map<string, string>, namespace = "orders"): void {
+  const root = `/snowlease/${namespace}`;
+  const below = (folder: string): string[] => [...nodes.keys()].filter((path) => path.startsWith(`${root}/${folder}/`));
+  const records = below("state")
+    .filter((path) => path.split("/").length === 6)
+    .map((path) => JSON.parse(nodes.get(path) ?? "") as Told);
+  const last = (path: string): string => path.split("/").at(-1) ?? "";
+
+  const tokens = below("token").map((path) => `${last(path)} ${nodes.get(path)}`);
+  const held = records.flatMap(({ token, workerId }) => (token === undefined ? [] : [`${token} ${workerId}`]));
+  expect(tokens.toSorted()).toEqual(held.toSorted());
+
+  const hosts = below("host").filter((path) => path.split("/").length === 6);
+  const sticky = records.flatMap(({ sticky, holder, workerId }) =>
+    sticky && holder !== undefined ? [`${root}/host/${hashOf(holder.host)}/${String(workerId).padStart(10, "0")}`] : [],
+  );
+  expect(hosts.toSorted()).toEqual(sticky.toSorted());
+
+  for (const { workerId, fence, token } of records) {
+    const rows = below("history").filter((path) => path.split("/")[5] === String(workerId).padStart(10, "0"));
+    const fences = rows.filter((path) => path.split("/").length === 7).map((path) => Number(last(path)));
+    const ended = token === undefined ? fence : fence - 1;
+    expect(fences.toSorted((a, b) => a - b)).toEqual(Array.from({ length: ended }, (_, i) => i + 1));
+  }
+  const known = new Set(records.map(({ workerId }) => workerId));
+  for (const path of below("next")) {
+    const [first = 0] = last(path).split("-").map(Number);
+    for (let id = first; id < Number(nodes.get(path)); id++) expect(known).toContain(id);
+  }
+}
+
+/** Worker IDs whose holders' sessions live, by the nodes of these sessions. */
+export function liveIn(nodes: Map<string, string>): number[] {
+  return [...nodes.keys()].flatMap((path) => parseLive(path.split("/").at(-1) ?? "")?.workerId ?? []);
+}
