@@ -1,0 +1,238 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { eventually, HolderProcess } from "../support/holder.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+
+const namespace = "orders";
+const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
+
+interface Leased {
+  readonly workerId: number;
+  readonly ids: readonly string[];
+}
+
+/** A small service: once it is told to, it leases and makes IDs, tells both, and gives back when its input ends. */
+class Service {
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+
+  /** @param leases the options of each of its leases. */
+  constructor(leases: readonly object[], nodeOptions: readonly string[] = []) {
+    const options = leases.map((each) => ({ namespace, ...each }));
+    const script = `
+      import { once } from "node:events";
+      import { snowlease } from ${JSON.stringify(dist)};
+      // Loading it takes each process longer than all that is tested here.
+      await import("ioredis");
+      console.log("up");
+      await once(process.stdin, "data");
+      const all = await Promise.all(${JSON.stringify(options)}.map((each) => snowlease(each)));
+      const made = all.map((ids) => Array.from({ length: 300 }, () => ids.nextString()));
+      console.log(JSON.stringify(all.map((ids, i) => ({ workerId: ids.lease.workerId, ids: made[i] }))));
+      process.stdin.resume();
+      await once(process.stdin, "end");
+      await Promise.all(all.map((ids) => ids.close()));`;
+    const child = spawn(process.execPath, [...nodeOptions, "--input-type=module", "-e", script], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    this.#child = child;
+    this.#lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+    onTestFinished(() => void child.kill("SIGKILL"));
+  }
+
+  /** Waits until it could lease. */
+  async up(): Promise<void> {
+    expect(await this.#line()).toBe("up");
+  }
+
+  async lease(): Promise<readonly Leased[]> {
+    this.#child.stdin?.write("go\n");
+    return JSON.parse(await this.#line()) as readonly Leased[];
+  }
+
+  /** Ends it cleanly. */
+  async end(): Promise<void> {
+    const exit = once(this.#child, "exit");
+    this.#child.stdin?.end();
+    expect(await exit).toEqual([0, null]);
+  }
+
+  async #line(): Promise<string> {
+    const { done, value } = await this.#lines.next();
+    if (done) throw new Error("The service ended.");
+    return value;
+  }
+
+  async kill(): Promise<void> {
+    const exit = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await exit;
+  }
+}
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a Redis", () => {
+  let server: RedisServer;
+  let registry: Registry;
+
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.remove());
+  beforeEach(async () => {
+    await server.client().flushall();
+    registry = await openRedis(server.url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+  });
+  afterEach(() => registry.close());
+
+  test("200 that boot together, in 25 processes: a worker ID each, no ID twice, none left live after them", async () => {
+    const options = { registry: server.url(), window: "60s", operationTimeout: "30s" };
+    const services: Service[] = [];
+    for (let i = 0; i < 25; i++) {
+      services.push(new Service(Array.from({ length: 8 }, (_, j) => ({ ...options, host: `pod-${i}-${j}` }))));
+      // As many at once as the machine can start; they claim all at once.
+      if (i % 5 === 4) await Promise.all(services.slice(-5).map((service) => service.up()));
+    }
+    const told = (await Promise.all(services.map((service) => service.lease()))).flat();
+    const all = told.flatMap(({ ids }) => ids);
+    expect(new Set(told.map(({ workerId }) => workerId)).size).toBe(200);
+    expect(all).toHaveLength(200 * 300);
+    expect(new Set(all).size).toBe(all.length);
+    expect(await registry.workers(namespace, { state: "live" })).toHaveLength(200);
+    await Promise.all(services.map((service) => service.end()));
+    expect(await registry.workers(namespace, { state: "live" })).toEqual([]);
+    expect((await registry.workers(namespace)).every(({ clean }) => clean)).toBe(true);
+  });
+
+  describe("of one host", () => {
+    const rounds = 4;
+    const crowd = 3;
+    const options = { host: "alpha", window: 400 };
+
+    async function expectFewNumbers(start: () => Service): Promise<void> {
+      const all: string[] = [];
+      const used = new Set<number>();
+      for (let round = 0; round < rounds; round++) {
+        const services = Array.from({ length: crowd }, start);
+        await Promise.all(services.map((service) => service.up()));
+        const told = (await Promise.all(services.map((service) => service.lease()))).flat();
+        const now = told.map(({ workerId }) => workerId);
+        expect(new Set(now).size).toBe(crowd);
+        for (const workerId of now) used.add(workerId);
+        all.push(...told.flatMap(({ ids }) => ids));
+        await Promise.all(services.map((service) => service.kill()));
+        await eventually(
+          () => registry.workers(namespace, { state: "free" }),
+          (free) => free.length === used.size,
+        );
+      }
+      expect(used.size).toBe(crowd);
+      expect(all).toHaveLength(rounds * crowd * 300);
+      expect(new Set(all).size).toBe(all.length);
+    }
+
+    test("crashed and restarted together, again and again: the same few worker IDs, no ID twice", async () => {
+      await expectFewNumbers(() => new Service([{ ...options, registry: server.url() }]));
+    });
+
+    test("so, too, without the package redlock", async () => {
+      const hook = `export async function resolve(name, context, next) {
+        if (name === "redlock") throw Object.assign(new Error("not installed"), { code: "ERR_MODULE_NOT_FOUND" });
+        return next(name, context);
+      }`;
+      const register = `import { register } from "node:module";
+        register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)});`;
+      const nodeOptions = ["--import", `data:text/javascript,${encodeURIComponent(register)}`];
+      await expectFewNumbers(() => new Service([{ ...options, registry: server.url() }], nodeOptions));
+    });
+
+    test("one that is only stopped past its window is not robbed while others are free; a dead one's number is taken first", async () => {
+      const holders: HolderProcess[] = [];
+      onTestFinished(async () => {
+        await Promise.all(holders.map((holder) => holder.kill()));
+      });
+      const holder = async (): Promise<HolderProcess> => {
+        const made = new HolderProcess({ registry: server.url(), namespace, ...options });
+        holders.push(made);
+        await made.ask("start");
+        return made;
+      };
+      const stopped = await holder();
+      const dead = await holder();
+      const [stoppedId, deadId] = [
+        await stopped.ask("make", { count: 100 }),
+        await dead.ask("make", { count: 100 }),
+      ].map(({ workerId }) => workerId);
+      await stopped.ask("renew");
+      stopped.signal("SIGSTOP");
+      await dead.kill();
+      await eventually(
+        () => registry.workers(namespace, { state: "free" }),
+        (free) => free.length === 2,
+      );
+      const next = await holder();
+      expect((await next.ask("make", { count: 100 })).workerId).toBe(deadId);
+      // Not the stopped one's, either, though it has rested for longer than any other: there are numbers that nobody ever used.
+      const fresh = await holder();
+      expect((await fresh.ask("make", { count: 100 })).workerId).toBe(2);
+
+      stopped.signal("SIGCONT");
+      const awake = await eventually(
+        () => stopped.ask("make", { count: 10 }),
+        ({ error }) => error === undefined,
+      );
+      expect(awake.workerId).toBe(stoppedId);
+      expect(awake.events.map(({ name }) => name)).not.toContain("lost");
+      const all = holders.flatMap((each) => each.ids());
+      expect(new Set(all).size).toBe(all.length);
+    });
+
+    test("where nothing else is free, a stopped one's number is taken, and it takes another when it wakes", async () => {
+      const holders: HolderProcess[] = [];
+      onTestFinished(async () => {
+        await Promise.all(holders.map((holder) => holder.kill()));
+      });
+      const start = async (): Promise<HolderProcess> => {
+        const made = new HolderProcess({
+          registry: server.url(),
+          namespace,
+          pool: "0-0",
+          ...options,
+          claimTimeout: 10_000,
+        });
+        holders.push(made);
+        await made.ask("start");
+        await made.ask("run");
+        return made;
+      };
+      const first = await start();
+      await sleep(100);
+      await first.ask("renew");
+      first.signal("SIGSTOP");
+      const second = await start();
+      await sleep(300);
+      first.signal("SIGCONT");
+      await eventually(
+        () => first.ask("state"),
+        ({ events }) => events.some(({ name }) => name === "lost"),
+      );
+      await second.ask("close");
+      await eventually(
+        () => first.ask("state"),
+        ({ events }) => events.some(({ name }) => name === "switched"),
+      );
+      await sleep(100);
+      await first.ask("close");
+      const all = holders.flatMap((each) => each.ids());
+      expect(all.length).toBeGreaterThan(1000);
+      expect(new Set(all).size).toBe(all.length);
+    });
+  });
+});
