@@ -15,17 +15,23 @@ LIMIT :limit;
 
 -- name: oldest
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM {window} w FORCE INDEX ({until_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE w.filed = :filed AND w.worker_id BETWEEN :first AND :last
-ORDER BY w.until_ms, w.worker_id
-LIMIT :limit;
+FROM (
+  SELECT * FROM {window} FORCE INDEX ({until_index})
+  WHERE filed = :filed AND worker_id BETWEEN :first AND :last
+  ORDER BY until_ms, worker_id
+  LIMIT :limit
+) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+ORDER BY w.until_ms, w.worker_id;
 
 -- name: oldest-of-host
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM {window} w FORCE INDEX ({host_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
-ORDER BY w.until_ms, w.worker_id
-LIMIT :limit;
+FROM (
+  SELECT * FROM {window} FORCE INDEX ({host_index})
+  WHERE filed = :filed AND host = :host AND worker_id BETWEEN :first AND :last
+  ORDER BY until_ms, worker_id
+  LIMIT :limit
+) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+ORDER BY w.until_ms, w.worker_id;
 
 -- name: newest-of-host
 SELECT w.*, NULL AS assign_pid, NULL AS assign_ip, NULL AS assign_hostname

@@ -31,7 +31,7 @@ describe.each(databases)("$name", ({ missing, start }) => {
       await server.remove();
     });
 
-    async function opened(query = "", timeout = 10_000): Promise<Registry> {
+    async function opened(query = "", timeout = 30_000): Promise<Registry> {
       const registry = await openSql(server.url(query), timeout);
       open.push(registry);
       return registry;

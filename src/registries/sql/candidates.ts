@@ -8,8 +8,8 @@ import { foreign, type Kept, keptOf, numberOf, poolName } from "./records.ts";
 import { ofEra, poolEntry, type Space } from "./space.ts";
 import { Raced, type Unit } from "./unit.ts";
 
-/** How many numbers one look for an unused one lists. */
-const page = 64;
+/** How many numbers a look for an unused one lists, at first and at the most. */
+const [page, longestPage] = [64, 16_384];
 /** How many numbers behind a foreign one are looked at with it: as many as westid has. */
 const foreignSpan = 1023;
 
@@ -141,19 +141,17 @@ export class Candidates implements PoolView {
     const name = poolEntry + poolName(pool);
     const hint = this.#space.entries.get(name);
     const unused: number[] = [];
-    const least = Math.max(pool.first, Number(hint?.value ?? pool.first));
-    let full = least;
-    for (let from = least; from <= pool.last && unused.length < this.#spread;) {
-      const rows = await this.#unit.all("claim.numbers", { first: from, last: pool.last, limit: page });
+    let from = Math.max(pool.first, Number(hint?.value ?? pool.first));
+    let version = hint?.version ?? 0;
+    for (let limit = page; from <= pool.last && unused.length === 0; limit = Math.min(8 * limit, longestPage)) {
+      const rows = await this.#unit.all("claim.numbers", { first: from, last: pool.last, limit });
       const used = new Set(rows.map((row) => numberOf(row, "worker_id")));
-      const end = used.size < page ? Math.min(pool.last + 1, from + page) : Math.max(...used) + 1;
+      const end = used.size < limit ? pool.last + 1 : numberOf(rows.at(-1) ?? {}, "worker_id") + 1;
       for (let n = from; n < end && unused.length < this.#spread; n++) if (!used.has(n)) unused.push(n);
-      if (unused.length === 0) full = end;
+      if (unused.length > 0) break;
       from = end;
-    }
-    // Only where there was much to pass by: whoever comes next need not.
-    if (hint !== undefined && full > least) {
-      await this.#unit.change("meta.set", { name, value: String(full), version: hint.version });
+      // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
+      version += await this.#unit.change("meta.set", { name, value: String(from), version });
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;

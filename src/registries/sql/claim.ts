@@ -6,7 +6,7 @@ import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
 import { type Kept, keptOf, poolName } from "./records.ts";
 import type { Space } from "./space.ts";
-import { Raced, type Unit } from "./unit.ts";
+import { Changed, type Unit } from "./unit.ts";
 import { add, ensurePool, noteForeigners, put } from "./write.ts";
 
 /**
@@ -17,7 +17,7 @@ const [spreads, mostSpread] = [16, 256];
 
 /**
  * Decides a claim over what is read, then writes it in one transaction whose first statement takes effect only if that is still so.
- * @throws Raced where it is not.
+ * @throws Raced where it is not, Changed where it only prepared for another try.
  */
 export async function claimOnce(
   unit: Unit,
@@ -28,13 +28,14 @@ export async function claimOnce(
   const repeated = (await unit.all("claim.by-token", { token: request.token })).map(keptOf)[0];
   if (repeated?.record.token === request.token) return repeatClaim(unit, space, repeated);
 
+  await ensurePool(unit, space, request.pool);
   const candidates = new Candidates(unit, space, request, Math.min(mostSpread, spreads ** races));
   const { answer, store }: Decision = await candidates
     .decide((view) => decideClaim(view, request, space.clock, space.info))
     .catch(async (error: unknown) => {
       if (!(error instanceof Foreigners)) throw error;
       await noteForeigners(unit, space, error.span);
-      throw new Raced("there are foreigners");
+      throw new Changed("foreigners were noted");
     });
 
   if (answer.outcome === "pinned") {
@@ -48,7 +49,6 @@ export async function claimOnce(
 
   const kept = candidates.keptOf(store.workerId);
   const record = opened(store, space, request, kept);
-  await ensurePool(unit, space, request.pool);
   await unit.transaction(async () => {
     const pool = poolName(request.pool);
     if (kept === undefined) await add(unit, space, record, pool);
@@ -69,7 +69,7 @@ async function repeatClaim(unit: Unit, space: Space, kept: Kept): Promise<Grant>
   const after = goesOn ? record : { ...record, token: undefined, clean: false, recents: undefined };
   await unit.transaction(() => put(unit, space, kept, after));
   // What another server granted may be forgotten here: the token is free for another worker ID.
-  if (!goesOn) throw new Raced("another era");
+  if (!goesOn) throw new Changed("its token is free");
   return grantOf(record, space.clock);
 }
 

@@ -1,12 +1,12 @@
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
-import type { Connecting, Dialect } from "./dialect.ts";
+import type { Connecting, Dialect, Session } from "./dialect.ts";
 import { type Place, serverError, silentError } from "./errors.ts";
 import { Late, Sessions } from "./sessions.ts";
 import { parseSettings } from "./settings.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
-import { Raced, Unit } from "./unit.ts";
+import { Changed, Raced, Unit } from "./unit.ts";
 
 /** How an operation is done. */
 interface OperationOptions {
@@ -81,16 +81,18 @@ export async function openOperations(
       for (let pause = firstPause; ;) {
         let unit: Unit | undefined;
         try {
-          return await sessions.use(deadline, (session) => {
+          const attempt = (session: Session): ReturnType<typeof work> => {
             unit = new Unit(session, statements, names);
             const now = monotonic(clock);
             begun ??= now;
             return work({ unit, place, races, waited: Math.floor(now - begun) });
-          });
+          };
+          return await sessions.use(deadline, attempt, () => unit?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
+          if (error instanceof Changed && monotonic(clock) < deadline) continue;
           const unclear = isUnclear(unit);
-          const meaning = error instanceof Raced || error instanceof Late ? undefined : dialect.meaningOf(error);
+          const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
           if (meaning !== undefined && !meaning.raced && !meaning.passes) throw serverError(meaning, error, place);
           if (!(error instanceof Late)) last = error;
           if (unclear && !repeatable) throw silentError(place, operationTimeout, true, last);
@@ -110,6 +112,10 @@ export async function openOperations(
 
     close: () => sessions.close(),
   };
+}
+
+function isOurs(error: unknown): boolean {
+  return error instanceof Raced || error instanceof Changed || error instanceof Late;
 }
 
 /** A function of its own, since the compiler believes that nothing is assigned in a callback. */

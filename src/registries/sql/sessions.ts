@@ -25,21 +25,22 @@ export class Sessions {
   }
 
   /**
-   * Does something with a connection that nobody else uses. It is destroyed where that failed.
+   * Does something with a connection that nobody else uses. It is destroyed where it is not `settled` then.
    * @throws Late at `deadline`, on the monotonic clock, ms; and what connecting and `work` throw.
    */
-  async use<Answer>(deadline: number, work: (session: Session) => Promise<Answer>): Promise<Answer> {
+  async use<Answer>(
+    deadline: number,
+    work: (session: Session) => Promise<Answer>,
+    settled: () => boolean,
+  ): Promise<Answer> {
     await this.#place(deadline);
     let session: Session | undefined;
-    let good = false;
     try {
       session = this.#takeFree() ?? (await this.#open(deadline));
       this.#busy.add(session);
-      const answer = await this.#within(deadline, work(session));
-      good = true;
-      return answer;
+      return await this.#within(deadline, work(session));
     } finally {
-      if (session !== undefined) this.#putBack(session, good);
+      if (session !== undefined) this.#putBack(session, settled());
       const next = this.#waiting.shift();
       if (next === undefined) this.#places++;
       else next();
@@ -102,9 +103,9 @@ export class Sessions {
     }
   }
 
-  #putBack(session: Session, good: boolean): void {
+  #putBack(session: Session, settled: boolean): void {
     this.#busy.delete(session);
-    if (!good || this.#closed || !session.usable) {
+    if (!settled || this.#closed || !session.usable) {
       session.destroy();
       return;
     }

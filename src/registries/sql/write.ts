@@ -3,7 +3,7 @@ import { type Stored, unusedRecord } from "../../core/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
 import { poolEntry, type Space } from "./space.ts";
-import type { Unit } from "./unit.ts";
+import { Changed, type Unit } from "./unit.ts";
 
 /*
  * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is
@@ -32,11 +32,12 @@ function conditions({ identity, era }: Space): { identity: string; present_era: 
   return { identity, present_era: String(era) };
 }
 
-/** Sees to it that a pool is known before anything is filed under its name. */
+/** Sees to it that a pool is known before anything is looked for or filed under its name. @throws Changed where it was not. */
 export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Promise<void> {
   const name = poolEntry + poolName(pool);
   if (space.entries.has(name)) return;
   await unit.change("meta.add", { name, value: String(pool.first) });
+  throw new Changed("the pool was noted");
 }
 
 /** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */

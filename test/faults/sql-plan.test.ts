@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
+import { openSql } from "../support/sql.ts";
+
+const namespace = "orders";
+/** SNOWLEASE_ROWS=1000000 takes minutes, and tells the same. */
+const rows = Number(process.env["SNOWLEASE_ROWS"] ?? 100_000);
+const pool = { first: 0, last: rows + 99 };
+
+/** Statements of claims, renewals and releases that look something up. */
+const hot = /^(?:claim|record\.get|assign\.get|record\.put|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
+
+/** What stands for parameters while only a plan is asked for. */
+const values: Readonly<Record<string, string>> = {
+  filed: `'0-${pool.last}'`,
+  host: "'host-7'",
+  token: "'00000000000000000000000000000008'",
+  first: "50000",
+  last: String(pool.last),
+  limit: "8",
+  recents: "NULL",
+};
+
+/** A namespace of so many used numbers: one in a thousand is free. */
+const fill: Readonly<Record<string, readonly string[]>> = {
+  postgres: [
+    `INSERT INTO workerid_window_orders (worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at)
+     SELECT n, 1, (SELECT value::bigint FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
+       CASE WHEN n % 1000 = 7 THEN NULL ELSE lpad(n::text, 32, '0') END, 1, CASE WHEN n % 1000 = 7 THEN n ELSE 8000000000000 + n END, 1, 0, 1,
+       'host-' || n % 5000, '', 1, '', 1
+     FROM generate_series(0, ${rows - 1}) n`,
+    `INSERT INTO workerid_assign_orders SELECT worker_id, 1, 'lease@' || left(encode(sha256(host::bytea), 'hex'), 9), host, now() FROM workerid_window_orders WHERE token IS NOT NULL`,
+    "ANALYZE",
+  ],
+  mysql: [
+    `INSERT INTO workerid_window_orders (worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at)
+     SELECT seq, 1, (SELECT CAST(value AS SIGNED) FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
+       IF(seq % 1000 = 7, NULL, LPAD(seq, 32, '0')), 1, IF(seq % 1000 = 7, seq, 8000000000000 + seq), 1, 0, 1,
+       CONCAT('host-', seq % 5000), '', 1, '', 1
+     FROM seq_0_to_${rows - 1}`,
+    `INSERT INTO workerid_assign_orders SELECT worker_id, 1, CONCAT('lease@', LEFT(SHA2(host, 256), 9)), host, NOW() FROM workerid_window_orders WHERE token IS NOT NULL`,
+    "ANALYZE TABLE workerid_window_orders, workerid_assign_orders",
+  ],
+};
+
+describe.each(databases)("many worker IDs in $name", ({ name, missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    let server: DatabaseServer;
+    let registry: Registry;
+
+    beforeAll(async () => {
+      server = await start();
+      registry = await openSql(server.url(), 30_000);
+      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      for (const statement of fill[name] ?? []) await server.query(statement);
+    });
+    afterAll(async () => {
+      await registry.close();
+      await server.remove();
+    });
+
+    /** How the server would go about a statement, and how many rows it thinks that it reads. */
+    async function plan(text: string): Promise<string> {
+      const names = { ...namesOf(namespace), identity: "'x'" };
+      const bound = named(text, names).replace(
+        placeholder,
+        (_, name: string) =>
+          values[name] ?? (/hostname|ip|ended_by|identity|pool|present_era|pinned|instance/.test(name) ? "'x'" : "7"),
+      );
+      const steps = await server.query(`EXPLAIN ${bound}`);
+      return steps.map((row) => Object.values(row).join(" ")).join("\n");
+    }
+
+    test.each([...loadStatements(name)].filter(([statement]) => hot.test(statement)))(
+      "%s reads by an index",
+      async (_, text) => {
+        const steps = await plan(text);
+        // A table of a row or two is read as a whole, and so it should be.
+        expect(steps).not.toMatch(
+          /Seq Scan on workerid_(?:window|assign)|\b(?:w|a|workerid_window_orders|workerid_assign_orders) (?:ALL|index)\b/,
+        );
+      },
+    );
+
+    test("the indexes are those that the statements were written for", async () => {
+      for (const [statement, index] of [
+        ["claim.oldest", "workerid_by_until_orders"],
+        ["claim.oldest-of-host", "workerid_by_host_orders"],
+        ["claim.newest-of-host", "workerid_by_host_orders"],
+        ["claim.by-token", "workerid_by_token_orders"],
+      ]) {
+        expect(await plan(loadStatements(name).get(statement ?? "") ?? "")).toContain(index);
+      }
+    });
+
+    test("a claim takes the numbers never used, behind all others, and then the one that rested longest", async () => {
+      const holder = { host: "new", ip: "", pid: 1, instance: "" };
+      const ids = [];
+      for (let i = 0; i < 3; i++)
+        ids.push((await granted(registry, claimRequest({ pool, holder: { ...holder, host: `new-${i}` } }))).workerId);
+      expect(ids).toEqual([rows, rows + 1, rows + 2]);
+      const narrow = { first: 0, last: rows - 1 };
+      const request = claimRequest({ pool: narrow, holder });
+      const grant = await granted(registry, request);
+      expect(grant.workerId).toBe(7);
+      const own = await granted(registry, claimRequest({ pool, holder: { ...holder, host: "host-2007" } }));
+      expect(own.workerId).toBe(2007);
+      await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
+    });
+  });
+});
