@@ -91,10 +91,19 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       await holders.expectDistinct();
     });
 
-    test("with neither, the old one answering for longer than the quarantine: the same IDs twice", async () => {
-      await begin();
+    // This is why the promise says `not across a partition`, or how many replicas there may be.
+    test.each([
+      { what: "neither", options: [], stays: false },
+      {
+        what: "min-replicas-to-write 1, but a second replica that stays with the old one",
+        options: ["min-replicas-to-write 1", "min-replicas-max-lag 1"],
+        stays: true,
+      },
+    ])("with $what, the old one answering for longer than the quarantine: the same IDs twice", async (given) => {
+      await begin(given.options);
+      third = await RedisServer.start(quick);
+      if (given.stays) await third.follow(one.port);
       const { old, from } = await split("?maxLag=0");
-      // This is why the promise says `not across a partition`.
       expect(old.until).toBeGreaterThan(from);
       await eventually(
         async () => holders.ids(),
@@ -109,6 +118,25 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       expect(old.until).toBeLessThanOrEqual(from);
       await holders.expectDistinct();
     });
+  });
+
+  test("promises no more than it keeps", async () => {
+    await begin();
+    const promise = async (query: string): Promise<string> => {
+      const registry = await opened(one.url(query));
+      return (await registry.ping()).promise;
+    };
+    const set = (name: string, value: number): Promise<unknown> => one.client().config("SET", name, value);
+    expect(await promise("")).toContain("not across a partition");
+    expect(await promise("?wait=2")).toContain("as long as its replicas number at most 2");
+    await set("min-replicas-to-write", 1);
+    expect(await promise("")).toContain("as long as its replicas number at most 1");
+    // An old primary would write for 12 s more.
+    expect(await promise("?maxLag=11s")).toMatch(/not across a partition.*12000 ms/);
+    await set("min-replicas-max-lag", 30);
+    expect(await promise("")).toMatch(/not across a partition.*32000 ms/);
+    await set("min-replicas-max-lag", 0);
+    expect(await promise("")).toContain("not across a partition");
   });
 
   describe("and has to have its writes confirmed (`wait`)", () => {

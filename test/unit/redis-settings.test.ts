@@ -10,7 +10,7 @@ describe("the settings in a Redis URL", () => {
     expect(settingsOf("redis://localhost")).toEqual({
       wait: 0,
       beside: undefined,
-      maxLag: 10_000,
+      maxLag: 12_000,
       tls: false,
       sentinelPassword: undefined,
       database: 0,

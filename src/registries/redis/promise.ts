@@ -21,7 +21,7 @@ export async function checkEviction(connection: Connection, deadline: number): P
 }
 
 /** What acknowledged writes survive there, as far as the server tells. `config`: replies to CONFIG GET. */
-export function promiseOf({ wait }: RedisSettings, config: readonly (Reply | Error)[]): string {
+export function promiseOf({ wait, maxLag }: RedisSettings, config: readonly (Reply | Error)[]): string {
   const told = new Map(config.flatMap(pairs));
   const fsync = told.get("appendonly") === "yes" ? told.get("appendfsync") : told.get("appendonly");
   const kept: Readonly<Record<string, string>> = {
@@ -31,14 +31,24 @@ export function promiseOf({ wait }: RedisSettings, config: readonly (Reply | Err
     no: "Acknowledged writes may be lost when this server stops (appendonly or appendfsync no)",
   };
   const survives = kept[fsync ?? ""] ?? "What acknowledged writes survive this server does not tell";
-  const replicas = Number(told.get("min-replicas-to-write") ?? 0);
   const across =
-    wait > 0
-      ? `holds across a partition if all replicas that may be promoted are among those ${wait} that confirm`
-      : replicas > 0
-        ? "holds across a partition, since a primary without its replicas takes no writes"
-        : "not across a partition with two primaries at once: set `wait`, or min-replicas-to-write";
+    wait > 0 ? `holds across a partition as long as its replicas number at most ${wait}` : acrossBy(told, maxLag);
   return `${survives}; a restart, a promotion or a flush starts a quarantine; ${across}.`;
+}
+
+/** A server counts its replicas every second, by clocks of whole seconds: for so long it takes writes beyond what it is told, ms. */
+const countingLag = 2000;
+
+/** What keeps an old primary from writing when another one was promoted, without `wait`. */
+function acrossBy(told: ReadonlyMap<string, string>, maxLag: number): string {
+  const replicas = Number(told.get("min-replicas-to-write") ?? 0);
+  const seconds = Number(told.get("min-replicas-max-lag") ?? 0);
+  const never = "not across a partition with two primaries at once";
+  if (replicas === 0 || seconds === 0) return `${never}: set \`wait\`, or min-replicas-to-write`;
+  const least = 1000 * seconds + countingLag;
+  if (maxLag < least) return `${never}: set \`maxLag\` to ${least} ms at least, or min-replicas-max-lag lower`;
+  // With more of them, one may be promoted while enough stay with the old primary.
+  return `holds across a partition as long as its replicas number at most ${replicas} (min-replicas-to-write)`;
 }
 
 function pairs(reply: Reply | Error): [string, string][] {

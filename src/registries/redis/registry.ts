@@ -299,7 +299,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
         prefixOf("default"),
         {},
         [...told, "append*"],
-        [...told, "min-*-to-write"],
+        [...told, "min-replicas-*"],
       );
       return { clock: numberOf(fields, "clock"), promise: promiseOf(settings, config), schema: schemaVersion };
     },

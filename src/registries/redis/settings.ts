@@ -7,7 +7,7 @@ export interface RedisSettings {
   readonly wait: number;
   /** `westid`: Java processes that keep no window take numbers here, too. Default: unless they are seen, nobody does. */
   readonly beside: "westid" | undefined;
-  /** How long an old primary may go on answering when another one was promoted, ms. Default 10 s, as `min-replicas-max-lag` is. */
+  /** How long an old primary may go on answering when another one was promoted, ms. Default 12 s: what `min-replicas-max-lag` lets it. */
   readonly maxLag: number;
   /** TLS, with the certificate checked. `rediss` has it, the other schemes where they say so. */
   readonly tls: boolean;
@@ -18,7 +18,7 @@ export interface RedisSettings {
   readonly primary: string | undefined;
 }
 
-const usualLag = 10_000;
+const usualLag = 12_000;
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** Reads the settings of a Redis URL. @throws SnowleaseError CONFIG_INVALID */
