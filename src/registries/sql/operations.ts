@@ -20,7 +20,7 @@ export interface Attempt {
   readonly place: Place;
   /** How often others were faster. */
   readonly races: number;
-  /** How long ago the first try was, ms. */
+  /** How long ago the first try was that others spoiled, ms. */
   readonly waited: number;
 }
 
@@ -46,6 +46,9 @@ export interface OperationsOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** How long a server may take to let a client in before that knocks once more, ms. One whose queue is full forgets who waits. */
+const longestGreeting = 2000;
+
 /** Where the database is. */
 export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
 
@@ -64,7 +67,8 @@ export async function openOperations(
   const { user, password } = address;
   const target = { ...settings, host, port, user, password, operationTimeout };
   const connect = await driverOf(dialect);
-  const sessions = new Sessions(() => connect(target), settings.poolSize, clock);
+  const patience = Math.min(operationTimeout / 3, longestGreeting);
+  const sessions = new Sessions(() => connect(target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
 
   return {
@@ -90,7 +94,10 @@ export async function openOperations(
           return await sessions.use(deadline, attempt, () => unit?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
-          if (error instanceof Changed && monotonic(clock) < deadline) continue;
+          if (error instanceof Changed && monotonic(clock) < deadline) {
+            begun = undefined;
+            continue;
+          }
           const unclear = isUnclear(unit);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
           if (meaning !== undefined && !meaning.raced && !meaning.passes) throw serverError(meaning, error, place);

@@ -11,6 +11,8 @@ export class Late extends Error {}
 /** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
 export class Sessions {
   readonly #connect: () => Connecting;
+  /** How long connecting may take, ms. */
+  readonly #patience: number;
   readonly #clock: Clock;
   readonly #free = new Map<Session, NodeJS.Timeout>();
   readonly #busy = new Set<{ destroy(): void }>();
@@ -18,9 +20,10 @@ export class Sessions {
   #places: number;
   #closed = false;
 
-  constructor(connect: () => Connecting, size: number, clock: Clock) {
+  constructor(connect: () => Connecting, size: number, patience: number, clock: Clock) {
     this.#connect = connect;
     this.#places = size;
+    this.#patience = patience;
     this.#clock = clock;
   }
 
@@ -94,10 +97,10 @@ export class Sessions {
     const connecting = this.#connect();
     this.#busy.add(connecting);
     try {
-      return await this.#within(deadline, connecting.ready);
+      return await this.#within(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
     } catch (error) {
       connecting.destroy();
-      throw error;
+      throw error instanceof Late ? new Error("it let nobody in") : error;
     } finally {
       this.#busy.delete(connecting);
     }
