@@ -4,7 +4,7 @@ const seconds = 1000;
 
 /** What each kind of test may take; a slow test is a finding, so there are no retries. */
 const timeouts = {
-  unit: 10 * seconds,
+  unit: 20 * seconds,
   conformance: 60 * seconds,
   simulation: 120 * seconds,
   faults: 60 * seconds,

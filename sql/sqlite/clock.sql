@@ -18,10 +18,3 @@ INSERT INTO operation (done_at, kind, detail) VALUES ($done_at, $kind, $detail);
 -- name: most
 -- The namespace that tolerates least decides: it would refuse a claim.
 SELECT min(clock_ahead + max_clock_skew) AS ahead FROM namespace WHERE clock_boot = $boot;
-
--- name: touch
--- With `untouch`: changes nothing, and needs everything that a change does: the lock, the tables, the space, the disk.
-INSERT INTO operation (operation_id, done_at, kind, detail) VALUES (-1, $done_at, 'ping', '');
-
--- name: untouch
-DELETE FROM operation WHERE operation_id = -1;

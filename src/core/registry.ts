@@ -71,6 +71,9 @@ export interface Registry {
    */
   acceptClock?(): Promise<{ readonly by: number }>;
 
+  /** Reads all that is stored: REGISTRY_UNAVAILABLE where it is damaged. Absent where the store does that by itself. */
+  verify?(): Promise<void>;
+
   /**
    * One round trip that proves that the registry can be read and written, as far as can be told without a namespace: its clock, and
    * what it promises.

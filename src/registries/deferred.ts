@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import type { RegistryAddress } from "../core/address.ts";
+import { monotonic, systemClock } from "../core/clock.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "../core/registry.ts";
 import { openRegistry, type RegistryOptions } from "./index.ts";
@@ -15,6 +16,7 @@ export interface DeferredRegistry extends Registry {
  * It has no `acceptClock`: that is for an operator, who opens the registry.
  */
 export function deferredRegistry(address: RegistryAddress, options: RegistryOptions): DeferredRegistry {
+  const { clock = systemClock } = options;
   let opening: Promise<Registry> | undefined;
 
   async function opened(): Promise<Registry> {
@@ -37,7 +39,10 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
       if (opening === undefined && address.kind === "sqlite" && !existsSync(address.path)) {
         checkLongest(request.window, request.limits);
       }
-      return (await opened()).claim(request);
+      const asked = monotonic(clock);
+      const registry = await opened();
+      // The claimer's clock went on while the registry was opened; unmoved, it would look like one that was turned back.
+      return registry.claim({ ...request, clock: request.clock + Math.floor(monotonic(clock) - asked) });
     },
 
     renew: async (request) => (await opened()).renew(request),
@@ -49,6 +54,7 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
     pin: async (namespace, workerId, reason) => (await opened()).pin(namespace, workerId, reason),
     unpin: async (namespace, workerId) => (await opened()).unpin(namespace, workerId),
     prune: async (namespace, before) => (await opened()).prune(namespace, before),
+    verify: async () => (await opened()).verify?.(),
     ping: async () => (await opened()).ping(),
     close: async () => (await opening?.catch(() => undefined))?.close(),
   };

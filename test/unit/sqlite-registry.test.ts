@@ -1,7 +1,8 @@
-import { copyFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import type { SnowleaseError } from "../../src/core/errors.ts";
 import type { Grant, Registry, WorkerState } from "../../src/core/registry.ts";
 import { type Stored, stateOf } from "../../src/core/window.ts";
 import { fakeClock } from "../../src/testing.ts";
@@ -36,6 +37,30 @@ test("`ping` fails where nothing can be written", async () => {
   raw.exec("ROLLBACK");
   await registry.ping();
   expect(raw.prepare("SELECT * FROM operation").all()).toEqual([]);
+});
+
+test("`ping` and `verify` find what is damaged", async () => {
+  const path = newPath();
+  const made = await openSqlite(path);
+  await granted(made);
+  await made.verify?.();
+  await made.close();
+  const bytes = readFileSync(path);
+  const size = bytes.readUInt16BE(16);
+  let found = 0;
+  for (let page = 1; page < bytes.length / size; page++) {
+    const damaged = Buffer.from(bytes).fill(0xa5, page * size, (page + 1) * size);
+    const copy = `${path}.${page}`;
+    writeFileSync(copy, damaged);
+    const registry = await openSqlite(copy);
+    await expect(registry.verify?.()).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    found += await registry.ping().then(
+      () => 0,
+      ({ code }: SnowleaseError) => Number(code === "REGISTRY_UNAVAILABLE"),
+    );
+  }
+  // All but the one index that only `prune` reads.
+  expect(found).toBeGreaterThanOrEqual(bytes.length / size - 2);
 });
 
 test("once it is closed the file is whole without its log", async () => {

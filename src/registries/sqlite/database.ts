@@ -14,7 +14,7 @@ export const schemaVersion = 1;
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 
 /** The files of `sql/sqlite` that hold statements. */
-const statementFiles = ["claim", "clock", "history", "namespace", "record", "workers"];
+const statementFiles = ["claim", "clock", "history", "namespace", "ping", "record", "workers"];
 
 /** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
 const longestPause = 25;

@@ -66,6 +66,13 @@ export function fileError(cause: unknown, path: string): SnowleaseError {
   return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${said}); ${advice}.`, { path }, { cause });
 }
 
+/** What SQLite found wrong in a file. */
+export function damageError(said: string, path: string): SnowleaseError {
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry file \`${path}\` is damaged (${said}); ${damaged}.`, {
+    path,
+  });
+}
+
 /** A failure to commit: the changes may be there after a restart, or not. */
 export function commitError(cause: unknown, path: string): SnowleaseError {
   const { message } = fileError(cause, path);

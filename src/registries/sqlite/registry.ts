@@ -20,6 +20,7 @@ import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from 
 import { Database, schemaVersion, type Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 import { listClaims, noteClaim, noteEnd } from "./history.ts";
+import { damageError } from "./errors.ts";
 import { recordOf, Records } from "./records.ts";
 
 /** Where an embedded registry lives. */
@@ -218,10 +219,17 @@ export async function sqliteRegistry({
 
     ping: () =>
       database.write(({ sql, now }) => {
-        sql.run("clock.touch", { done_at: now });
-        sql.run("clock.untouch");
+        sql.get("ping.look");
+        sql.run("ping.touch", { done_at: now });
+        sql.run("ping.untouch");
         checkClock(sql, now, timeSinceBoot());
         return { clock: now, promise, schema: schemaVersion };
+      }),
+
+    verify: () =>
+      database.read(({ sql }) => {
+        const said = String(Object.values(sql.get("ping.verify") ?? {})[0]);
+        if (said !== "ok") throw damageError(said, path);
       }),
 
     close: () => database.close(),
