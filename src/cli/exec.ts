@@ -16,7 +16,8 @@ export const exec: Command = {
     "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
       "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
       "over SNOWLEASE_LEASE_SOCKET, one process at a time, and stays inside its window whatever happens. If it asks by itself for " +
-      "another worker ID, pool or layout, it is refused; for another namespace or registry, it claims there.",
+      "another worker ID, pool or layout, it is refused; for another namespace, or a registry named by flag or option, it claims there. " +
+      "(What the environment says of the registry counts as what `exec` itself was told.)",
     "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
       "program gets SIGTERM, and SIGKILL before the end of the window; the exit code is then 4. Started without a terminal it has a " +
       "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
