@@ -100,6 +100,8 @@ class MysqlSession implements Session {
       this.#connection.query({ sql }, (error, answer) => {
         if (error !== null) {
           if (error.fatal) this.#usable = false;
+          // It bears the whole statement, tokens and all.
+          delete (error as { sql?: string }).sql;
           reject(error);
         } else if (Array.isArray(answer)) {
           resolve({ rows: answer as unknown as readonly Row[], count: 0 });

@@ -1,0 +1,246 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
+import { freePort } from "../support/servers.ts";
+import { openSql } from "../support/sql.ts";
+import { Wire } from "../support/wire.ts";
+
+const layout = defaultLayout.fingerprint;
+const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
+
+/** The error that a promise ends in: one line, and no secret in it. */
+async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (!isSnowleaseError(error)) throw new Error(`Expected a SnowleaseError, got ${String(error)}.`);
+  expect(error.message).not.toMatch(/[\r\n]|s3cret/);
+  expect(error.message).toMatch(/; .+\.$/);
+  return error;
+}
+
+describe.each(databases)("$name", ({ name, missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    let server: DatabaseServer;
+    const open: { close(): Promise<void> }[] = [];
+    let tests = 0;
+
+    beforeAll(async () => {
+      server = await start();
+      const statements = {
+        postgres: [
+          "CREATE ROLE app LOGIN PASSWORD 's3cret'",
+          "ALTER DATABASE postgres SET timezone = 'Pacific/Chatham'",
+        ],
+        mysql: [
+          "CREATE USER app@'127.0.0.1' IDENTIFIED BY 's3cret'",
+          "GRANT USAGE ON *.* TO app@'127.0.0.1'",
+          "SET GLOBAL time_zone = '+12:45'",
+        ],
+      };
+      for (const statement of statements[name]) await server.query(statement);
+    });
+    afterAll(() => server.remove());
+    afterEach(async () => {
+      for (const one of open.splice(0)) await one.close();
+    });
+
+    async function opened(url: string, timeout = 5000): Promise<Registry> {
+      const registry = await openSql(url, timeout);
+      open.push(registry);
+      return registry;
+    }
+
+    async function made(): Promise<{ registry: Registry; namespace: string }> {
+      const namespace = `e${++tests}`;
+      const registry = await opened(server.url());
+      await registry.init({ namespace, layout });
+      return { registry, namespace };
+    }
+
+    // Not that of READ COMMITTED.
+    const commit = name === "postgres" ? "COMMIT\0" : "\u0003COMMIT";
+    const user = name === "postgres" ? "postgres" : "root";
+    const as = (login: string, query = ""): string => server.url(query).replace(`${user}@`, `${login}@`);
+
+    async function wired(timeout: number): Promise<{ wire: Wire; registry: Registry }> {
+      const wire = await Wire.start(server.port);
+      open.push({ close: () => wire.stop() });
+      const registry = await opened(server.url("?poolSize=1").replace(String(server.port), String(wire.port)), timeout);
+      return { wire, registry };
+    }
+
+    test("its clock is that of the world, whatever time zone server and session have", async () => {
+      const { registry, namespace } = await made();
+      const { clock, promise, schema } = await registry.ping();
+      expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
+      expect(promise).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
+      expect(schema).toBe(1);
+      expect(Math.abs((await granted(registry, claimRequest({ namespace }))).clock - Date.now())).toBeLessThan(5000);
+    });
+
+    test("no tables: what to run", async () => {
+      const registry = await opened(server.url());
+      const key = { namespace: "never", workerId: 1, fence: 1, token: "0" };
+      for (const asked of [
+        () => registry.claim(claimRequest({ namespace: "never" })),
+        () => registry.renew({ ...key, clock: Date.now(), window: 1000 }),
+        () => registry.release({ ...key, clock: Date.now() }),
+        () => registry.workers("never"),
+        () => registry.pin("never", 1, "kept"),
+      ]) {
+        const { code, message } = await failure(asked());
+        expect(code).toBe("SCHEMA_INCOMPATIBLE");
+        expect(message).toMatch(
+          /; run `snowlease init --registry '\w+:\/\/\*\*\*@127.0.0.1:\d+\/\w+' --namespace never`\.$/,
+        );
+      }
+      expect(await registry.describe("never")).toBeUndefined();
+    });
+
+    test("tables of another version, or that lack a column, are left alone", async () => {
+      const { registry, namespace } = await made();
+      await server.query(`UPDATE workerid_meta_${namespace} SET value = '2' WHERE name = 'schema'`);
+      for (const asked of [
+        () => registry.claim(claimRequest({ namespace })),
+        () => registry.init({ namespace, layout }),
+      ]) {
+        const { code, message } = await failure(asked());
+        expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("version 2")]);
+      }
+      await server.query(`UPDATE workerid_meta_${namespace} SET value = '1' WHERE name = 'schema'`);
+      await server.query(`ALTER TABLE workerid_window_${namespace} DROP COLUMN floor_ms`);
+      expect((await failure(registry.claim(claimRequest({ namespace, workerId: 1 })))).code).toBe(
+        "SCHEMA_INCOMPATIBLE",
+      );
+    });
+
+    test("a login that is refused, and a user without rights", async () => {
+      const { namespace } = await made();
+      const without = await opened(as("app:s3cret"));
+      const { code, message } = await failure(without.claim(claimRequest({ namespace })));
+      expect([code, message]).toEqual([
+        "FORBIDDEN",
+        expect.stringContaining("grant SELECT, INSERT, UPDATE and DELETE"),
+      ]);
+      expect((await failure(without.init({ namespace: "fresh", layout }))).code).toBe("FORBIDDEN");
+      // PostgreSQL lets everybody in who comes from this machine, whatever the password.
+      const wrong = await opened(as(name === "postgres" ? "nobody:s3cret" : "app:wrong-s3cret"));
+      expect((await failure(wrong.ping())).code).toBe("UNAUTHORIZED");
+    });
+
+    test("an unknown database", async () => {
+      const registry = await opened(server.url().replace(/\/\w+$/, "/nowhere"));
+      expect(await failure(registry.ping())).toMatchObject({
+        code: "CONFIG_INVALID",
+        message: expect.stringContaining("no such database") as string,
+      });
+    });
+
+    test("nobody there, or somebody who keeps silent: in time, and nothing was changed", async () => {
+      const gone = await opened(server.url().replace(String(server.port), String(await freePort())), 400);
+      expect(await failure(gone.ping())).toMatchObject({
+        code: "REGISTRY_UNAVAILABLE",
+        message: expect.stringContaining("ECONNREFUSED") as string,
+      });
+      const { wire, registry } = await wired(400);
+      wire.silent = true;
+      const { code, message } = await failure(registry.claim(claimRequest({ namespace: "x" })));
+      expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
+    });
+
+    test.each([true, false])(
+      "a commit whose answer is lost, and which arrives (%s), is found out about",
+      async (arrives) => {
+        const { namespace } = await made();
+        const { wire, registry } = await wired(5000);
+        const request = claimRequest({ namespace, window: 60_000 });
+        wire.cut = { text: commit, arrives };
+        const grant = await granted(registry, request);
+        expect(grant).toMatchObject({ workerId: 0, fence: 1 });
+        expect(await registry.workers(namespace)).toHaveLength(1);
+        const key = keyOf(request, grant);
+        wire.cut = { text: commit, arrives };
+        const renewal = await registry.renew({ ...key, clock: Date.now(), window: 60_000 });
+        expect(renewal).toMatchObject({ outcome: "renewed", until: (await registry.worker(namespace, 0))?.until });
+        wire.cut = { text: commit, arrives };
+        expect(await registry.release({ ...key, clock: Date.now(), used: { until: grant.from } })).toEqual({
+          outcome: "released",
+        });
+        expect(await registry.worker(namespace, 0)).toMatchObject({ clean: true, until: grant.from });
+        expect(await registry.history(namespace, 0)).toHaveLength(1);
+        // What cannot be found out about is said to be unknown.
+        wire.cut = { text: commit, arrives };
+        const { code, message } = await failure(registry.forceRelease({ namespace, workerId: 0, force: true }));
+        expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("is not known")]);
+      },
+    );
+
+    test("a connection that is cut in the middle of a transaction leaves nothing behind, and the operation is done anew", async () => {
+      const { namespace } = await made();
+      const { wire, registry } = await wired(5000);
+      wire.cut = { text: `INSERT INTO workerid_history_${namespace}`, arrives: true };
+      expect(await granted(registry, claimRequest({ namespace, window: 60_000 }))).toMatchObject({
+        workerId: 0,
+        fence: 1,
+      });
+      expect(await registry.history(namespace, 0)).toHaveLength(1);
+    });
+
+    test("what cannot be stored is refused, and the connection is good for the next", async () => {
+      const { namespace } = await made();
+      const registry = await opened(server.url("?poolSize=1"));
+      const odd = claimRequest({ namespace, token: "x".repeat(65) });
+      expect((await failure(registry.claim(odd))).code).toBe("CONFIG_INVALID");
+      await granted(registry, claimRequest({ namespace }));
+      const long = { host: "ü".repeat(300), ip: "1".repeat(300), pid: 1, instance: "🐧".repeat(300) };
+      const grant = await granted(registry, claimRequest({ namespace, holder: long }));
+      expect((await registry.worker(namespace, grant.workerId))?.holder).toEqual({
+        host: "ü".repeat(255),
+        ip: "1".repeat(255),
+        pid: 1,
+        instance: "🐧".repeat(255),
+      });
+    });
+
+    test("a server that others have made read-only", async () => {
+      const { namespace, registry } = await made();
+      const [on, off, login] =
+        name === "postgres"
+          ? ["ALTER TABLE", "", ""]
+          : ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0", "app:s3cret"];
+      // A transaction of PostgreSQL says that it writes; only a standby refuses that (see sql-quarantine.test.ts).
+      if (off === "" || on === undefined || off === undefined || login === undefined) return;
+      await server.query(`GRANT ALL ON snowlease.* TO app@'127.0.0.1'`);
+      await server.query(on);
+      const reader = await opened(as(login), 400);
+      expect(await failure(reader.claim(claimRequest({ namespace })))).toMatchObject({
+        code: "REGISTRY_UNAVAILABLE",
+        message: expect.stringContaining("read-only") as string,
+      });
+      await server.query(off);
+      await granted(registry, claimRequest({ namespace }));
+      await server.query(`REVOKE ALL ON snowlease.* FROM app@'127.0.0.1'`);
+    });
+
+    test("a program that has nothing else to do ends by itself", async () => {
+      const { namespace } = await made();
+      const script = `const { snowlease } = await import(${JSON.stringify(dist)});
+        const ids = await snowlease({ registry: ${JSON.stringify(server.url())}, namespace: ${JSON.stringify(namespace)} });
+        console.log(ids.next());`;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const [code] = (await once(child, "exit")) as [number | null];
+      expect(code).toBe(0);
+    });
+  });
+});

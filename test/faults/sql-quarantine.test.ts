@@ -1,0 +1,147 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { eventually } from "../support/holder.ts";
+import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
+import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { openSql } from "../support/sql.ts";
+
+const namespace = "orders";
+const limits = { maxWindow: 1000, maxClockSkew: 300 };
+const quarantine = limits.maxWindow + 2 * limits.maxClockSkew;
+
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+async function opened(url: string): Promise<Registry> {
+  const registry = await openSql(url);
+  ends.push(() => registry.close());
+  return registry;
+}
+
+const ask = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
+  claimRequest({ window: 1000, ...wish });
+
+/** What has to be so on a server that took another's place, whose windows may lie ahead of what it knows. */
+async function expectQuarantine(before: Registry, after: Registry, end: () => Promise<void>): Promise<void> {
+  const requests = [ask(), ask(), ask()];
+  const [first, second, third] = requests as [(typeof requests)[0], (typeof requests)[0], (typeof requests)[0]];
+  const key = keyOf(first, await granted(before, first));
+  await before.release({
+    ...key,
+    clock: Date.now(),
+    used: { until: Date.now() + 200, recents: { from: Date.now(), bytes: new Uint8Array(8) } },
+  });
+  const held = keyOf(second, await granted(before, second));
+  const grant = await granted(before, { ...third, workerId: 7 });
+  const told = Math.max(...(await before.workers(namespace)).map(({ until }) => until));
+  await end();
+
+  const refusal = await after.claim(ask()).catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: "QUARANTINE", retryable: true });
+  const { retryAfterMs, until } = (refusal as { details: { retryAfterMs: number; until: number } }).details;
+  expect(retryAfterMs).toBeLessThanOrEqual(quarantine);
+  expect(until).toBeGreaterThan(told);
+  await expect(after.renew({ ...held, clock: Date.now(), window: 1000 })).rejects.toMatchObject({ code: "QUARANTINE" });
+  // Whoever has come through may be told of, and ended.
+  expect(await after.worker(namespace, 7)).toMatchObject({ fence: grant.fence });
+  await after.pin(namespace, 9, "kept");
+
+  const renewal = await eventually(
+    () =>
+      after
+        .renew({ ...held, clock: Date.now(), window: 1000, checkpoint: { timestamp: told - 500, sequence: 1 } })
+        .catch(() => undefined),
+    (answer) => answer !== undefined,
+  );
+  expect(renewal).toMatchObject({ outcome: "renewed", from: until });
+  const next = await granted(after, ask({ workerId: key.workerId, clock: Date.now() }));
+  expect(next.recents).toBeUndefined();
+  expect(next.from).toBeGreaterThanOrEqual(until);
+  expect(next.fence).toBeGreaterThan(until);
+  // A claim of before, asked once more, is another one now.
+  const again = await granted(after, { ...third, clock: Date.now() });
+  expect(again.fence).not.toBe(grant.fence);
+  expect(again.from).toBeGreaterThanOrEqual(until);
+  // And it was noticed once.
+  await granted(after, ask());
+}
+
+describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", () => {
+  test("a standby that was promoted is another server, and one that is not takes no writes", async () => {
+    const primary = await PostgresServer.start({ wal_level: "replica" });
+    ends.push(() => primary.remove());
+    const before = await opened(primary.url());
+    await before.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+    let standby: PostgresServer | undefined;
+    const promoted = async (): Promise<Registry> => {
+      await primary.kill();
+      writeFileSync(join(primary.data, "standby.signal"), "", { mode: 0o600 });
+      standby = await PostgresServer.start({}, primary.data);
+      ends.push(() => standby?.remove() ?? Promise.resolve());
+      const impatient = await openSql(standby.url(), 500);
+      ends.push(() => impatient.close());
+      await expect(impatient.claim(ask())).rejects.toMatchObject({
+        code: "REGISTRY_UNAVAILABLE",
+        message: expect.stringContaining("read-only") as string,
+      });
+      await standby.query("SELECT pg_promote()");
+      return opened(standby.url());
+    };
+    let registry: Registry | undefined;
+    const later = new Proxy({} as Registry, { get: (_, name) => Reflect.get(registry as object, name) as unknown });
+    await expectQuarantine(before, later, async () => {
+      registry = await promoted();
+    });
+  });
+
+  test("the same server, started again after a crash, is the same", async () => {
+    const server = await PostgresServer.start();
+    ends.push(() => server.remove());
+    const registry = await opened(server.url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    const request = ask();
+    const key = keyOf(request, await granted(registry, request));
+    await server.kill();
+    await server.start();
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 1000 })).toMatchObject({ outcome: "renewed" });
+  });
+
+  test("who may not ask for the cluster goes by the timeline, and takes it for no other server", async () => {
+    const server = await PostgresServer.start();
+    ends.push(() => server.remove());
+    const owner = await opened(server.url());
+    await owner.init({ namespace, layout: defaultLayout.fingerprint });
+    await server.query("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC");
+    await server.query("CREATE ROLE app LOGIN");
+    await server.query("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app");
+    const app = await opened(server.url().replace("postgres@", "app@"));
+    await granted(app, ask());
+    await granted(owner, ask());
+  });
+});
+
+describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "MariaDB", () => {
+  test("a server with another ID is another server, and the same one is the same", async () => {
+    const server = await MariadbServer.start();
+    ends.push(() => server.remove());
+    const registry = await opened(server.url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+    const request = ask();
+    const key = keyOf(request, await granted(registry, request));
+    await server.kill();
+    await server.start();
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 1000 })).toMatchObject({ outcome: "renewed" });
+    await registry.release({ ...key, clock: Date.now() });
+    await registry.forceRelease({ namespace, workerId: key.workerId, force: true, resetWindow: true });
+    await expectQuarantine(registry, registry, async () => {
+      await server.kill();
+      await server.start(["--server-id=2"]);
+    });
+  });
+});

@@ -1,0 +1,62 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+
+/** Stands between a client and a server, and cuts them apart behind a piece of text that the client sends. */
+export class Wire {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  /** Behind the first piece that holds this text, once: whether the server still gets it, or does not. */
+  cut: { readonly text: string; readonly arrives: boolean } | undefined;
+  /** Whether answers are held back for ever. */
+  silent = false;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(target: number): Promise<Wire> {
+    const server = createServer();
+    const wire = new Wire(server);
+    server.on("connection", (client) => wire.#join(client, connect(target, "127.0.0.1")));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return wire;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await once(this.#server, "close");
+  }
+
+  #join(client: Socket, server: Socket): void {
+    const end = (): void => {
+      client.destroy();
+      server.destroy();
+    };
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket);
+      socket.on("error", end);
+      socket.on("close", end);
+    }
+    let torn = false;
+    client.on("data", (bytes: Buffer) => {
+      const { cut } = this;
+      if (cut !== undefined && bytes.includes(cut.text)) {
+        this.cut = undefined;
+        torn = true;
+        if (!cut.arrives) return end();
+      }
+      server.write(bytes);
+    });
+    server.on("data", (bytes) => {
+      // The answer shows that it was done.
+      if (torn) end();
+      else if (!this.silent) client.write(bytes);
+    });
+  }
+}
