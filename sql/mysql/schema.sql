@@ -78,3 +78,5 @@ CREATE TABLE IF NOT EXISTS {meta} (
   version BIGINT NOT NULL,
   PRIMARY KEY (name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+INSERT IGNORE INTO {meta} (name, value, version) VALUES ('schema', '1', 1);

@@ -15,7 +15,6 @@ UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND v
 
 -- name: create
 INSERT INTO {meta} (name, value, version) VALUES
-  ('schema', :schema, 1),
   ('layout', :layout, 1),
   ('maxWindow', :max_window, 1),
   ('maxClockSkew', :max_clock_skew, 1),

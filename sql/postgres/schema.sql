@@ -81,3 +81,5 @@ CREATE TABLE IF NOT EXISTS {meta} (
   version BIGINT NOT NULL,
   CONSTRAINT {meta_key} PRIMARY KEY (name)
 );
+
+INSERT INTO {meta} (name, value, version) VALUES ('schema', '1', 1) ON CONFLICT (name) DO NOTHING;

@@ -1,3 +1,4 @@
+import type { RegistryAddress } from "../core/address.ts";
 import type { Command } from "./command.ts";
 import { addressOf, openConfigured, registryConfig } from "./settings.ts";
 
@@ -6,7 +7,8 @@ export const init: Command = {
   summary: "Create a namespace in a registry, or check that it is as asked.",
   details: [
     "Fixes the namespace's layout, its longest window and the largest difference of clocks that it tolerates. Run again with the " +
-      "same options, it changes nothing. Optional for sqlite, where the first claim does the same.",
+      "same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades " +
+      "the tables; who may not make any has what --print shows run by somebody who may, and runs init then.",
   ],
   examples: [
     "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
@@ -20,8 +22,7 @@ export const init: Command = {
     const config = await registryConfig(invocation);
     const address = addressOf(config);
     if (flags.has("print")) {
-      const { readSql } = await import("../assets.ts");
-      const ddl = address.kind === "sqlite" ? readSql("sqlite/schema.sql").trimEnd() : "";
+      const ddl = await schemaOf(address.kind, config.namespace);
       if (json) await output.json({ registry: address.redacted, ddl });
       else await output.line(ddl === "" ? `-- ${address.redacted} needs no statements.` : ddl);
       return;
@@ -39,3 +40,10 @@ export const init: Command = {
     }
   },
 };
+
+/** The statements that set up a store; none where it needs none. */
+async function schemaOf(kind: RegistryAddress["kind"], namespace: string): Promise<string> {
+  if (kind === "sqlite") return (await import("../assets.ts")).readSql("sqlite/schema.sql").trimEnd();
+  if (kind !== "mysql" && kind !== "postgres") return "";
+  return (await import("../registries/sql/init.ts")).schemaText(kind, namespace);
+}

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { schemaText } from "../../src/registries/sql/init.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { freePort } from "../support/servers.ts";
@@ -135,6 +136,24 @@ describe.each(databases)("$name", ({ name, missing, start }) => {
       // PostgreSQL lets everybody in who comes from this machine, whatever the password.
       const wrong = await opened(as(name === "postgres" ? "nobody:s3cret" : "app:wrong-s3cret"));
       expect((await failure(wrong.ping())).code).toBe("UNAUTHORIZED");
+    });
+
+    test("tables that somebody else made by hand, for a user who may not", async () => {
+      const namespace = `e${++tests}`;
+      for (const statement of schemaText(name, namespace).split(/;\n\n|;$/)) {
+        if (statement !== "") await server.query(statement);
+      }
+      for (const table of ["assign", "window", "history", "meta"]) {
+        const on = `workerid_${table}_${namespace}`;
+        const to = name === "postgres" ? "app" : "app@'127.0.0.1'";
+        await server.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${on} TO ${to}`);
+      }
+      const registry = await opened(as("app:s3cret"));
+      await registry.init({ namespace, layout });
+      const request = claimRequest({ namespace });
+      const key = keyOf(request, await granted(registry, request));
+      await registry.release({ ...key, clock: Date.now() });
+      expect(await registry.init({ namespace, layout })).toMatchObject({ layout });
     });
 
     test("an unknown database", async () => {
