@@ -2,7 +2,10 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { claimRequest, granted } from "../support/claims.ts";
+import { defaultLayout, Layout } from "../../src/core/layout.ts";
+import type { Grant } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { TurnCounter } from "../support/turns.ts";
 import { expectWhole, liveIn, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -62,5 +65,56 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "claims at o
     const tree = await readTree(port ?? 0, "/snowlease");
     expectWhole(tree, "tokens");
     expect(liveIn(new Map([...tree].filter(([path]) => path.includes("/tokens/"))))).toHaveLength(20);
+  });
+
+  test("a claim takes three or four round trips, however full the pool is and however large", async () => {
+    const [port = 0] = server.servers.map((each) => each.port);
+    const counter = await TurnCounter.start(port);
+    onTestFinished(() => counter.stop());
+    const [direct, counted] = await Promise.all([
+      openZooKeeper(server.url(), 20_000),
+      openZooKeeper(`zookeeper://127.0.0.1:${counter.port}`, 20_000),
+    ]);
+    onTestFinished(async () => void (await Promise.all([direct.close(), counted.close()])));
+    const wide = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000");
+    const spaces = {
+      narrow: { pool: defaultLayout.pool, layout: defaultLayout.fingerprint },
+      wide: { pool: wide.pool, layout: wide.fingerprint },
+    };
+    let host = 0;
+    const ask = (namespace: "narrow" | "wide"): ReturnType<typeof claimRequest> => {
+      const holder = { host: `host-${host++}`, ip: "", pid: 1, instance: "" };
+      return claimRequest({ namespace, ...spaces[namespace], holder, window: 600_000 });
+    };
+    /** Claims, renews and gives back; how many round trips each of them took. */
+    const trips = async (namespace: "narrow" | "wide"): Promise<number[]> => {
+      const request = ask(namespace);
+      let grant: Grant | undefined;
+      const claim = await counter.of(async () => (grant = await granted(counted, request)));
+      if (grant === undefined) throw new Error("Nothing was granted.");
+      const key = keyOf(request, grant);
+      const renew = await counter.of(() => counted.renew({ ...key, clock: Date.now(), window: 600_000 }));
+      const used = { until: grant.from };
+      return [claim, renew, await counter.of(() => counted.release({ ...key, clock: Date.now(), used }))];
+    };
+    const fill = async (namespace: "narrow" | "wide", count: number): Promise<void> => {
+      for (let left = count; left > 0; left -= 64) {
+        await Promise.all(Array.from({ length: Math.min(64, left) }, () => granted(direct, ask(namespace))));
+      }
+    };
+    await counted.ping();
+    for (const namespace of ["narrow", "wide"] as const) {
+      await direct.init({ namespace, layout: spaces[namespace].layout });
+      expect(await trips(namespace)).toEqual([3, 2, 2]);
+    }
+    await fill("narrow", 512);
+    await fill("wide", 1500);
+    for (const namespace of ["narrow", "wide"] as const) expect(await trips(namespace)).toEqual([3, 2, 2]);
+    // One is left.
+    await fill("narrow", 511);
+    expect(await trips("narrow")).toEqual([4, 2, 2]);
+    // The same host comes again.
+    host--;
+    expect((await trips("narrow"))[0]).toBeLessThanOrEqual(4);
   });
 });

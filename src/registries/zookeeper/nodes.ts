@@ -29,6 +29,8 @@ export interface Nodes {
   readonly bands: string;
   state(workerId: number): string;
   states(bucket: number): string;
+  /** Where the buckets of records lie. */
+  readonly buckets: string;
   /** The beginning of the name of an ephemeral node; the server adds the sequence. */
   live(workerId: number, token: string): string;
   lives(bucket: number): string;
@@ -53,6 +55,7 @@ export function nodesOf(base: string, namespace: string): Nodes {
     folders: [root, ...["state", "live", "history", "token", "host", "next"].map((name) => `${root}/${name}`)],
     bands: `${root}/next`,
     state: (workerId) => `${root}/state/${place(workerId)}`,
+    buckets: `${root}/state`,
     states: (bucket) => `${root}/state/${bucket}`,
     live: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
     lives: (bucket) => `${root}/live/${bucket}`,

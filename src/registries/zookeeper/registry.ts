@@ -30,7 +30,7 @@ import {
 } from "../../core/window.ts";
 import { openConnection, type Session, type Write } from "./connection.ts";
 import { endOf, listClaims, pruneClaims } from "./history.ts";
-import { baseOf, bucketOf, clockOf, hashOf, type Nodes, nodesOf, numberOf, parseLive } from "./nodes.ts";
+import { baseOf, bucketOf, bucketSize, clockOf, hashOf, type Nodes, nodesOf, numberOf, parseLive } from "./nodes.ts";
 import {
   type Kept,
   metaBytes,
@@ -316,18 +316,29 @@ export async function zooKeeperRegistry(
     const nodes = nodesOf(base, namespace);
     const { info } = await run(({ deadline }) => begin(deadline, nodes, async () => undefined));
     if (info === undefined) return;
-    const last = bucketOf(Layout.parse(info.layout).pool.last);
-    for (let bucket = Math.max(0, bucketOf(after)); bucket <= last; bucket += bucketPage) {
-      const some = Array.from({ length: Math.min(bucketPage, last - bucket + 1) }, (_, i) => bucket + i);
+    const known = await run(({ deadline }) => bucketsOf(deadline, nodes, info));
+    const left = known.filter((bucket) => bucket >= bucketOf(after));
+    while (left.length > 0) {
+      const some = left.splice(0, bucketPage);
       const lists = await run(({ deadline }) =>
         exchange(deadline, (session) => Promise.all(some.map((each) => session.list(nodes.states(each))))),
       );
       for (const [i, names = []] of lists.entries()) {
         const ids = names.map(numberOf).filter((id) => id !== undefined && id > after) as number[];
         ids.sort((a, b) => a - b);
-        while (ids.length > 0) yield readPage(nodes, bucket + i, ids.splice(0, page));
+        while (ids.length > 0) yield readPage(nodes, some[i] ?? 0, ids.splice(0, page));
       }
     }
+  }
+
+  /** Buckets that may have records, in ascending order. */
+  async function bucketsOf(deadline: number, nodes: Nodes, { layout }: NamespaceInfo): Promise<number[]> {
+    const count = await exchange(deadline, (session) => session.count(nodes.buckets));
+    if ((count ?? 0) > bucketSize) {
+      return Array.from({ length: bucketOf(Layout.parse(layout).pool.last) + 1 }, (_, i) => i);
+    }
+    const names = (await exchange(deadline, (session) => session.list(nodes.buckets))) ?? [];
+    return names.map(Number).toSorted((a, b) => a - b);
   }
 
   async function readPage(nodes: Nodes, bucket: number, ids: number[]): Promise<{ clock: number; records: Seen[] }> {

@@ -103,71 +103,76 @@ export interface Found extends Decision {
  * at most 4,096 records in random order.
  */
 export async function searchAny(task: Task): Promise<Found> {
-  const { connection, deadline, nodes, request, info, clock, snapshot, own, beaten } = task;
+  const { connection, deadline, nodes, request, snapshot, own, beaten } = task;
   const { pool } = request;
-  const disposable = request.reuse === "never";
-  let hint = Math.max(task.hint.value, pool.first);
-
-  const candidates: number[] = [];
-  const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)));
-  const wantsUnused = hint <= pool.last;
-  const listed = new Set<number>(
-    own.length > few ? shuffled([...new Set(own.map(bucketOf))]).slice(0, fewBuckets) : [],
-  );
-  if (!wantsUnused && !disposable) for (const bucket of buckets.slice(0, fewBuckets)) listed.add(bucket);
-
-  const read = (session: Session, ids: readonly number[]): Promise<unknown> =>
-    Promise.all(ids.map((id) => readInto(session, nodes, snapshot, id)));
-  const decide = (): Decision => decideClaim(snapshot, request, clock, info);
+  const reuses = request.reuse !== "never";
+  const next = Math.max(task.hint.value, pool.first);
+  const manyOwn = own.length > few;
+  const all = { first: bucketOf(pool.first), last: bucketOf(pool.last) };
+  const buckets = new Set(manyOwn ? shuffled([...new Set(own.map(bucketOf))]).slice(0, fewBuckets) : []);
+  // The next few may be the last of the pool, and taken.
+  if (reuses && next + few > pool.last) for (const bucket of sample(all, fewBuckets)) buckets.add(bucket);
 
   // One round trip: this host's records, numbers never used, and who is alive.
-  const [, unused, idle] = await connection.exchange(deadline, (session) =>
+  const [, found, idle] = await connection.exchange(deadline, (session) =>
     Promise.all([
-      read(session, own.length > few ? [] : own),
-      wantsUnused ? findUnused(session, nodes, pool, hint, beaten) : nothingUnused(pool.last + 1),
-      Promise.all([...listed].map((bucket) => listIdle(session, nodes, pool, bucket))),
+      readAll(session, task, manyOwn ? [] : own),
+      next > pool.last ? { from: pool.last + 1 } : findUnused(session, nodes, pool, next, beaten),
+      Promise.all([...buckets].map((bucket) => listIdle(session, nodes, pool, bucket))),
     ]),
   );
-  hint = unused.from;
-  let seek = unused;
-  while (seek.pick === undefined && seek.from <= pool.last) {
-    const { from } = seek;
-    seek = await connection.exchange(deadline, (session) => findUnused(session, nodes, pool, from, true));
-    if (hint === from) hint = seek.from;
-    if (!beaten && seek.lowest !== undefined) seek = { ...seek, pick: seek.lowest };
+  let unused: Unused = found;
+  while (unused.pick === undefined && unused.from <= pool.last) {
+    const { from } = unused;
+    unused = await connection.exchange(deadline, (session) => findUnused(session, nodes, pool, from, true));
   }
-  snapshot.unused = seek.pick;
+  const { pick, lowest, from: hint } = unused;
+  snapshot.unused = beaten ? pick : lowest;
 
-  const ids = idle.flat();
-  const mine = own.length > few ? shuffled(own.filter((id) => ids.includes(id))).slice(0, few) : [];
-  if (!wantsUnused) candidates.push(...shuffled(ids));
-  for (const bucket of listed) buckets.splice(buckets.indexOf(bucket), buckets.includes(bucket) ? 1 : 0);
+  const ids = shuffled(idle.flat());
+  const candidates = reuses && pick === undefined ? ids : [];
+  const owned = new Set(own);
+  const mine = manyOwn ? ids.filter((id) => owned.has(id)).slice(0, few) : [];
   const first = [...mine, ...candidates.splice(0, few)];
-  if (first.length > 0) await connection.exchange(deadline, (session) => read(session, first));
+  if (first.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, first));
+  const decision = decide(task);
+  if (!reuses || decision.answer.outcome !== "exhausted") return { ...decision, hint };
+  return { ...(await lookThrough(task, candidates, buckets)), hint };
+}
 
-  let decision = decide();
-  if (disposable || snapshot.unused !== undefined) return { ...decision, hint };
+/** Looks at the records of numbers that nobody's session holds until one is free: at these first, then in the other buckets. */
+async function lookThrough(task: Task, candidates: number[], seen: ReadonlySet<number>): Promise<Decision> {
+  const { connection, deadline, nodes, request, snapshot } = task;
+  const { pool } = request;
+  const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)).filter((bucket) => !seen.has(bucket)));
+  let decision = decide(task);
   for (let most = few; decision.answer.outcome === "exhausted" && snapshot.kept.size < mostRecords;) {
     if (candidates.length === 0) {
+      if (buckets.length === 0) break;
       const some = buckets.splice(0, manyBuckets);
-      if (some.length === 0) break;
       const found = await connection.exchange(deadline, (session) => listRoomy(session, nodes, pool, some));
       buckets.unshift(...found.later);
       candidates.push(...shuffled(found.idle));
-      if (candidates.length === 0) continue;
+      continue;
     }
     most = Math.min(4 * most, 256);
     const next = candidates.splice(0, most);
-    await connection.exchange(deadline, (session) => read(session, next));
-    decision = decide();
+    await connection.exchange(deadline, (session) => readAll(session, task, next));
+    decision = decide(task);
   }
-  if (decision.answer.outcome === "exhausted") {
-    // Somebody's session is alive; the window of the claim may be over all the same.
-    const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
-    if (held.length > 0) await connection.exchange(deadline, (session) => read(session, held));
-    decision = decide();
-  }
-  return { ...decision, hint };
+  if (decision.answer.outcome !== "exhausted") return decision;
+  // Somebody's session may be alive while the window of the claim is over.
+  const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
+  if (held.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, held));
+  return decide(task);
+}
+
+function decide({ snapshot, request, clock, info }: Task): Decision {
+  return decideClaim(snapshot, request, clock, info);
+}
+
+async function readAll(session: Session, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
+  await Promise.all(ids.map((id) => readInto(session, nodes, snapshot, id)));
 }
 
 /** Reads a record into the snapshot. */
@@ -184,10 +189,6 @@ interface Unused {
   readonly lowest?: number | undefined;
   /** The one to take. */
   readonly pick?: number | undefined;
-}
-
-async function nothingUnused(from: number): Promise<Unused> {
-  return { from };
 }
 
 /**
