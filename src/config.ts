@@ -9,6 +9,7 @@ import type { LeaseOptions } from "./core/lease.ts";
 import { nearest } from "./core/nearest.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
+import { checkTerm, usualWindow } from "./core/terms.ts";
 import { type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
 
 export { type Option, type OptionScope, optionTable } from "./options.ts";
@@ -80,7 +81,7 @@ const libraryOptions = inScope("library");
 const urlOptions = inScope("url");
 const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config");
 
-const usualWindow = 60_000;
+const ownWindow = 60_000;
 /** Where the registry is a file on this host, a short outage is the end of the host; a crashed holder's ID should rest briefly. */
 const embeddedWindow = 2000;
 const maxFileBytes = 1024 * 1024;
@@ -157,8 +158,8 @@ export function leaseDefaults(
 ): Pick<LeaseOptions, "window" | "claimTimeout" | "onLost"> {
   const embedded = fixed && kind === "sqlite";
   const borrowed = registryFrom === "borrowed";
-  const usual = Math.max(embedded || borrowed ? embeddedWindow : usualWindow, 4 * layout.tick);
-  const length = window ?? Math.min(usual, limits.maxWindow ?? defaultLimits.maxWindow);
+  const usual = embedded || borrowed ? embeddedWindow : ownWindow;
+  const length = window ?? usualWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
   return {
     window: length,
     // After a crash, the same worker ID comes free within one window.
@@ -270,21 +271,27 @@ function readQuery(level: Level): Map<string, string> {
 
 /** The pool within the fixed fields. */
 function narrowed(
-  { pool, datacenter, fields }: OptionValues,
+  { pool, datacenter, machine, process, fields }: OptionValues,
   sources: Config["sources"],
   layout: Layout,
   query: ReadonlyMap<string, string>,
 ): PoolBounds {
   const url = `the query of the registry URL from ${sources.registry?.text}`;
-  const identity = layout.fields.map(({ name }) => name).filter((name) => name !== "timestamp" && name !== "sequence");
+  const identity = Object.keys(layout.split(0));
   const fixed: Record<string, unknown> = {};
   for (const [key, value] of query) {
     const name = known(key, [...urlOptions, ...identity], url);
     // Left as text when it is no number: `narrow` then names it.
     fixed[name] = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
   }
-  Object.assign(fixed, fields, datacenter !== undefined && { datacenter });
-  const blamed = [sources.pool?.text, sources.datacenter?.text, sources.fields?.text, query.size > 0 ? url : undefined];
+  Object.assign(fixed, fields);
+  for (const [name, value] of Object.entries({ datacenter, machine, process })) {
+    if (value !== undefined) fixed[name] = value;
+  }
+  const blamed = [sources.pool, sources.datacenter, sources.machine, sources.process, sources.fields].map(
+    (source) => source?.text,
+  );
+  if (query.size > 0) blamed.push(url);
   return blaming(blamed.filter((text) => text !== undefined).join(" or "), () =>
     layout.narrow(fixed as Record<string, number>, pool),
   );
@@ -296,12 +303,7 @@ function checkWindow(
   layout: Layout,
   sources: Config["sources"],
 ): void {
-  const least = 3 * layout.tick;
-  if (value === undefined || value >= least) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`${name}\` to be at least ${least} ms (3 ticks of the layout), got ${shown(value)}; correct ${sources[name]?.text}.`,
-  );
+  if (value !== undefined) blaming(sources[name]?.text ?? "", () => checkTerm(name, value, layout));
 }
 
 function checkLongest({ window, maxWindow }: OptionValues, sources: Config["sources"]): void {

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { parseAddress, type RegistryAddress } from "./core/address.ts";
 import type { WorkerIdAssigner } from "./core/assigner.ts";
 import { blaming, shown, SnowleaseError } from "./core/errors.ts";
-import { Layout, parsePool, type PoolBounds } from "./core/layout.ts";
+import { Layout, type PoolBounds } from "./core/layout.ts";
+import { parsePool, presetNames, presets } from "./core/notation.ts";
 import type { Registry } from "./core/registry.ts";
 
 /*
@@ -17,6 +18,8 @@ export interface OptionValues {
   readonly layout?: Layout;
   readonly pool?: PoolBounds;
   readonly datacenter?: number;
+  readonly machine?: number;
+  readonly process?: number;
   readonly fields?: Readonly<Record<string, number>>;
   readonly window?: number;
   readonly claimTimeout?: number;
@@ -225,7 +228,7 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     layout,
     everywhere,
     "`westid`",
-    "The bits of an ID: `westid`, `twitter`, or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`.",
+    `The bits of an ID: ${presetNames.map((name) => `\`${name}\``).join(", ")}, or a notation: fields from the top bit down, \`@\`, the epoch in Unix ms, \`/\`, the tick in ms, \`/wraps\` where the timestamp starts again at 0, like \`${presets.westid}\`.`,
   ),
   pool: define(pool, everywhere, "the whole layout", "The worker IDs that may be leased, such as `512-1023`."),
   datacenter: define(
@@ -233,6 +236,13 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     claims,
     "none",
     "Fixes the layout's field `datacenter`, which narrows the pool.",
+  ),
+  machine: define(integer("NUMBER"), claims, "none", "Fixes the layout's field `machine`, which narrows the pool."),
+  process: define(
+    integer("NUMBER"),
+    claims,
+    "none",
+    "Fixes the layout's field `process`, which narrows the pool; with what is above it.",
   ),
   fields: define(
     fields,

@@ -34,6 +34,10 @@ export interface SnowleaseOptions {
   readonly pool?: string | PoolBounds | undefined;
   /** Fixes the layout's field `datacenter`, and so narrows the pool. */
   readonly datacenter?: number | string | undefined;
+  /** The same for its field `machine`. */
+  readonly machine?: number | string | undefined;
+  /** The same for its field `process`; with what is above it. */
+  readonly process?: number | string | undefined;
   /** Fixes identity fields of the layout by their names, the topmost first. */
   readonly fields?: Readonly<Record<string, number>> | undefined;
   /** How far ahead the lease reaches; at least 3 ticks. Default 60 s; 2 s for a fixed worker ID in an embedded registry. */

@@ -1,12 +1,10 @@
-import { decodeAny } from "../core/encoding.ts";
-import { blaming } from "../core/errors.ts";
 import { timeText } from "../core/window.ts";
 import { explain as explainId, type Explanation } from "../ops/explain.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";
 import { jsonList, printable } from "./output.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { formatNames, inputFormat, wordOf } from "./values.ts";
+import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts";
 
 export const explain: Command = {
   name: "explain",
@@ -16,17 +14,16 @@ export const explain: Command = {
     "snowlease explain --registry sqlite:./registry.db --json 1278549019894743040",
   ],
   settings: registrySettings,
-  flags: [inputFormat],
+  flags: [inputFormat, nearFlag],
   operands: { name: "ID…", least: 1, most: Infinity },
 
   async run(invocation) {
     const { operands, output, json } = invocation;
-    const format = wordOf(invocation, "format", formatNames);
-    const ids = operands.map((text) => blaming("the ID", () => decodeAny(text, format).id));
+    const reading = { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
     const config = await registryConfig(invocation);
     await withRegistry(config, async (registry) => {
       const found: Explanation[] = [];
-      for (const id of ids) found.push(await explainId(registry, config.namespace, id));
+      for (const text of operands) found.push(await explainId(registry, config.namespace, text, reading));
       if (json) return jsonList(output, found.map(asJson));
       await output.line(found.map(asText).join("\n\n"));
     });
@@ -40,7 +37,7 @@ function asJson({ id, layout, parts, holders }: Explanation): object {
 }
 
 function asText({ id, parts, holders }: Explanation): string {
-  const { timestamp, workerId, sequence, fields } = parts;
+  const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const makers = holders.map(({ holder, fence, from, continuedFrom, until, claimedAt, end = "live" }) => {
     const { host, ip, pid, instance } = holder;
@@ -54,6 +51,7 @@ function asText({ id, parts, holders }: Explanation): string {
     String(id),
     `  time       ${timeText(timestamp)} (${timestamp})`,
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
+    ...(rollback === undefined ? [] : [`  rollback   ${rollback}`]),
     `  sequence   ${sequence}`,
     `  held by    ${makers.length === 0 ? nobody : makers.join("\n         or  ")}`,
   ].join("\n");

@@ -6,7 +6,7 @@ import { inspect as inspectId } from "../ops/inspect.ts";
 import type { Command, Invocation } from "./command.ts";
 import { jsonList, table } from "./output.ts";
 import { registryConfig } from "./settings.ts";
-import { formatNames, inputFormat, wordOf } from "./values.ts";
+import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts";
 
 export const inspect: Command = {
   name: "inspect",
@@ -14,14 +14,14 @@ export const inspect: Command = {
   details: ["Times are those of the beginning of an ID's tick."],
   examples: ["snowlease inspect 1278549019894743040", "snowlease inspect --layout twitter --json 1541815603606036480"],
   settings: ["layout", "config"],
-  flags: [inputFormat],
+  flags: [inputFormat, nearFlag],
   operands: { name: "ID…", least: 1, most: Infinity },
 
   async run(invocation) {
     const { operands, output, json } = invocation;
-    const format = wordOf(invocation, "format", formatNames);
+    const reading = { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
     const layout = await layoutOf(invocation);
-    const found = operands.map((text) => blaming("the ID", () => inspectId(text, layout, format)));
+    const found = operands.map((text) => inspectId(text, layout, reading));
     if (json) {
       const values = found.map(({ id, format, parts }) => {
         return { id: String(id), format, layout: layout.fingerprint, time: timeText(parts.timestamp), ...parts };
@@ -30,14 +30,17 @@ export const inspect: Command = {
     }
     const fields = Object.keys(layout.split(0));
     const own = fields.length > 1 ? fields : [];
-    const heading = ["ID", "TIME", "UNIX MS", "WORKER ID", "SEQUENCE", ...own.map((name) => name.toUpperCase())];
+    const counts = layout.maxRollback > 0 ? ["ROLLBACK"] : [];
+    const names = own.map((name) => name.toUpperCase());
+    const heading = ["ID", "TIME", "UNIX MS", "WORKER ID", ...counts, "SEQUENCE", ...names];
     const rows = found.map(({ id, parts }) => {
-      const { timestamp, workerId, sequence } = parts;
+      const { timestamp, workerId, sequence, rollback } = parts;
       return [
         String(id),
         timeText(timestamp),
         timestamp,
         workerId,
+        ...(rollback === undefined ? [] : [rollback]),
         sequence,
         ...own.map((name) => parts.fields[name] ?? 0),
       ];

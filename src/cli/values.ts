@@ -28,6 +28,29 @@ export function wordOf<Word extends string>(
   );
 }
 
+/** `--at` of a command that reads IDs. */
+export const nearFlag: Flag = {
+  name: "at",
+  value: "TIME",
+  description:
+    "A time near the IDs' making, for a layout whose timestamp wraps: Unix ms, or like 2026-11-20T12:02:04Z. Less than half a wrap off.",
+};
+
+/** Unix ms of a time. @throws SnowleaseError CONFIG_INVALID */
+export function timeOf({ flags }: Invocation, flag: string): number | undefined {
+  const text = flags.get(flag);
+  if (text === undefined) return undefined;
+  if (typeof text === "string") {
+    if (/^(?:0|[1-9][0-9]{0,15})$/.test(text)) return Number(text);
+    const ms = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
+    if (!Number.isNaN(ms)) return ms;
+  }
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`--${flag}\` to be a time, in Unix ms or like 2026-11-20T12:02:04Z, got ${shown(text)}; correct it.`,
+  );
+}
+
 /** A plain decimal integer within bounds. @throws SnowleaseError CONFIG_INVALID */
 export function integerOf(text: string | true | undefined, name: string, first: number, last: number): number {
   const number = typeof text === "string" && /^(?:0|[1-9][0-9]{0,9})$/.test(text) ? Number(text) : Number.NaN;

@@ -1,7 +1,8 @@
 import type { Clock } from "./clock.ts";
 import { shown, SnowleaseError } from "./errors.ts";
-import { formatPool, type Layout, type PoolBounds } from "./layout.ts";
+import type { Layout, PoolBounds } from "./layout.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
+import { formatPool } from "./notation.ts";
 import type { Registry } from "./registry.ts";
 
 /** Turns configuration or surroundings into a worker ID. */

@@ -2,6 +2,7 @@ import { type Clock, monotonic } from "./clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "./errors.ts";
 import type { Layout, PoolBounds } from "./layout.ts";
 import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Refusal, Registry, Renewal } from "./registry.ts";
+import { firstWholeTick } from "./recent.ts";
 import { timeText } from "./window.ts";
 
 /** What to lease, and how to behave when it cannot be had or kept. Times in ms. */
@@ -78,39 +79,53 @@ const longestLook = 200;
 const firstRetry = 20;
 
 /**
- * Claims once, waiting up to `claimTimeout` where a worker ID is going to come free, and asking again with the same token, up to
+ * Claims once, waiting up to `claimTimeout` where a worker ID is going to come free or its window to open, and asking again with the same token, up to
  * `operationTimeout`, where the answer was lost. Throws the refusal as an error. Once it has thrown, its token is forgotten: a
  * grant that nobody heard of rests until its window has passed.
  */
 export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Claim> {
   const { registry, clock } = host;
+  const { layout, namespace, claimTimeout, maxWait, operationTimeout } = options;
   const token = host.makeToken();
   const started = monotonic(clock);
   const left = (timeout: number): number => timeout - (monotonic(clock) - started);
+  let doubted = false;
   for (let retry = firstRetry; ;) {
     signal?.throwIfAborted();
+    const asking = clock.now();
+    const expired = layout.expiredAt(asking);
+    if (expired !== undefined) throw expired;
     const asked = monotonic(clock);
     let pause: number;
     try {
-      const answer = await registry.claim(claimRequest(options, token, clock.now()));
+      const answer = await registry.claim(claimRequest(options, token, asking));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
+        // The old window may have ended inside a long tick, which is nobody's then.
+        const opens = layout.timeOf(firstWholeTick(layout, grant.recents?.from ?? grant.from));
+        const closed = Math.min(opens - clock.now(), left(claimTimeout));
+        if (closed > 0) await clock.sleep(closed, { signal });
         if (!signal?.aborted) return { grant, token, asked, since: clock.now() };
         // Granted to somebody who has gone away: it need not rest for a window.
         await giveBackUnused(host, options, grant, token);
         continue;
       }
-      const error = refusalError(answer, options.namespace, clock.now());
+      const error = refusalError(answer, namespace, clock.now());
       const wait = error.details.retryAfterMs;
-      const waits = answer.outcome !== "rollback" || answer.behind <= options.maxWait;
-      if (wait === undefined || !waits || left(options.claimTimeout) <= 0) throw error;
-      pause = Math.min(wait, longestLook, left(options.claimTimeout));
+      const behind = answer.outcome === "rollback" && answer.behind > maxWait;
+      // What looks like a clock that was set back may be a request that was long under way: one more, at once, tells.
+      if (behind && !doubted) {
+        doubted = true;
+        continue;
+      }
+      if (wait === undefined || behind || left(claimTimeout) <= 0) throw error;
+      pause = Math.min(wait, longestLook, left(claimTimeout));
     } catch (cause) {
       const error = asSnowleaseError(cause);
       const timeout = isSnowleaseError(error, "REGISTRY_UNAVAILABLE")
-        ? Math.max(options.operationTimeout, options.claimTimeout)
+        ? Math.max(operationTimeout, claimTimeout)
         : isSnowleaseError(error, "QUARANTINE") || isSnowleaseError(error, "RATE_LIMITED")
-          ? options.claimTimeout
+          ? claimTimeout
           : 0;
       if (left(timeout) <= retry) throw error;
       pause = retry;
@@ -132,8 +147,9 @@ async function giveBackUnused(
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
   const { layout, namespace, workerId, pool, preferred, holder, window, reuse, limits } = options;
-  const { fingerprint } = layout;
-  return { namespace, token, workerId, pool, preferred, holder, clock, window, layout: fingerprint, reuse, limits };
+  // Recents tell sequences, and not with which value of the rollback bits they were used.
+  const terms = { layout: layout.fingerprint, continues: layout.maxRollback === 0, window, reuse, limits };
+  return { namespace, token, workerId, pool, preferred, holder, clock, ...terms };
 }
 
 /** A refusal as the error that people see. `now`: the claimer's wall clock. */

@@ -62,27 +62,31 @@ export function monotonic(clock: Clock): number {
  */
 export class WallGate {
   readonly #clock: Clock;
-  /** The wall clock was 0 at this monotonic time or later. At first later than any, so that the first reading sets it. */
-  #zero: bigint = 2n ** 80n;
+  /** Both clocks are counted from here: as numbers, differences are exact for a hundred days, and far cheaper than bigints. */
+  readonly #nanos: bigint;
+  readonly #wall: number;
+  /** The wall clock showed #wall so many ns after #nanos, or later. At first later than any, so that the first reading sets it. */
+  #zero = Infinity;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#nanos = clock.nanos();
+    this.#wall = clock.now();
   }
 
-  /** Reads the wall clock, Unix ms. */
-  read(): number {
-    const before = this.#clock.nanos();
+  /** Reads the wall clock, Unix ms. `nanos`: the monotonic clock, where it was read a moment ago. */
+  read(nanos: bigint = this.#clock.nanos()): number {
     const wall = this.#clock.now();
-    const begin = BigInt(wall) * 1_000_000n;
-    const zero = before - begin - 1_000_000n;
+    const begin = (wall - this.#wall) * 1e6;
+    const least = Number(nanos - this.#nanos) - begin;
     // Looked at once more where there is doubt: reading the wall clock may have taken any time.
-    const contradicted = before - begin < this.#zero && this.#clock.nanos() - begin < this.#zero;
-    if (zero > this.#zero || contradicted) this.#zero = zero;
+    const contradicted = least < this.#zero && Number(this.#clock.nanos() - this.#nanos) - begin < this.#zero;
+    if (least - 1e6 > this.#zero || contradicted) this.#zero = least - 1e6;
     return wall;
   }
 
   /** The monotonic time up to which the wall clock is known to show less than `wall`. */
   before(wall: number): bigint {
-    return BigInt(wall) * 1_000_000n + this.#zero;
+    return this.#nanos + BigInt(Math.floor((wall - this.#wall) * 1e6 + this.#zero));
   }
 }

@@ -35,8 +35,9 @@ export class RecentTicks {
 
   readonly #layout: Layout;
   readonly #span: number;
-  readonly #tags: Float64Array;
-  readonly #sequences: Int32Array;
+  readonly #mask: number;
+  /** Pairs of a tick and its highest sequence: side by side, since reaching for memory is most of what a first ID costs. */
+  readonly #slots: Float64Array;
   #floor: number;
   #highest = -1;
 
@@ -48,9 +49,11 @@ export class RecentTicks {
   constructor(layout: Layout, from: number, inherited?: Recents, span: number = memorySpan) {
     this.#layout = layout;
     this.#span = Math.ceil(span / layout.tick);
-    // One slot more than the span holds ticks: the highest and the lowest one must not share a slot.
-    this.#tags = new Float64Array(this.#span + 1).fill(-1);
-    this.#sequences = new Int32Array(this.#span + 1);
+    // More slots than the span holds ticks: the highest and the lowest one must not share a slot. A power of two, since a remainder of
+    // doubles costs as much as reading a clock.
+    const slots = 2 ** Math.ceil(Math.log2(this.#span + 1));
+    this.#mask = slots - 1;
+    this.#slots = new Float64Array(2 * slots).fill(-1);
     this.#floor = firstWholeTick(layout, from);
     if (inherited !== undefined) for (const [tick, sequence] of read(layout, inherited)) this.raise(tick, sequence);
   }
@@ -67,8 +70,8 @@ export class RecentTicks {
 
   /** Highest sequence used in a tick at or above the floor; -1 when it was not used. */
   sequenceOf(tick: number): number {
-    const slot = tick % this.#tags.length;
-    return this.#tags[slot] === tick ? (this.#sequences[slot] ?? -1) : -1;
+    const slot = 2 * (tick & this.#mask);
+    return this.#slots[slot] === tick ? (this.#slots[slot + 1] as number) : -1;
   }
 
   /** Notes that sequences up to this one were handed out in a tick. Ticks below the floor are past caring. */
@@ -78,9 +81,9 @@ export class RecentTicks {
       this.#highest = tick;
       this.#floor = Math.max(this.#floor, tick - this.#span);
     }
-    const slot = tick % this.#tags.length;
-    this.#tags[slot] = tick;
-    this.#sequences[slot] = sequence;
+    const slot = 2 * (tick & this.#mask);
+    this.#slots[slot] = tick;
+    this.#slots[slot + 1] = sequence;
   }
 
   /**

@@ -4,9 +4,10 @@ import { shown, SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
 import type { Lease, Ledger, Tenure } from "./lease.ts";
 import { firstWholeTick, RecentTicks } from "./recent.ts";
+import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
-import { timeText } from "./window.ts";
+import { writeRun } from "./run.ts";
 
 /** How a generator behaves at its limits. */
 export interface SnowflakeOptions {
@@ -25,6 +26,9 @@ const defaultWait = 5000;
 /** A full 1-ms tick is waited out by spinning; twice its length has passed only when the clock stands still. */
 const longestSpin = 2;
 
+/** Who waits for the next tick may have what is left of the last few: so many, the present one included. */
+const fewTicks = 5;
+
 const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 /**
@@ -42,7 +46,11 @@ export class Snowflake implements Ledger {
 
   /** The tenure that the memory below belongs to. */
   #generation = 0;
+  /** What was used with the present value of the rollback bits; a layout without them has but one. */
   #memory: RecentTicks;
+  #rollbacks = 0;
+  /** The newest that was used with smaller values. */
+  #counted: Checkpoint | undefined;
   #sealed = 0;
   /** Highest wall clock reading in this tenure, Unix ms. */
   #seen = 0;
@@ -57,11 +65,14 @@ export class Snowflake implements Ledger {
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
   readonly #id: BigUint64Array = new BigUint64Array(this.#words.buffer);
+  readonly #float: Float64Array = new Float64Array(this.#words.buffer);
   readonly #narrow: boolean;
   readonly #shift: number;
   readonly #unit: number;
   #low = 0;
   #base = 0n;
+  readonly #fitsNumber: boolean;
+  #baseNumber = 0;
   readonly #neighbours = new Neighbours();
 
   /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already. */
@@ -77,6 +88,7 @@ export class Snowflake implements Ledger {
     };
     this.#shift = this.#layout.shiftOf("sequence");
     this.#unit = 2 ** this.#shift;
+    this.#fitsNumber = this.#layout.totalBits <= 53;
     this.#narrow = littleEndian && this.#shift + this.#layout.sequenceBits <= 32;
     this.#memory = new RecentTicks(this.#layout, 0);
     const { tenure } = lease;
@@ -90,14 +102,27 @@ export class Snowflake implements Ledger {
    * where waiting helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
    */
   next(): bigint {
-    if (this.#next > this.#last || this.#clock.nanos() >= this.#deadline) this.#openOrThrow();
+    const nanos = this.#clock.nanos();
+    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     return this.#take();
+  }
+
+  /**
+   * The next ID as a number, exact. Throws like `next`, and CONFIG_INVALID where the layout has more than the 53 bits of one: `safe53`
+   * and `scene` have not.
+   */
+  nextNumber(): number {
+    if (!this.#fitsNumber) throw invalid("layout", "to have at most 53 bits", this.#layout.fingerprint);
+    const nanos = this.#clock.nanos();
+    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    return this.#baseNumber + this.#next++ * this.#unit;
   }
 
   /** The next ID as text, decimal unless told otherwise. Throws like `next`. */
   nextString(format: EncodingName = "decimal"): string {
     if (format === "decimal") return this.next().toString();
-    if (this.#next > this.#last || this.#clock.nanos() >= this.#deadline) this.#openOrThrow();
+    const nanos = this.#clock.nanos();
+    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     const text = this.#neighbours.at(this.#next, format);
     if (text === undefined) return this.#takeString(format);
     this.#next++;
@@ -105,8 +130,9 @@ export class Snowflake implements Ledger {
   }
 
   /**
-   * The next ID; waits for the next tick, the clock or the window where `next` throws a retryable error and waiting is likely to
-   * help. Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
+   * The next ID. Where all sequences of the present tick are used, it may carry one of the last few ticks in which some are left, and
+   * so be less than the ID before it: who waits gets all that the layout can give. Waits for the next tick, the clock or the window where `next`
+   * throws a retryable error and waiting is likely to help. Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
     const { signal, timeout = defaultWait } = options;
@@ -114,8 +140,9 @@ export class Snowflake implements Ledger {
     const deadline = monotonic(this.#clock) + timeout;
     for (;;) {
       signal?.throwIfAborted();
-      if (this.#next <= this.#last && this.#clock.nanos() < this.#deadline) return this.#take();
-      const error = this.#open();
+      const nanos = this.#clock.nanos();
+      if (this.#next <= this.#last && nanos < this.#deadline) return this.#take();
+      const error = this.#open(nanos, fewTicks);
       if (error === undefined) return this.#take();
       const left = deadline - monotonic(this.#clock);
       if (!this.#worthWaiting(error) || left <= 0) throw error;
@@ -127,17 +154,24 @@ export class Snowflake implements Ledger {
   }
 
   /**
-   * Fills an array from its start with as many IDs as the clock allows now: what is left of the present tick. Returns how many.
+   * Fills an array from its start with as many IDs as the clock allows now: what is left of the open tick. Returns how many.
    * Throws like `next` when there is none at all.
    */
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) throw invalid("target", "to be a BigUint64Array", target);
     if (target.length === 0) return 0;
-    if (this.#next > this.#last || this.#clock.nanos() >= this.#deadline) this.#openOrThrow();
+    const nanos = this.#clock.nanos();
+    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     const count = Math.min(target.length, this.#last - this.#next + 1);
-    const first = this.#base + (BigInt(this.#next) << BigInt(this.#shift));
+    const sequence = this.#next;
     this.#next += count;
-    countUp(target, count, first, this.#shift);
+    if (this.#narrow) {
+      this.#words[0] = this.#low + sequence * this.#unit;
+      const start = this.#float[0] as number;
+      this.#words[0] = this.#low + (sequence + 1) * this.#unit;
+      if (writeRun(target, count, start, (this.#float[0] as number) - start)) return count;
+    }
+    for (let i = 0; i < count; i++) target[i] = this.#base + (BigInt(sequence + i) << BigInt(this.#shift));
     return count;
   }
 
@@ -155,9 +189,7 @@ export class Snowflake implements Ledger {
     this.#settle();
     const { tenure } = this.lease;
     if (tenure !== undefined && tenure.generation !== this.#generation) this.#begin(tenure);
-    const tick = this.#memory.highest;
-    if (tick < 0) return undefined;
-    return { timestamp: this.#layout.timeOf(tick), sequence: this.#memory.sequenceOf(tick) };
+    return this.#newest();
   }
 
   /** For the lease: hands out nothing more in this tenure, and tells what was handed out. */
@@ -170,15 +202,26 @@ export class Snowflake implements Ledger {
     const { from, tenure } = this.lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
     // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
-    const known = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
+    const whole = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
+    const known = whole && this.#layout.maxRollback === 0;
     return { until, checkpoint, recents: known ? this.#memory.handOver(until) : undefined };
   }
 
   #begin(tenure: Tenure): void {
     this.#generation = tenure.generation;
     this.#memory = RecentTicks.after(this.#layout, tenure);
+    this.#rollbacks = 0;
+    this.#counted = undefined;
     this.#seen = tenure.since;
     this.#rung = undefined;
+  }
+
+  /** The newest that was used in this tenure, with any value of the rollback bits. */
+  #newest(): Checkpoint | undefined {
+    const { highest } = this.#memory;
+    const timestamp = this.#layout.timeOf(highest);
+    if (highest < 0 || timestamp < (this.#counted?.timestamp ?? 0)) return this.#counted;
+    return { timestamp, sequence: this.#memory.sequenceOf(highest) };
   }
 
   /** Brings what was handed out of the open tick into the memory. */
@@ -206,90 +249,87 @@ export class Snowflake implements Ledger {
     return text;
   }
 
-  #openOrThrow(): void {
-    let error = this.#open();
+  #openOrThrow(nanos: bigint): void {
+    let error = this.#open(nanos);
     const { spin } = this.#clock;
     if (error?.code === "SEQUENCE_EXHAUSTED" && this.#layout.tick === 1 && spin !== undefined) {
       spin(this.#layout.timeOf(this.#tick + 1), longestSpin);
-      error = this.#open();
+      error = this.#open(this.#clock.nanos());
     }
     if (error !== undefined) throw error;
   }
 
-  /** Opens the tick that the wall clock shows, or says why there is none. */
-  #open(): SnowleaseError | undefined {
+  /**
+   * Opens the tick that the wall clock shows, or says why there is none.
+   * @param nanos the monotonic clock, read a moment ago.
+   * @param ticks how many ticks to look through for one that is not full, the present one first.
+   */
+  #open(nanos: bigint, ticks: number = 1): SnowleaseError | undefined {
     const layout = this.#layout;
     this.#settle();
     this.#last = -1;
     this.#next = 0;
     this.#tick = -1;
     const { tenure } = this.lease;
-    if (tenure === undefined || tenure.generation === this.#sealed) return this.#gone();
+    if (tenure === undefined || tenure.generation === this.#sealed) return notHeld(this.lease);
     if (tenure.generation !== this.#generation) this.#begin(tenure);
 
-    const wall = this.#gate.read();
+    const wall = this.#gate.read(nanos);
     const tick = layout.tickOf(wall);
-    if (tick > layout.maxTick) return this.#outlived();
+    if (tick > layout.maxTick) return layout.expiredAt(wall);
     const begin = layout.timeOf(tick);
-    if (tick < this.#memory.floor || begin < tenure.floor) return this.#below(wall, tenure);
-    if (!(begin + layout.tick <= tenure.until)) return this.#expired(wall, tenure);
-    if (wall < this.#seen) {
-      if (this.#rung !== "continue") this.lease.noteRollback(this.#seen - wall, "continue");
-      this.#rung = "continue";
-    } else {
+    if (begin < tenure.floor) return this.#below(wall, tenure);
+    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
+    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
+    if (wall >= this.#seen) {
       this.#seen = wall;
       this.#rung = undefined;
+    } else if (this.#rung !== "continue" && this.#rung !== "count") {
+      this.lease.noteRollback(this.#seen - wall, "continue");
+      this.#rung = "continue";
     }
 
     this.#tick = tick;
     this.#next = this.#memory.sequenceOf(tick) + 1;
-    const end = layout.timeOf(tick + 1);
-    if (this.#next > layout.maxSequence) return this.#full(end - wall);
+    if (this.#next > layout.maxSequence && !this.#openEarlier(tick, ticks, tenure)) {
+      return tickFull(layout, begin + layout.tick - wall);
+    }
     this.#last = layout.maxSequence;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#deadline = this.#gate.before(wall + 1);
-    this.#base = layout.encode(tick, tenure.workerId, 0);
+    this.#base = layout.encode(this.#tick, tenure.workerId, 0, this.#rollbacks);
+    if (this.#fitsNumber) this.#baseNumber = Number(this.#base);
     this.#id[0] = this.#base;
     this.#low = this.#words[0] as number;
+    // An ID that is 0 looks like none at all. Worker 0 would make it once in each wrap.
+    if (this.#base === 0n && this.#next === 0) this.#next = 1;
     this.#neighbours.forget();
     return undefined;
   }
 
-  #gone(): SnowleaseError {
-    const { lease } = this;
-    if (lease.state === "switching") {
-      return new SnowleaseError(
-        "LEASE_EXPIRED",
-        `Worker ${lease.workerId} of namespace \`${lease.namespace}\` was given up and another worker ID is being claimed; try again.`,
-      );
+  /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
+  #openEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
+    const layout = this.#layout;
+    const first = Math.max(this.#memory.floor, firstWholeTick(layout, floor), layout.tickOf(since), tick - ticks + 1);
+    for (let earlier = tick - 1; earlier >= first; earlier--) {
+      const next = this.#memory.sequenceOf(earlier) + 1;
+      if (next > layout.maxSequence) continue;
+      this.#tick = earlier;
+      this.#next = next;
+      return true;
     }
-    return new SnowleaseError(
-      "LEASE_LOST",
-      `The lease of worker ${lease.workerId} of namespace \`${lease.namespace}\` has ended (${lease.state}); make a new generator.`,
-    );
+    return false;
   }
 
-  #outlived(): SnowleaseError {
-    return new SnowleaseError(
-      "LAYOUT_EXPIRED",
-      `The timestamp bits of the layout ${this.#layout.fingerprint} ran out on ${timeText(this.#layout.endOfLife)}; move to another layout.`,
-    );
-  }
-
-  #expired(wall: number, { workerId, until }: Tenure): SnowleaseError {
-    return new SnowleaseError(
-      "LEASE_EXPIRED",
-      `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
-      { until, clock: wall },
-    );
-  }
-
-  #full(retryAfterMs: number): SnowleaseError {
-    return new SnowleaseError(
-      "SEQUENCE_EXHAUSTED",
-      `All ${this.#layout.maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`,
-      { retryAfterMs },
-    );
+  /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
+  #count(wall: number, { floor }: Tenure): boolean {
+    if (this.#rollbacks >= this.#layout.maxRollback) return false;
+    this.#counted = this.#newest();
+    this.#rollbacks++;
+    this.#memory = new RecentTicks(this.#layout, floor);
+    this.lease.noteRollback(this.#seen - wall, "count");
+    this.#rung = "count";
+    return true;
   }
 
   /** The clock shows less than this lease may use: not yet, or no more. */
@@ -298,24 +338,11 @@ export class Snowflake implements Ledger {
     const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, tenure.floor)));
     const remaining = floor - wall;
     const behind = this.#seen - wall;
-    if (behind <= 0) {
-      return new SnowleaseError(
-        "WINDOW_NOT_OPEN",
-        `The window of worker ${tenure.workerId} opens at ${timeText(floor)}, in ${remaining} ms.`,
-        { retryAfterMs: remaining, from: floor },
-      );
-    }
+    if (behind <= 0) return windowToCome(tenure, floor, remaining);
     const rung = rollbackRung(behind, remaining, this.#rollback);
     if (this.#rung !== rung) this.lease.noteRollback(behind, rung);
     this.#rung = rung;
-    return new SnowleaseError(
-      "CLOCK_ROLLBACK",
-      `The clock was set back by ${behind} ms, to before what worker ${tenure.workerId} may use again; it is usable in ${remaining} ms` +
-        (this.lease.state === "switching"
-          ? ", or as soon as another worker ID is claimed."
-          : ": wait, or ask another server."),
-      { retryAfterMs: remaining, behindMs: behind },
-    );
+    return clockSetBack(this.lease, behind, remaining);
   }
 
   #worthWaiting({ code, retryable }: SnowleaseError): boolean {
@@ -336,54 +363,4 @@ export class Snowflake implements Ledger {
 
 function invalid(name: string, rule: string, value: unknown): SnowleaseError {
   return new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${shown(value)}.`);
-}
-
-/**
- * Writes `count` IDs that follow each other: first, first + 2^shift, ... An ID below 0x7fe0... read as a float64 is a finite
- * number, and the next bit pattern is the next representable number as long as the exponent stays: adding one unit in the last
- * place steps the ID, without a bigint in the loop. (Sequences lie in the mantissa's 52 bits, so the exponent stays.)
- */
-function countUp(target: BigUint64Array, count: number, first: bigint, shift: number): void {
-  const step = 1n << BigInt(shift);
-  target[0] = first;
-  if (count > 1) target[1] = first + step;
-  if (count <= 2) return;
-  const floats = new Float64Array(target.buffer, target.byteOffset, count);
-  const start = floats[0] as number;
-  const unit = (floats[1] as number) - start;
-  if (!Number.isFinite(start + count * unit)) {
-    for (let i = 2; i < count; i++) target[i] = first + BigInt(i) * step;
-    return;
-  }
-  // Eight chains of additions, so that one need not wait for the one before. Not out of a destructured array: V8 then takes them
-  // for values of any kind and boxes every sum, which costs seven times as much.
-  let a = start;
-  let b = start + unit;
-  let c = start + 2 * unit;
-  let d = start + 3 * unit;
-  let e = start + 4 * unit;
-  let f = start + 5 * unit;
-  let g = start + 6 * unit;
-  let h = start + 7 * unit;
-  const eight = 8 * unit;
-  let i = 0;
-  for (; i + 8 <= count; i += 8) {
-    floats[i] = a;
-    floats[i + 1] = b;
-    floats[i + 2] = c;
-    floats[i + 3] = d;
-    floats[i + 4] = e;
-    floats[i + 5] = f;
-    floats[i + 6] = g;
-    floats[i + 7] = h;
-    a += eight;
-    b += eight;
-    c += eight;
-    d += eight;
-    e += eight;
-    f += eight;
-    g += eight;
-    h += eight;
-  }
-  for (; i < count; i++) floats[i] = start + i * unit;
 }

@@ -1,7 +1,8 @@
 import { z } from "zod";
-import { decodeAny, encodings, type EncodingName } from "../core/encoding.ts";
+import { encodings, type EncodingName } from "../core/encoding.ts";
 import { explain } from "../ops/explain.ts";
 import type { IdSource } from "../ops/ids.ts";
+import type { Reading } from "../ops/inspect.ts";
 import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
 import type { AppContext } from "./context.ts";
@@ -20,8 +21,13 @@ const idsBody: z.ZodType<{ readonly count?: number | undefined; readonly format?
 
 const idsAnswer: z.ZodType<{ readonly ids: readonly string[] }> = z.object({ ids: z.array(z.string()) });
 
-const explainQuery: z.ZodType<{ readonly format?: EncodingName | undefined }> = z.strictObject({
+const explainQuery: z.ZodType<Reading> = z.strictObject({
   format: format.describe("Default: told by its look."),
+  at: z
+    .int("to be Unix ms")
+    .min(0, "to be Unix ms")
+    .describe("A time near its making, Unix ms: for a layout whose timestamp wraps.")
+    .optional(),
 });
 
 interface ExplainAnswer {
@@ -32,6 +38,7 @@ interface ExplainAnswer {
   readonly workerId: number;
   readonly sequence: number;
   readonly fields: Readonly<Record<string, number>>;
+  readonly rollback?: number | undefined;
   readonly holders: readonly HistoryJson[];
 }
 
@@ -43,6 +50,7 @@ const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
   workerId: z.int(),
   sequence: z.int(),
   fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
+  rollback: z.int().describe("How often the clock had gone back; only in a layout with such bits.").optional(),
   holders: z
     .array(historyRow)
     .describe(
@@ -61,7 +69,7 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
     answer: explainAnswer,
     problems: ["NOT_FOUND"],
     async handle({ namespace, id, query }) {
-      const found = await explain(registry, namespace, decodeAny(id, query.format).id);
+      const found = await explain(registry, namespace, id, query);
       const { layout, parts, holders } = found;
       const time = new Date(parts.timestamp).toISOString();
       return { id: String(found.id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson) };

@@ -1,5 +1,5 @@
 import { refusalError } from "../core/claim.ts";
-import { SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
 import { Layout, type PoolBounds } from "../core/layout.ts";
 import { listRecents } from "../core/recent.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type Usage,
   type WorkerRecord,
 } from "../core/registry.ts";
-import { checkTicks, usualWindow } from "../ops/terms.ts";
+import { checkTerm, usualWindow } from "../core/terms.ts";
 import { claimAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import { type ClaimBody, claimBody, type ReleaseBody, releaseBody, renewBody } from "../registries/daemon/requests.ts";
@@ -40,8 +40,16 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
   const layoutFrom = (info: NamespaceInfo | undefined): Layout =>
     info === undefined ? defaults.layout : Layout.parse(info.layout);
 
+  /** Fixed when a namespace is made. */
+  const layouts = new Map<string, Layout>();
+
   async function layoutOf(namespace: string): Promise<Layout> {
-    return layoutFrom(await registry.describe(namespace));
+    const found = layouts.get(namespace);
+    if (found !== undefined) return found;
+    const info = await registry.describe(namespace);
+    const layout = layoutFrom(info);
+    if (info !== undefined) layouts.set(namespace, layout);
+    return layout;
   }
 
   /** What a claim asks for or leaves to this daemon. A client that names everything costs no look-up. */
@@ -52,7 +60,7 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
     const limits = { ...(info === undefined && defaults.limits), ...body.limits };
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
     const window = body.windowMs ?? usualWindow(defaults.window, layout, maxWindow);
-    checkTicks("windowMs", window, layout);
+    checkTerm("windowMs", window, layout);
     return { layout, pool: layout.narrow({}, body.pool ?? defaults.pool), window, limits };
   }
 
@@ -84,7 +92,14 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
     { lastTimestamp, lastSequence }: { lastTimestamp?: number | undefined; lastSequence?: number | undefined },
   ): Promise<Checkpoint | undefined> {
     if (lastTimestamp === undefined) return undefined;
-    return { timestamp: lastTimestamp, sequence: lastSequence ?? (await layoutOf(namespace)).maxSequence };
+    const { maxSequence } = await layoutOf(namespace);
+    if (lastSequence !== undefined && lastSequence > maxSequence) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `Expected \`lastSequence\` to be an integer from 0 to ${maxSequence} (the layout's), got ${shown(lastSequence)}; leave it out where it is not known.`,
+      );
+    }
+    return { timestamp: lastTimestamp, sequence: lastSequence ?? maxSequence };
   }
 
   async function usageOf(
@@ -115,9 +130,19 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
       status: 201,
       body: claimBody,
       answer: claimAnswer,
-      problems: ["POOL_EXHAUSTED", "WORKER_ID_HELD", "CLOCK_SKEW", "CLOCK_ROLLBACK", "LAYOUT_MISMATCH", "QUARANTINE"],
+      problems: [
+        "POOL_EXHAUSTED",
+        "WORKER_ID_HELD",
+        "CLOCK_SKEW",
+        "CLOCK_ROLLBACK",
+        "LAYOUT_MISMATCH",
+        "LAYOUT_EXPIRED",
+        "QUARANTINE",
+      ],
       async handle({ namespace, body }) {
         const { layout, pool, window, limits } = await claimTerms(namespace, body);
+        const expired = layout.expiredAt(body.now);
+        if (expired !== undefined) throw expired;
         const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues } = body;
         const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
         const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
@@ -143,6 +168,7 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
       problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
       async handle({ namespace, workerId, body }) {
         const { token, now } = body;
+        if (body.windowMs !== undefined) checkTerm("windowMs", body.windowMs, await layoutOf(namespace));
         const stored = lazily(() => present(namespace, workerId));
         const fence = body.fence ?? (await stored()).fence;
         const name = `${namespace}/${workerId}`;

@@ -1,9 +1,10 @@
-import { constants, existsSync, readlinkSync } from "node:fs";
+import { constants, existsSync, readlinkSync, statSync } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { asSnowleaseError } from "../core/errors.ts";
-import { defaultLayout, formatPool, Layout, type PoolBounds } from "../core/layout.ts";
+import { defaultLayout, Layout, type PoolBounds } from "../core/layout.ts";
+import { formatPool } from "../core/notation.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
 import { timeText } from "../core/window.ts";
 import { clockSync } from "./clock-sync.ts";
@@ -55,7 +56,8 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
   const { file, open, namespace, layout, now } = patient;
   const place = [...(file === undefined ? [] : [await checkFile(file)]), await checkSync(), checkProcess()];
   // To open it would make it.
-  if (file !== undefined && !existsSync(file)) return [...place, checkEnd(layout ?? defaultLayout, now())];
+  if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
+    return [...place, checkEnd(layout ?? defaultLayout, now())];
 
   const opened = await failing("registry", open);
   if ("status" in opened) return [opened, ...place];
@@ -64,6 +66,8 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
     const reached = await reach(registry, now);
     if (reached.answer === undefined) return [reached.finding, ...place];
     const { promise, schema } = reached.answer;
+    const verified = await failing("data", async () => registry.verify?.());
+    if ("status" in verified) return [verified, reached.finding, ...place];
     const described = await failing("namespace", () => registry.describe(namespace));
     const about = "status" in described ? [described] : await checkNamespace(patient, registry, described.value);
     const info = "status" in described ? undefined : described.value;
@@ -143,21 +147,29 @@ async function checkNamespace(
     asked === undefined || asked.fingerprint === info.layout
       ? { check, status: "ok", detail: limits }
       : { check, status: "fail", detail: mismatch },
-    await checkRenewal(registry, namespace, now()),
+    await checkRenewal(registry, namespace, { clock: now(), window: 4 * layout.tick }),
     checkEnd(layout, now()),
     await checkPool(registry, namespace, pool ?? layout.pool),
   ];
 }
 
 /** Asks to renew a claim that nobody has: whatever would keep a real one from being renewed shows itself, and nothing changes. */
-async function checkRenewal(registry: Registry, namespace: string, clock: number): Promise<Finding> {
+async function checkRenewal(
+  registry: Registry,
+  namespace: string,
+  terms: { readonly clock: number; readonly window: number },
+): Promise<Finding> {
   const check = "renewal";
-  const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), clock, window: 1 };
+  const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), ...terms };
   const answer = await failing(check, () => registry.renew(request));
   return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
 }
 
-function checkEnd({ fingerprint, endOfLife }: Layout, now: number): Finding {
+function checkEnd({ fingerprint, endOfLife, wrap }: Layout, now: number): Finding {
+  if (wrap !== undefined) {
+    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for so long.`;
+    return { check: "layout", status: "ok", detail };
+  }
   const left = endOfLife - now;
   const years = `${(Math.abs(left) / year).toFixed(1)} years`;
   const detail =

@@ -1,6 +1,7 @@
 import { type IdParts, Layout } from "../core/layout.ts";
 import type { HistoryRow, Registry } from "../core/registry.ts";
 import { noNamespace } from "../core/window.ts";
+import { inspect, type Reading } from "./inspect.ts";
 
 /** What an ID tells, and who can have made it. */
 export interface Explanation {
@@ -17,13 +18,19 @@ export interface Explanation {
 
 /**
  * Takes an ID apart by its namespace's layout, and looks up who held the worker ID at that time.
- * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for an ID that the layout cannot hold.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a text that is no ID, or one that the layout
+ * cannot hold, or where a time is missing.
  */
-export async function explain(registry: Registry, namespace: string, id: bigint): Promise<Explanation> {
+export async function explain(
+  registry: Registry,
+  namespace: string,
+  text: string,
+  reading: Reading = {},
+): Promise<Explanation> {
   const info = await registry.describe(namespace);
   if (info === undefined) throw noNamespace(namespace);
   const layout = Layout.parse(info.layout);
-  const parts = layout.decompose(id);
+  const { id, parts } = inspect(text, layout, reading);
   const from = parts.timestamp;
   const until = from + layout.tick;
   const met = await registry.history(namespace, parts.workerId, { from, until });

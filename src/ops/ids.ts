@@ -3,7 +3,7 @@ import { Layout, type PoolBounds } from "../core/layout.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../core/lease.ts";
 import { defaultLimits } from "../core/registry.ts";
 import { Snowflake } from "../core/snowflake.ts";
-import { usualWindow } from "./terms.ts";
+import { usualWindow } from "../core/terms.ts";
 
 /** Makes IDs for others. */
 export interface IdSource {

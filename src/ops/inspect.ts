@@ -1,4 +1,5 @@
 import { decodeAny, type EncodingName } from "../core/encoding.ts";
+import { blaming } from "../core/errors.ts";
 import type { IdParts, Layout } from "../core/layout.ts";
 
 /** An ID taken apart. */
@@ -9,12 +10,19 @@ export interface Inspection {
   readonly parts: IdParts;
 }
 
+/** What its text alone does not tell of an ID. */
+export interface Reading {
+  /** The form in which it is written; told by its look when left out. */
+  readonly format?: EncodingName | undefined;
+  /** A time near its making, Unix ms: for a layout whose timestamp wraps. */
+  readonly at?: number | undefined;
+}
+
 /**
  * Takes an ID apart; asks nobody.
- * @param format of the text; told by its look when left out.
- * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold.
+ * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold, or a time is missing.
  */
-export function inspect(text: string, layout: Layout, format?: EncodingName): Inspection {
-  const { id, encoding } = decodeAny(text, format);
-  return { id, format: encoding, parts: layout.decompose(id) };
+export function inspect(text: string, layout: Layout, { format, at }: Reading = {}): Inspection {
+  const { id, encoding } = blaming("the ID", () => decodeAny(text, format, layout.totalBits));
+  return { id, format: encoding, parts: layout.decompose(id, at) };
 }

@@ -131,6 +131,35 @@ describe("inspect", () => {
     expect(sandbox.files()).toEqual([]);
   });
 
+  test("asks for a time where the timestamp wraps", async () => {
+    const timestamp = 1_700_000_000_123;
+    const id = String(layouts.scene.compose({ timestamp, workerId: 7, sequence: 3 }));
+    const args = ["inspect", "--layout", "scene", "--json", id];
+    expect(await sandbox.run(args)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^snowlease: CONFIG_INVALID: .* every 2097152 ms; tell a time near .*\n$/,
+      ) as string,
+    });
+    for (const at of [String(timestamp - 1000), "2023-11-14T22:20:00Z", "2023-11-14T23:20:00+01:00"]) {
+      const found: unknown = JSON.parse(await sandbox.read([...args, "--at", at]));
+      expect(found).toMatchObject([{ timestamp, workerId: 7, sequence: 3 }]);
+    }
+    for (const at of ["yesterday", "1e12", "2023-11-14 22:13:20"]) {
+      expect(await sandbox.run([...args, "--at", at])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("Expected `--at` to be a time") as string,
+      });
+    }
+  });
+
+  test("shows the rollback bits", async () => {
+    const parts = { timestamp: 1_700_000_000_123, sequence: 3 };
+    const id = String(layouts.rollback.compose({ ...parts, machine: 5, process: 3, rollback: 2 }));
+    const text = await sandbox.read(["inspect", "--layout", "rollback", id]);
+    expect(text).toMatch(/WORKER ID +ROLLBACK +SEQUENCE +MACHINE +PROCESS\n.* 163 +2 +3 +5 +3\n/);
+  });
+
   test("takes the layout from the environment, and from a config file", async () => {
     const layoutOf = async (env?: Record<string, string>): Promise<unknown> =>
       (JSON.parse(await sandbox.read(["inspect", "--json", "1"], { env })) as { layout: unknown }[])[0]?.layout;

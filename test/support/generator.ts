@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import type { LeaseEvents } from "../../src/core/events.ts";
-import { Layout } from "../../src/core/layout.ts";
+import { layouts } from "../../src/core/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { Snowflake, type SnowflakeOptions } from "../../src/core/snowflake.ts";
@@ -9,9 +9,7 @@ import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../
 
 /** When every test begins. Unix ms. */
 export const start = 1_700_000_000_000;
-export const westid = Layout.parse("westid");
-export const sonyflake = Layout.parse("timestamp:39,sequence:8,worker:16@1409529600000/10");
-export const seconds = Layout.parse("timestamp:28,worker:22,sequence:13@1463673600000/1000");
+export const { westid, sonyflake, uid: seconds } = layouts;
 
 export const defaults: Omit<LeaseOptions, "layout" | "pool"> = {
   namespace: "default",
@@ -57,7 +55,7 @@ export async function open(wish: Wish = {}): Promise<Setting> {
   const rollbacks: LeaseEvents["clock.rollback"][] = [];
   lease.on("clock.rollback", (event) => rollbacks.push(event));
   const next = (): readonly [number, number] => {
-    const { timestamp, sequence } = layout.decompose(ids.next());
+    const { timestamp, sequence } = layout.decompose(ids.next(), clock.now());
     return [timestamp, sequence];
   };
   return { clock, registry, lease, ids, rollbacks, wire, next };

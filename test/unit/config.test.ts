@@ -198,6 +198,17 @@ describe("a window", () => {
     expect(times(options, true, "sqlite")).toEqual({ window: 3000, claimTimeout: 0, onLost: "switch" });
   });
 
+  it("of half a wrap or more is refused", () => {
+    expect(refusal({ options: { layout: "scene", window: 2 ** 20 } })).toBe(
+      "Expected `window` to be less than 1048576 ms (half a wrap of the layout's timestamp), got `1048576` (number); correct the option `window`.",
+    );
+    expect(refusal({ options: { layout: "scene", maxWindow: "20m" } })).toContain(
+      "`maxWindow` to be less than 1048576 ms",
+    );
+    const most = 2 ** 20 - 1;
+    expect(resolved({ options: { layout: "scene", window: most, maxWindow: most } }).window).toBe(most);
+  });
+
   it("shorter than 3 ticks is refused", () => {
     expect(resolved({ options: { layout: seconds, window: 3000 } }).window).toBe(3000);
     expect(refusal({ options: { window: 2 } })).toBe(
@@ -238,6 +249,22 @@ describe("the pool", () => {
       { first: 64, last: 95 },
     ],
     [{ registry: "memory:?layout=twitter&datacenter=1&worker=2" }, { first: 34, last: 34 }],
+    [
+      { layout: "rollback", machine: 5 },
+      { first: 160, last: 191 },
+    ],
+    [
+      { layout: "rollback", machine: "5", process: 3 },
+      { first: 163, last: 163 },
+    ],
+    [
+      { registry: "memory:?layout=rollback&machine=1", process: 3 },
+      { first: 35, last: 35 },
+    ],
+    [
+      { layout: "uid-datacenter", datacenter: 2 },
+      { first: 2 ** 18, last: 3 * 2 ** 17 - 1 },
+    ],
     [{ registry: "memory:?worker=7" }, { first: 7, last: 7 }],
   ])("of %j is %j", (options, pool) => {
     expect(resolved({ options }).pool).toEqual(pool);
@@ -254,6 +281,12 @@ describe("the pool", () => {
     [{ pool: { first: 1 } }, "`pool` to be a range"],
     [{ pool: { first: -1, last: 3 } }, "`pool.first`"],
     [{ datacenter: 3 }, "to be the topmost of worker, without a gap"],
+    [{ layout: "rollback", process: 3 }, "to be the topmost of machine, process, without a gap"],
+    [
+      { layout: "rollback", machine: 8 },
+      "`machine` to be an integer from 0 to 7 (3 bits), got `8` (number); correct the option `machine`",
+    ],
+    [{ registry: "memory:?layout=rollback&rollback=1" }, "There is no option `rollback`"],
     [
       { layout: "twitter", datacenter: 32 },
       "`datacenter` to be an integer from 0 to 31 (5 bits), got `32` (number); correct the option `datacenter`",

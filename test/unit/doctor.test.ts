@@ -130,6 +130,18 @@ describe("the doctor", () => {
     expect((await examined())["layout"]).toMatchObject({ status });
   });
 
+  test("a layout whose timestamp wraps does not end, and one that has ended fails", async () => {
+    expect((await examined({ layout: layouts.scene }))["layout"]).toMatchObject({
+      status: "ok",
+      detail: expect.stringContaining("starts again every 2097152 ms") as string,
+    });
+    clock.step(Date.parse("2026-11-20T00:00:00Z") - clock.now());
+    expect((await examined({ layout: layouts.uid }))["layout"]).toMatchObject({
+      status: "fail",
+      detail: expect.stringContaining("ran out on 2024-11-20T13:24:16.000Z, 2.0 years ago") as string,
+    });
+  });
+
   test.each([
     [7, "ok"],
     [8, "warn"],

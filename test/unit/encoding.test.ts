@@ -11,6 +11,8 @@ const alphabets: Record<EncodingName, string> = {
   base62: "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
   base64url: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
   crockford32: "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+  base62sort: "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+  base64sort: "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz",
 };
 const widths: Record<EncodingName, number> = {
   decimal: 19,
@@ -19,9 +21,14 @@ const widths: Record<EncodingName, number> = {
   base62: 11,
   base64url: 12,
   crockford32: 13,
+  base62sort: 11,
+  base64sort: 11,
 };
+/** Always of full width. */
+const wide: readonly EncodingName[] = ["base64url", "base62sort", "base64sort"];
+const sorting = Object.keys(alphabets).filter((name) => name !== "base62" && name !== "base64url") as EncodingName[];
 const names = Object.keys(alphabets) as EncodingName[];
-const positional = names.filter((name) => name !== "base64url");
+const positional = names.filter((name) => !wide.includes(name));
 
 /** Any ID; small ones, powers of two and the halves' border as often as the rest. */
 const anyId = fc.oneof(
@@ -29,6 +36,7 @@ const anyId = fc.oneof(
   fc.bigInt({ min: 0n, max: 5000n }),
   fc.tuple(fc.bigInt({ min: 1n, max: 62n }), fc.bigInt({ min: -2n, max: 2n })).map(([bits, by]) => 2n ** bits + by),
 );
+const anyBits = fc.oneof(fc.constantFrom(31, 53, 63), fc.integer({ min: 1, max: 63 }));
 /** Byte order, which is what a database's binary collation and `memcmp` see. */
 const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
@@ -43,7 +51,7 @@ function naive(name: EncodingName, id: bigint): string {
   const base = BigInt(alphabet.length);
   let text = "";
   for (let rest = id; rest > 0n || text === ""; rest /= base) text = alphabet.charAt(Number(rest % base)) + text;
-  return text;
+  return wide.includes(name) ? text.padStart(widths[name], alphabet.charAt(0)) : text;
 }
 
 function refused(run: () => unknown): string {
@@ -66,11 +74,13 @@ describe("golden values", () => {
     ["base62", "aZl8N0y58M7"],
     ["base64url", "f_________8="],
     ["crockford32", "7ZZZZZZZZZZZZ"],
+    ["base62sort", "AzL8n0Y58m7"],
+    ["base64sort", "6zzzzzzzzzz"],
   ] as const)("%s of 2^63-1 is %s", (name, text) => {
     expect(encodings[name].encode(max)).toBe(text);
     expect(encodings[name].encodeFixed(max)).toBe(text);
     expect(encodings[name].decode(text)).toBe(max);
-    expect(decodeAny(text)).toEqual({ id: max, encoding: name });
+    if (!name.endsWith("sort")) expect(decodeAny(text)).toEqual({ id: max, encoding: name });
   });
 
   it.each([
@@ -116,7 +126,7 @@ describe.each(names)("%s", (name) => {
       fc.property(anyId, (id) => {
         const neighbours = new Neighbours();
         neighbours.learn(0, name, encoding.encode(id));
-        expect(neighbours.at(0, name)).toBe(width > 12 ? undefined : encoding.encode(id));
+        expect(neighbours.at(0, name)).toBe(["base62", "base64url"].includes(name) ? encoding.encode(id) : undefined);
         for (let place = 1; place < 70 && id + BigInt(place) <= max; place++) {
           const told = neighbours.at(place, name);
           if (told !== undefined) expect(told).toBe(encoding.encode(id + BigInt(place)));
@@ -256,11 +266,13 @@ describe("one text for one ID", () => {
 });
 
 describe("order of fixed-width text", () => {
-  it.each(["decimal", "hex", "base36", "crockford32"] as const)("%s sorts like the numbers", (name) => {
+  it.each(sorting)("%s sorts like the numbers, in every width", (name) => {
     fc.assert(
-      fc.property(anyId, anyId, (a, b) => {
-        const order = byteOrder(encodings[name].encodeFixed(a), encodings[name].encodeFixed(b));
-        expect(order).toBe(a < b ? -1 : a > b ? 1 : 0);
+      fc.property(anyId, anyId, anyBits, (anyA, anyB, bits) => {
+        const [a, b] = [BigInt.asUintN(bits, anyA), BigInt.asUintN(bits, anyB)];
+        const [textA, textB] = [encodings[name].encodeFixed(a, bits), encodings[name].encodeFixed(b, bits)];
+        expect(textA.length).toBe(textB.length);
+        expect(byteOrder(textA, textB)).toBe(a < b ? -1 : a > b ? 1 : 0);
       }),
     );
   });
@@ -268,6 +280,70 @@ describe("order of fixed-width text", () => {
   it("base62 and base64url do not, as their documentation says", () => {
     expect(byteOrder(encodings.base62.encodeFixed(10n), encodings.base62.encodeFixed(36n))).toBe(1);
     expect(byteOrder(encodings.base64url.encodeFixed(0n), encodings.base64url.encodeFixed(13n))).toBe(1);
+  });
+});
+
+describe("fixed width of fewer bits", () => {
+  it.each(names)("in %s is that of the largest such number, and is read back", (name) => {
+    const { encode, encodeFixed, decode } = encodings[name];
+    fc.assert(
+      fc.property(anyId, anyBits, (any, bits) => {
+        const id = BigInt.asUintN(bits, any);
+        const text = encodeFixed(id, bits);
+        const largest = name === "base64url" ? encode(0n) : encodeFixed(2n ** BigInt(bits) - 1n, bits);
+        expect(text.length).toBe(largest.length);
+        expect(encode(id).endsWith(text) || text.endsWith(encode(id))).toBe(true);
+        expect(decode(text, bits)).toBe(id);
+        expect(decode(encode(id), bits)).toBe(id);
+        expect(decodeAny(text, name, bits)).toEqual({ id, encoding: name });
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it.each(names)("in %s reads nothing that it does not write", (name) => {
+    const { encode, encodeFixed, decode } = encodings[name];
+    const zero = alphabets[name].charAt(0);
+    fc.assert(
+      fc.property(anyId, anyBits, fc.nat(widths[name]), (any, bits, zeros) => {
+        const text =
+          zero.repeat(zeros) +
+          (name === "base64url" ? encode(any) : naive(name, any).replace(new RegExp(`^${zero}+(?=.)`), ""));
+        let id: bigint;
+        try {
+          id = decode(text, bits);
+        } catch (error) {
+          expect(isSnowleaseError(error, "CONFIG_INVALID")).toBe(true);
+          return;
+        }
+        expect(id < 2n ** BigInt(bits)).toBe(true);
+        expect([encode(id), encodeFixed(id, bits)]).toContain(text);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it.each([
+    ["hex", 31, 8],
+    ["decimal", 31, 10],
+    ["base36", 53, 11],
+    ["base62", 53, 9],
+    ["crockford32", 31, 7],
+    ["base62sort", 31, 6],
+    ["base64sort", 53, 9],
+    ["base64url", 31, 12],
+  ] as const)("%s of %i bits has %i characters", (name, bits, width) => {
+    expect(encodings[name].encodeFixed(0n, bits)).toHaveLength(width);
+    expect(encodings[name].encodeFixed(2n ** BigInt(bits) - 1n, bits)).toHaveLength(width);
+    refused(() => encodings[name].encodeFixed(2n ** BigInt(bits), bits));
+    refused(() => encodings[name].decode(encodings[name].encode(2n ** BigInt(bits)), bits));
+  });
+
+  it.each([0, -1, 64, 1.5, NaN, "63", null])("of %s bits there is not", (bits) => {
+    for (const name of names) {
+      refused(() => encodings[name].encodeFixed(1n, bits as number));
+      refused(() => encodings[name].decode(encodings[name].encode(1n), bits as number));
+    }
   });
 });
 
@@ -291,7 +367,7 @@ describe("decodeAny", () => {
 
   it("tells every form of a grown ID, short or of fixed width, unless it is digits only", () => {
     fc.assert(
-      fc.property(fc.constantFrom(...names), fc.bigInt({ min: 36n ** 11n, max }), (name, id) => {
+      fc.property(fc.constantFrom(...positional, "base64url"), fc.bigInt({ min: 36n ** 11n, max }), (name, id) => {
         const text = encodings[name].encode(id);
         const encoding = /^[0-9]+$/.test(text) ? "decimal" : name;
         fc.pre(encoding === name);
@@ -315,7 +391,7 @@ describe("decodeAny", () => {
   it("says how to name the format when the look misled it", () => {
     expect(refused(() => decodeAny("0012"))).toBe(
       "Expected decimal text to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
-        "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32",
+        "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32, base62sort, base64sort",
     );
     expect(refused(() => decodeAny("zzzzzzzzzzzzz"))).toContain("it looked like base36");
   });

@@ -68,6 +68,19 @@ describe("POST leases", () => {
     expect((await claim(api, { layout })).body).toMatchObject({ layout, until: api.clock.now() + 240_000 });
   });
 
+  test("a layout whose timestamp bits have run out is refused", async () => {
+    const api = makeApi();
+    api.clock.step(Date.parse("2026-11-20T00:00:00Z") - api.clock.now());
+    const { status, body } = await claim(api, { layout: "uid" });
+    expect([status, body.code]).toEqual([409, "LAYOUT_EXPIRED"]);
+    expect(body.detail).toContain("ran out on 2024-11-20T13:24:16.000Z; move to another layout.");
+  });
+
+  test("a window of half a wrap is refused", async () => {
+    const { body } = await claim(makeApi(), { layout: "scene", windowMs: 2 ** 20, limits: { maxWindow: 2 ** 21 } });
+    expect(body.detail).toMatch(/`windowMs` to be less than 1048576 ms/);
+  });
+
   test("a window of less than 3 ticks is refused, since it may hold no whole one", async () => {
     const api = makeApi();
     const layout = "timestamp:31,worker:10,sequence:12@1463673600000/1000";
@@ -234,6 +247,33 @@ describe("DELETE leases", () => {
     expect((await api.registry.worker("orders", 0))?.until).toBe(api.clock.now() + 10);
   });
 
+  test("a renewal for less than three ticks is refused, as a claim is", async () => {
+    const api = makeApi();
+    const { body: lease } = await claim(api);
+    const renewal = { token: lease.token, now: api.clock.now() };
+    for (const windowMs of [1, 2]) {
+      const { status, body } = await api.call("PATCH", `${leases}/0`, { ...renewal, windowMs });
+      expect([status, body["code"]]).toEqual([400, "CONFIG_INVALID"]);
+    }
+    const { status, body } = await api.call("PATCH", `${leases}/0`, { ...renewal, windowMs: 3 });
+    expect([status, body["renewAfterMs"]]).toEqual([200, 1]);
+  });
+
+  test("with a sequence that the layout does not have it is refused, and so is a renewal", async () => {
+    const api = makeApi();
+    const { body: lease } = await claim(api);
+    const told = { token: lease.token, lastTimestamp: api.clock.now(), lastSequence: 4096 };
+    for (const [method, body] of [
+      ["PATCH", { ...told, now: api.clock.now() }],
+      ["DELETE", told],
+    ] as const) {
+      const { status, body: problem } = await api.call(method, `${leases}/0`, body);
+      expect([status, problem["code"]]).toEqual([400, "CONFIG_INVALID"]);
+    }
+    await api.call("DELETE", `${leases}/0`, { ...told, lastSequence: 4095 });
+    expect(await api.registry.worker("orders", 0)).toMatchObject({ clean: true, checkpoint: { sequence: 4095 } });
+  });
+
   test("in another unit, or before what was told at a renewal, it is refused: the next holder would make those IDs again", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
@@ -392,6 +432,26 @@ describe("GET ids/{id}", () => {
     for (const id of [before, after]) expect((await api.call("GET", `/v1/orders/ids/${id}`)).body.holders).toEqual([]);
   });
 
+  test("asks for a time where the timestamp wraps, and tells the rollback bits", async () => {
+    const api = makeApi();
+    const { body: lease } = await claim(api, { layout: "scene" });
+    const timestamp = api.clock.now();
+    const id = layouts.scene.compose({ timestamp, workerId: 0, sequence: 1 });
+    const untold = await api.call("GET", `/v1/orders/ids/${id}`);
+    expect(untold).toMatchObject({ status: 400, body: { code: "CONFIG_INVALID" } });
+    expect(untold.body.detail).toContain(
+      "starts again every 2097152 ms; tell a time near the ID's making (`at`, Unix ms)",
+    );
+    const { body } = await api.call("GET", `/v1/orders/ids/${id}?at=${timestamp + 60_000}`);
+    expect(body).toMatchObject({ timestamp, workerId: 0, sequence: 1, holders: [{ fence: lease.fence }] });
+    expect((await api.call("GET", `/v1/orders/ids/${id}?at=soon`)).status).toBe(400);
+
+    await api.call("POST", "/v1/other/leases", { now: timestamp, layout: "rollback" });
+    const other = layouts.rollback.compose({ timestamp, workerId: 163, sequence: 1, rollback: 2 });
+    const told = await api.call("GET", `/v1/other/ids/${other}`);
+    expect(told.body).toMatchObject({ rollback: 2, fields: { machine: 5, process: 3 } });
+  });
+
   test("a tick that is not wholly in the window was nobody's", async () => {
     const api = makeApi();
     const layout = "timestamp:39,sequence:8,worker:16@1409529600000/10";
@@ -514,9 +574,16 @@ describe("workers", () => {
   test("a history too long for one answer comes in pages, the newest first", async () => {
     const api = makeApi();
     const host = "x".repeat(255);
+    const holder = { host, ip: "", pid: 1, instance: host };
+    const pool = { first: 0, last: 0 };
     for (let i = 0; i < 2500; i++) {
-      const { body: lease } = await claim(api, { workerId: 0, host, instance: host });
-      await api.call("DELETE", `${leases}/0`, { token: lease.token, until: lease.from });
+      const token = i.toString(16).padStart(32, "0");
+      const clock = api.clock.now();
+      const terms = { clock, window: 1000, layout: layouts.westid.fingerprint };
+      const answer = await api.registry.claim({ namespace: "orders", token, pool, holder, ...terms });
+      if (answer.outcome !== "granted") throw new Error(JSON.stringify(answer));
+      const { workerId, fence, from } = answer;
+      await api.registry.release({ namespace: "orders", workerId, fence, token, clock, used: { until: from } });
     }
     const seen: number[] = [];
     let pages = 0;
@@ -715,7 +782,7 @@ describe("the daemon itself", () => {
   test("logs no loss where nothing can have been lost", async () => {
     const api = makeApi();
     await api.call("PUT", "/v1/orders");
-    const renewal = { token: "0".repeat(32), fence: 0, now: api.clock.now(), windowMs: 1 };
+    const renewal = { token: "0".repeat(32), fence: 0, now: api.clock.now(), windowMs: 1000 };
     expect((await api.call("PATCH", `${leases}/0`, renewal)).body.code).toBe("LEASE_LOST");
     expect(api.lines).toEqual([]);
   });

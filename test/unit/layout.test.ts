@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, isSnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout, formatPool, Layout, layouts, type LayoutSpec, parsePool } from "../../src/core/layout.ts";
+import { defaultLayout, Layout, layouts, type LayoutSpec } from "../../src/core/layout.ts";
+import { formatPool, parsePool } from "../../src/core/notation.ts";
 
-const { twitter, westid } = layouts;
-const sonyflake = Layout.parse("timestamp:39,sequence:8,worker:16@1409529600000/10");
+const { sonyflake, twitter, westid } = layouts;
 const bothSides = Layout.parse("timestamp:32,site:3,rack:4,sequence:10,host:5,process:2@0/1000");
 
 /** Any layout within the limits: identity fields above, below and on both sides of the sequence. */
@@ -13,18 +13,26 @@ const anyLayout = fc
     timestamp: fc.integer({ min: 21, max: 45 }),
     sequence: fc.integer({ min: 1, max: 31 }),
     identity: fc.array(fc.integer({ min: 1, max: 31 }), { minLength: 1, maxLength: 6 }),
+    rollback: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 8 })),
+    wraps: fc.boolean(),
     at: fc.nat(6),
     epoch: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 4_102_444_800_000 })),
     tick: fc.oneof(fc.constant(1), fc.constantFrom(10, 1000, 60_000), fc.integer({ min: 1, max: 60_000 })),
   })
-  .filter(({ timestamp, sequence, identity, epoch, tick }) => {
+  .filter(({ timestamp, sequence, identity, rollback, epoch, tick }) => {
     const workerBits = identity.reduce((sum, bits) => sum + bits, 0);
-    return workerBits <= 31 && timestamp + sequence + workerBits <= 63 && epoch + 2 ** timestamp * tick <= 8.64e15;
+    const count = sequence + rollback;
+    const ends = epoch + 2 ** timestamp * tick <= 8.64e15;
+    return workerBits <= 31 && count <= 31 && timestamp + count + workerBits <= 63 && ends;
   })
-  .map(({ timestamp, sequence, identity, at, epoch, tick }) => {
+  .map(({ timestamp, sequence, identity, rollback, at, epoch, tick, wraps }) => {
     const fields = identity.map((bits, index) => ({ name: `part${index}`, bits }));
-    fields.splice(at, 0, { name: "sequence", bits: sequence });
-    return new Layout({ fields: [{ name: "timestamp", bits: timestamp }, ...fields], epoch, tick });
+    const count = [
+      { name: "rollback", bits: rollback },
+      { name: "sequence", bits: sequence },
+    ];
+    fields.splice(at, 0, ...count.filter(({ bits }) => bits > 0));
+    return new Layout({ fields: [{ name: "timestamp", bits: timestamp }, ...fields], epoch, tick, wraps });
   });
 
 /** 0 to `max`, the ends and the powers of two as often as the rest. */
@@ -35,24 +43,26 @@ const upTo = (max: number): fc.Arbitrary<number> =>
     fc.nat(45).map((power) => Math.min(2 ** power, max)),
   );
 
-const anyPlace = fc.oneof(anyLayout, fc.constantFrom(westid, twitter, sonyflake, bothSides)).chain((layout) =>
+const anyPlace = fc.oneof(anyLayout, fc.constantFrom(bothSides, ...Object.values(layouts))).chain((layout) =>
   fc.record({
     layout: fc.constant(layout),
     tick: upTo(layout.maxTick),
     workerId: upTo(layout.pool.last),
     sequence: upTo(layout.maxSequence),
+    rollback: upTo(layout.maxRollback),
   }),
 );
 
 /** Field by field with BigInt: the definition, to hold against the fast way. */
-function naive(layout: Layout, tick: number, workerId: number, sequence: number): bigint {
+function naive(layout: Layout, tick: number, workerId: number, sequence: number, rollback: number): bigint {
   let id = 0n;
   let left = layout.workerBits;
+  const own: Record<string, number> = { timestamp: tick, rollback, sequence };
   for (const { name, bits } of layout.fields) {
-    if (name !== "timestamp" && name !== "sequence") left -= bits;
-    const identity = (BigInt(workerId) >> BigInt(left)) & (2n ** BigInt(bits) - 1n);
-    const value = name === "timestamp" ? BigInt(tick) : name === "sequence" ? BigInt(sequence) : identity;
-    id = (id << BigInt(bits)) | value;
+    if (!Object.hasOwn(own, name)) left -= bits;
+    const value = BigInt(own[name] ?? workerId) >> BigInt(Object.hasOwn(own, name) ? 0 : left);
+    // What is above a field belongs to the one before it; above the timestamp, to the wrap.
+    id = (id << BigInt(bits)) | (value & (2n ** BigInt(bits) - 1n));
   }
   return id;
 }
@@ -105,12 +115,8 @@ describe("presets", () => {
 
   it("are known by name, and westid is the default", () => {
     expect(Layout.parse("twitter")).toEqual(twitter);
-    expect([westid.name, twitter.name, sonyflake.name, defaultLayout]).toEqual([
-      "westid",
-      "twitter",
-      undefined,
-      westid,
-    ]);
+    expect(Object.values(layouts).map(({ name }) => name)).toEqual(Object.keys(layouts));
+    expect(defaultLayout).toBe(westid);
     expect(new Layout({ fields: twitter.fields, epoch: twitter.epoch }).name).toBe("twitter");
     expect(new Layout({ fields: twitter.fields, epoch: twitter.epoch + 1 }).name).toBeUndefined();
   });
@@ -149,8 +155,10 @@ describe("presets", () => {
 describe("any layout", () => {
   it("encodes as the definition says", () => {
     fc.assert(
-      fc.property(anyPlace, ({ layout, tick, workerId, sequence }) => {
-        expect(layout.encode(tick, workerId, sequence)).toBe(naive(layout, tick, workerId, sequence));
+      fc.property(anyPlace, ({ layout, tick, workerId, sequence, rollback }) => {
+        expect(layout.encode(tick, workerId, sequence, rollback)).toBe(
+          naive(layout, tick, workerId, sequence, rollback),
+        );
       }),
       { numRuns: 3000 },
     );
@@ -159,14 +167,15 @@ describe("any layout", () => {
   it("decomposes what it composes, by worker ID and by identity fields, at any ms of the tick", () => {
     const place = fc.tuple(anyPlace, fc.nat());
     fc.assert(
-      fc.property(place, ([{ layout, tick, workerId, sequence }, late]) => {
+      fc.property(place, ([{ layout, tick, workerId, sequence, rollback }, late]) => {
         const start = layout.timeOf(tick);
         const timestamp = start + (late % layout.tick);
-        const id = layout.compose({ timestamp, workerId, sequence });
+        const id = layout.compose({ timestamp, workerId, sequence, rollback });
         const fields = layout.split(workerId);
-        expect(id).toBe(layout.encode(tick, workerId, sequence));
-        expect(layout.decompose(id)).toEqual({ timestamp: start, workerId, sequence, fields });
-        expect(layout.compose({ timestamp, ...fields, sequence })).toBe(id);
+        const counted = layout.maxRollback > 0 ? { rollback } : {};
+        expect(id).toBe(layout.encode(tick, workerId, sequence, rollback));
+        expect(layout.decompose(id, timestamp)).toEqual({ timestamp: start, workerId, sequence, fields, ...counted });
+        expect(layout.compose({ timestamp, ...fields, sequence, rollback })).toBe(id);
         expect(layout.join(fields)).toBe(workerId);
         expect(layout.tickOf(timestamp)).toBe(tick);
       }),
@@ -179,7 +188,7 @@ describe("any layout", () => {
       fc.property(anyLayout, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (layout, random) => {
         const end = 2n ** BigInt(layout.totalBits);
         for (const id of [random % end, 0n, end - 1n]) expect(layout.compose(placeOf(layout, id))).toBe(id);
-        for (const id of [end, end + random, -1n, -1n - random]) refused(() => layout.decompose(id));
+        for (const id of [end, end + random, -1n, -1n - random]) refused(() => layout.decompose(id, layout.epoch));
       }),
     );
   });
@@ -187,7 +196,7 @@ describe("any layout", () => {
   it("sorts IDs by tick", () => {
     fc.assert(
       fc.property(anyPlace, ({ layout, tick, workerId, sequence }) => {
-        fc.pre(tick < layout.maxTick);
+        fc.pre(tick < layout.maxTick && layout.wrap === undefined);
         const next = layout.encode(tick + 1, 0, 0);
         expect(layout.encode(tick, workerId, sequence) < next).toBe(true);
       }),
@@ -206,7 +215,10 @@ describe("any layout", () => {
     fc.assert(
       fc.property(anyLayout, (layout) => {
         const last = { timestamp: layout.endOfLife - 1, workerId: 0, sequence: 0 };
-        expect(layout.decompose(layout.compose(last)).timestamp).toBe(layout.timeOf(layout.maxTick));
+        const { timestamp } = layout.decompose(layout.compose(last), layout.endOfLife - 1);
+        expect(timestamp).toBe(layout.timeOf(layout.maxTick));
+        expect(layout.expiredAt(layout.endOfLife - 1)).toBeUndefined();
+        expect(layout.expiredAt(layout.endOfLife)).toMatchObject({ code: "LAYOUT_EXPIRED", retryable: false });
         refused(() => layout.compose({ ...last, timestamp: layout.endOfLife }), "LAYOUT_EXPIRED");
         expect(layout.tickOf(layout.endOfLife)).toBe(layout.maxTick + 1);
         expect(layout.tickOf(layout.epoch - 1)).toBe(-1);
@@ -218,7 +230,8 @@ describe("any layout", () => {
     fc.assert(
       fc.property(anyPlace, ({ layout, tick, workerId, sequence }) => {
         const id = layout.encode(tick, workerId, sequence);
-        const values: Record<string, number> = { timestamp: tick, sequence, ...layout.split(workerId) };
+        fc.pre(layout.wrap === undefined);
+        const values: Record<string, number> = { timestamp: tick, rollback: 0, sequence, ...layout.split(workerId) };
         for (const { name, bits } of layout.fields) {
           const value = (id >> BigInt(layout.shiftOf(name))) & (2n ** BigInt(bits) - 1n);
           expect(value).toBe(BigInt(values[name] ?? NaN));
@@ -243,9 +256,12 @@ describe("any layout", () => {
   });
 });
 
-function placeOf(layout: Layout, id: bigint): { timestamp: number; workerId: number; sequence: number } {
-  const { timestamp, workerId, sequence } = layout.decompose(id);
-  return { timestamp, workerId, sequence };
+function placeOf(
+  layout: Layout,
+  id: bigint,
+): { timestamp: number; workerId: number; sequence: number; rollback: number } {
+  const { timestamp, workerId, sequence, rollback = 0 } = layout.decompose(id, layout.epoch);
+  return { timestamp, workerId, sequence, rollback };
 }
 
 describe("field order", () => {
@@ -455,7 +471,9 @@ describe("a spec is refused", () => {
     ["timestamp twice", "timestamp:21,timestamp:21,worker:5,sequence:5@0", "to have every name once"],
     ["sequence twice", "timestamp:21,sequence:5,worker:5,sequence:5@0", "to have every name once"],
     ["worker twice", "timestamp:41,worker:5,worker:5,sequence:12@0", "to have every name once"],
-    ["rollback", "timestamp:41,worker:8,rollback:2,sequence:12@0", "not supported yet"],
+    ["rollback elsewhere", "timestamp:41,rollback:2,worker:8,sequence:12@0", "`rollback` directly above `sequence`"],
+    ["much rollback", "timestamp:41,worker:8,rollback:9,sequence:5@0", "`rollback bits` to be an integer from 0 to 8"],
+    ["a long count", "timestamp:21,worker:5,rollback:2,sequence:30@0", "`sequence bits` to be an integer from 1 to 29"],
     ["no identity", "timestamp:41,sequence:12@0", "`identity bits` to be an integer from 1 to"],
     ["much identity", "timestamp:21,worker:16,host:16,sequence:5@0", "`identity bits` to be an integer from 1 to"],
     ["a long sequence", "timestamp:21,worker:5,sequence:32@0", "`sequence bits` to be an integer from 1 to"],
@@ -469,9 +487,22 @@ describe("a spec is refused", () => {
 
   it.each([
     ..."nope TWITTER constructor westid,twitter @ :@0".split(" "),
-    ...["", "@", "@-1", "@1e3", "@007", "@0/", "@0/01", "@0/1/1", "@0@0", "@0 ", "@0\n", ",@0"].map(
-      (end) => `timestamp:41,worker:10,sequence:12${end}`,
-    ),
+    ...[
+      "",
+      "@",
+      "@-1",
+      "@1e3",
+      "@007",
+      "@0/",
+      "@0/01",
+      "@0/1/1",
+      "@0@0",
+      "@0 ",
+      "@0\n",
+      ",@0",
+      "@0/wrap",
+      "@0wraps",
+    ].map((end) => `timestamp:41,worker:10,sequence:12${end}`),
     ...["worker:010", "worker:+10", "worker:0x5", "worker", "", ":10", "a:1,:1"].map(
       (field) => `timestamp:41,${field},sequence:12@0`,
     ),
@@ -487,7 +518,7 @@ describe("a spec is refused", () => {
     const example = "timestamp:41,worker:10,sequence:12@1490346283706/1";
     const message = notation(text as string);
     expect(message).toContain(
-      `Expected \`layout\` to be a preset (westid, twitter) or a notation like \`${example}\`, got `,
+      `Expected \`layout\` to be a preset (${Object.keys(layouts).join(", ")}) or a notation like \`${example}\`, got `,
     );
   });
 

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { LeaseEvents } from "../../src/core/events.ts";
-import { coded, open, start, thrown, westid } from "../support/generator.ts";
+import type { ClaimRequest, Registry } from "../../src/core/registry.ts";
+import type { Snowflake } from "../../src/core/snowflake.ts";
+import { layouts } from "../../src/core/layout.ts";
+import { coded, open, settled, start, thrown, westid } from "../support/generator.ts";
 
 describe("a clock that goes back", () => {
   it("is continued behind what was used, without a wait", async () => {
@@ -142,5 +145,120 @@ describe("a clock that goes back", () => {
       { behind: 10_101, action: "tell" },
       { behind: 11_001, action: "switch" },
     ]);
+  });
+});
+
+describe("a clock that goes back, with rollback bits", () => {
+  const layout = layouts.rollback;
+  /** Timestamp, rollback bits and sequence of the next ID. */
+  const teller = (ids: Snowflake) => () => {
+    const { timestamp, rollback, sequence } = layout.decompose(ids.next());
+    return [timestamp, rollback, sequence];
+  };
+
+  it("is continued within the memory, and counted below it", async () => {
+    const { clock, ids, rollbacks } = await open({ layout });
+    const next = teller(ids);
+    await clock.advance(20_000);
+    expect([next(), next()]).toEqual([
+      [start + 20_000, 0, 0],
+      [start + 20_000, 0, 1],
+    ]);
+    clock.step(-10_000);
+    expect(next()).toEqual([start + 10_000, 0, 0]);
+    clock.step(-1);
+    expect([next(), next()]).toEqual([
+      [start + 9_999, 1, 0],
+      [start + 9_999, 1, 1],
+    ]);
+    // What was used before is unused with the next value, and stays so when the clock comes back to it.
+    await clock.advance(1);
+    expect(next()).toEqual([start + 10_000, 1, 0]);
+    await clock.advance(10_000);
+    expect(next()).toEqual([start + 20_000, 1, 0]);
+    expect(rollbacks).toEqual([
+      { behind: 10_000, action: "continue" },
+      { behind: 10_001, action: "count" },
+    ]);
+  });
+
+  it("is waited for when all values are used up", async () => {
+    const { clock, ids, lease, rollbacks } = await open({ layout });
+    const next = teller(ids);
+    for (let value = 0; value <= 3; value++) {
+      await clock.advance(30_000);
+      await lease.renew();
+      expect(next()[1]).toBe(value);
+      if (value < 3) clock.step(-20_000);
+      if (value < 3) expect(next()[1]).toBe(value + 1);
+    }
+    clock.step(-10_400);
+    expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK", { retryAfterMs: 400, behindMs: 10_400 }));
+    await settled();
+    expect(rollbacks.map(({ action }) => action)).toEqual(["count", "count", "count", "wait"]);
+  });
+
+  it("is not counted where the window has not begun: no value is spent", async () => {
+    const { clock, ids, lease, rollbacks } = await open({ layout });
+    const next = teller(ids);
+    expect(next()).toEqual([start, 0, 0]);
+    clock.step(lease.from - start - 300);
+    expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK", { retryAfterMs: 300 }));
+    await clock.advance(300);
+    expect(next()).toEqual([lease.from, 0, 0]);
+    await settled();
+    expect(rollbacks.map(({ action }) => action)).toEqual(["wait", "continue"]);
+  });
+
+  it("is given back with the newest tick of any value, and without recents", async () => {
+    const { clock, ids, registry } = await open({ layout });
+    await clock.advance(20_000);
+    ids.next();
+    clock.step(-15_000);
+    expect(layout.decompose(ids.next()).rollback).toBe(1);
+    expect(ids.checkpoint()).toEqual({ timestamp: start + 20_000, sequence: 0 });
+    await ids.close();
+    const record = await registry.worker("default", 7);
+    expect(record).toMatchObject({ clean: true, until: start + 20_001 });
+    expect(record?.recents).toBeUndefined();
+    expect(record?.checkpoint).toEqual({ timestamp: start + 20_000, sequence: 0 });
+  });
+
+  it("starts to count from 0 with each lease, behind the last one's window", async () => {
+    const { clock, ids, registry, lease } = await open({ layout });
+    await clock.advance(20_000);
+    ids.next();
+    clock.step(-15_000);
+    ids.next();
+    await ids.close();
+    await expect(open({ layout, clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
+    await clock.advance(15_001);
+    const second = await open({ layout, clock, registry });
+    expect(second.lease.from).toBe(start + 20_001);
+    expect(second.lease.fence).toBe(lease.fence + 1);
+    expect(teller(second.ids)()).toEqual([start + 20_001, 0, 0]);
+  });
+
+  it("is never continued by a lease, though somebody left recents", async () => {
+    const { clock, ids, registry } = await open({ layout });
+    ids.next();
+    await ids.close();
+    await clock.advance(1);
+    let claim: ClaimRequest | undefined;
+    const spied: Registry = {
+      ...registry,
+      claim: (request) => registry.claim((claim = request)),
+    };
+    const { lease } = await open({ layout, clock, registry: spied });
+    expect(claim?.continues).toBe(false);
+    const key = { namespace: "default", workerId: 7, fence: lease.fence, token: claim?.token ?? "" };
+    const used = { until: start + 5, recents: { from: start + 1, bytes: Uint8Array.of(1) } };
+    await registry.release({ ...key, clock: clock.now(), used });
+    await clock.advance(2);
+    await expect(open({ layout, clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
+    await clock.advance(2);
+    const third = await open({ layout, clock, registry });
+    expect(third.lease.tenure).toMatchObject({ floor: start + 5, from: start + 5 });
+    expect(third.lease.tenure?.recents).toBeUndefined();
   });
 });

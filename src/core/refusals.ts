@@ -1,0 +1,59 @@
+import { SnowleaseError } from "./errors.ts";
+import type { Layout } from "./layout.ts";
+import type { Lease, Tenure } from "./lease.ts";
+import { timeText } from "./window.ts";
+
+/*
+ * Why a generator makes no ID now, as the errors that people see.
+ */
+
+/** Nothing is held: for now, or for good. */
+export function notHeld({ workerId, namespace, state }: Lease): SnowleaseError {
+  return state === "switching"
+    ? new SnowleaseError(
+        "LEASE_EXPIRED",
+        `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
+      )
+    : new SnowleaseError(
+        "LEASE_LOST",
+        `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
+      );
+}
+
+/** The window has passed. */
+export function windowPassed({ workerId, until }: Tenure, wall: number): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_EXPIRED",
+    `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
+    { until, clock: wall },
+  );
+}
+
+/** The window has yet to open. */
+export function windowToCome({ workerId }: Tenure, opens: number, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "WINDOW_NOT_OPEN",
+    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`,
+    { retryAfterMs, from: opens },
+  );
+}
+
+/** Every sequence of the present tick is used. */
+export function tickFull({ maxSequence }: Layout, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "SEQUENCE_EXHAUSTED",
+    `All ${maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`,
+    { retryAfterMs },
+  );
+}
+
+/** The clock was set back too far. */
+export function clockSetBack({ workerId, state }: Lease, behindMs: number, retryAfterMs: number): SnowleaseError {
+  const advice =
+    state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
+  return new SnowleaseError(
+    "CLOCK_ROLLBACK",
+    `The clock was set back by ${behindMs} ms, to before what worker ${workerId} may use again; it is usable in ${retryAfterMs} ms${advice}`,
+    { retryAfterMs, behindMs },
+  );
+}
