@@ -55,7 +55,7 @@ export async function noteForeigners(unit: Unit, space: Space, { first, last }: 
 }
 
 /** Takes the record of a number away that nobody ever used: it is unused again, and nobody may have passed it by for good. */
-export async function forget(unit: Unit, space: Space, { record: { workerId }, version }: Kept): Promise<void> {
+async function forget(unit: Unit, space: Space, { record: { workerId }, version }: Kept): Promise<void> {
   await unit.swap("record.forget", { worker_id: workerId, version });
   for (const [name, { value, version }] of space.entries) {
     if (!name.startsWith(poolEntry)) continue;
