@@ -94,7 +94,7 @@ export function cycle(registry, layout) {
   };
 }
 
-function claimRequest(layout, host, window) {
+export function claimRequest(layout, host, window) {
   const holder = { host, ip: "10.0.0.1", pid: 1, instance: "" };
   const token = randomBytes(16).toString("hex");
   return { namespace, token, pool: layout.pool, holder, clock: Date.now(), window, layout: layout.fingerprint };
@@ -126,7 +126,7 @@ function tempFile() {
 }
 
 /** A case whose round does each of these in turn, many times, and answers how long every one of them took, ns. */
-export function measured(operations, close) {
+export function measured(operations, close, cyclesEach = cyclesPerRound) {
   const round = async (cycles) => {
     const times = Object.fromEntries(Object.keys(operations).map((name) => [name, []]));
     for (let i = 0; i < cycles; i++) {
@@ -138,7 +138,7 @@ export function measured(operations, close) {
     }
     return times;
   };
-  return { warm: () => round(2 * cyclesPerRound).then(() => null), round: () => round(cyclesPerRound), close };
+  return { warm: () => round(2 * cyclesEach).then(() => null), round: () => round(cyclesEach), close };
 }
 
 /**

@@ -1,10 +1,10 @@
-// `npm run bench`, or `node bench/main.mjs generator|claims|zookeeper|daemon` on a build: what things cost, beside their yardsticks.
+// `npm run bench`, or `node bench/main.mjs generator|claims|redis|zookeeper|daemon` on a build: what things cost, beside their yardsticks.
 // No figure here passes or fails. The columns that matter are ratios within one interleaved run on one machine.
 
 import { readFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 
-const sections = ["generator", "claims", "zookeeper", "daemon"];
+const sections = ["generator", "claims", "redis", "zookeeper", "daemon"];
 const asked = process.argv.slice(2);
 const unknown = asked.find((name) => !sections.includes(name));
 if (unknown !== undefined) {

@@ -8,7 +8,7 @@
 -- granted + record rollback? | held + record | foreign workerId use | exhausted freeAt? | look N:fence process … | refused |
 -- quarantine until | wrong-type
 
-expect('hash', 'token')
+-- What is read in any case says itself that it is of another type.
 expect('zset', 'ids', 'unused', 'foreign', 'prunable', restingName(arg.pool), hostName(arg.pool, arg.host))
 expect('stream', 'history')
 expect('set', 'pools')
@@ -53,10 +53,19 @@ local function sameEra(record)
 end
 
 local function granted(record, rollback)
-  local list = answer('granted', record, info())
+  local list = {
+    'granted', 'clock', int(now), 'workerId', int(record.workerId), 'fence', int(record.fence),
+    'from', int(record.from), 'until', int(record['until']),
+  }
+  local function add(name, value)
+    list[#list + 1], list[#list + 2] = name, value
+  end
+  if record.recentFrom then
+    add('recentFrom', int(record.recentFrom))
+    add('recent', record.recent or '')
+  end
   if rollback then
-    table.insert(list, 'rollback')
-    table.insert(list, int(rollback))
+    add('rollback', int(rollback))
   end
   return list
 end
@@ -112,7 +121,7 @@ end
 
 -- core/window.ts: claimed.
 local function grant(n, before, rollback)
-  expectWorker(n)
+  expect('zset', 'history:' .. n)
   expectFiled(before)
   if wrongType then
     return wrongType
@@ -155,11 +164,14 @@ local function grant(n, before, rollback)
   if before == nil then
     use(n)
   elseif before.fence > 0 then
-    noteEnd(before, 'taken-over')
-    leave(before)
+    if before.ended == nil then
+      noteEnd(before, 'taken-over')
+      leave(before)
+    end
     local id = redis.call('ZREVRANGE', key('history:' .. n), 0, 0)[1]
     if id then
-      local row = redis.call('XRANGE', key('history'), id, id)[1]
+      -- An operator may have reopened the window after it was noted.
+      local row = before.ended == 'reset' and redis.call('XRANGE', key('history'), id, id)[1]
       local ended = row and pairsOf(row[2])['until'] or int(old)
       redis.call('ZADD', key('prunable'), ended, id .. ' ' .. n)
     end
@@ -206,18 +218,19 @@ end
 -- The first few of an index that lie in the pool, as {worker ID, until}, those of the pool's own index first.
 local function oldest(nameOf)
   local function from(pool, limit)
-    local found, at = {}, 0
+    local found, at, size = {}, 0, limit
     while #found < limit do
-      local page = redis.call('ZRANGE', key(nameOf(pool)), at, at + 99, 'WITHSCORES')
+      local page = redis.call('ZRANGE', key(nameOf(pool)), at, at + size - 1, 'WITHSCORES')
       for i = 1, #page, 2 do
         if inPool(tonumber(page[i])) and #found < limit then
           table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
         end
       end
-      if #page < 200 then
+      if #page < 2 * size then
         break
       end
-      at = at + 100
+      -- The index of another pool, most of which lies elsewhere.
+      at, size = at + size, 100
     end
     return found
   end

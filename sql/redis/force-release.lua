@@ -35,7 +35,7 @@ if arg.resetWindow == '1' then
 end
 local how = arg.resetWindow == '1' and 'reset' or 'forced'
 noteEnd(record, how)
-record.ended = record.ended or how
+record.ended = how
 write(record, before)
 leave(record)
 if arg.resetWindow == '1' and meta.beside == nil and redis.call('GET', key('use:' .. arg.workerId)) == useOf(record) then

@@ -55,11 +55,15 @@ end
 
 -- Ends the script, before it has written anything, where a key holds something else than these scripts put there.
 local wrongType = nil
+local expected = {}
 local function expect(type, ...)
   for _, name in ipairs({ ... }) do
-    local found = redis.call('TYPE', key(name))['ok']
-    if found ~= 'none' and found ~= type then
-      wrongType = { 'wrong-type', 'key', key(name), 'type', found, 'expected', type }
+    if not expected[name] then
+      expected[name] = true
+      local found = redis.call('TYPE', key(name))['ok']
+      if found ~= 'none' and found ~= type then
+        wrongType = { 'wrong-type', 'key', key(name), 'type', found, 'expected', type }
+      end
     end
   end
 end
@@ -67,7 +71,11 @@ end
 -- Ends the script where a field of a hash is not the whole number that these scripts put there.
 local function expectWhole(name, hash, field, optional)
   local value = hash[field]
-  if value == nil and optional or value ~= nil and #value <= 16 and string.match(value, '^%d+$') then
+  if value == nil then
+    if optional then
+      return
+    end
+  elseif #value <= 16 and string.find(value, '^%d+$') then
     return
   end
   error('NONSENSE ' .. key(name) .. ' ' .. field .. ' ' .. string.sub(value or '', 1, 40), 0)
@@ -98,7 +106,8 @@ local function setMeta(values)
 end
 
 local function field(info, name)
-  return string.match(info, '\n' .. name .. ':(%x+)') or ''
+  local _, last = string.find(info, '\n' .. name .. ':', 1, true)
+  return last and string.match(info, '^%x+', last + 1) or ''
 end
 
 -- Which server this is, and which data set it holds.
@@ -171,15 +180,21 @@ local texts = { 'token', 'clean', 'recent', 'host', 'ip', 'pid', 'instance', 'pr
 
 local optional = { recentFrom = true, lastTimestamp = true, lastSequence = true, releasedAt = true, continuedFrom = true }
 
--- The record of a worker ID, or nothing.
+-- The record of a worker ID, or nothing: as it was when this script began.
+local known = {}
 local function read(n)
-  local found = redis.call('HGETALL', key('window:' .. n))
+  if known[n] ~= nil then
+    return known[n] or nil
+  end
+  local name = 'window:' .. n
+  local found = redis.call('HGETALL', key(name))
   if #found == 0 then
+    known[n] = false
     return nil
   end
   local record = pairsOf(found)
   for _, field in ipairs(numbers) do
-    expectWhole('window:' .. n, record, field, optional[field] or (field == 'claimedAt' and record.fence == 0))
+    expectWhole(name, record, field, optional[field] or (field == 'claimedAt' and record.fence == 0))
     record[field] = tonumber(record[field])
   end
   if record.fence > 0 then
@@ -188,38 +203,42 @@ local function read(n)
     end
   end
   record.workerId = n
+  known[n] = record
   return record
 end
 
 -- The fields of a record as they are stored, `until` first; and the names of those that it has not.
 local function fieldsOf(record)
-  local stored, absent = { 'until', int(record['until']) }, {}
+  local stored, absent, at = { 'until', int(record['until']) }, {}, 2
   for _, name in ipairs(numbers) do
-    if record[name] == nil then
-      table.insert(absent, name)
+    local value = record[name]
+    if value == nil then
+      absent[#absent + 1] = name
     elseif name ~= 'until' then
-      table.insert(stored, name)
-      table.insert(stored, int(record[name]))
+      stored[at + 1], stored[at + 2] = name, int(value)
+      at = at + 2
     end
   end
   for _, name in ipairs(texts) do
-    if record[name] == nil then
-      table.insert(absent, name)
+    local value = record[name]
+    if value == nil then
+      absent[#absent + 1] = name
     else
-      table.insert(stored, name)
-      table.insert(stored, record[name])
+      stored[at + 1], stored[at + 2] = name, value
+      at = at + 2
     end
   end
   return stored, absent
 end
 
+-- `...`: more names and values.
 local function answer(outcome, record, ...)
   local list = { outcome, ... }
   if record ~= nil then
-    table.insert(list, 'workerId')
-    table.insert(list, record.workerId)
-    for _, value in ipairs((fieldsOf(record))) do
-      table.insert(list, value)
+    local at = #list
+    list[at + 1], list[at + 2] = 'workerId', record.workerId
+    for i, value in ipairs((fieldsOf(record))) do
+      list[at + 2 + i] = value
     end
   end
   return list
@@ -252,7 +271,7 @@ local function write(record, before)
   local stored, absent = fieldsOf(record)
   local name = key('window:' .. record.workerId)
   redis.call('HSET', name, unpack(stored))
-  if #absent > 0 then
+  if before ~= nil and #absent > 0 then
     redis.call('HDEL', name, unpack(absent))
   end
   if before == nil then
