@@ -1,6 +1,7 @@
 import type { HistoryRange, HistoryRow } from "../../core/registry.ts";
 import type { Stored } from "../../core/window.ts";
-import type { Connection, Write } from "./connection.ts";
+import type { Connection } from "./connection.ts";
+import type { Write } from "./session.ts";
 import type { Nodes } from "./nodes.ts";
 import { readRow, rowBytes } from "./records.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { HistoryRow, NamespaceInfo, Recents } from "../../core/registry.ts";
 import type { Stored } from "../../core/window.ts";
-import type { Node } from "./connection.ts";
+import type { Node } from "./session.ts";
 import { foreignNode } from "./errors.ts";
 
 /** Of the nodes: what `nodes.ts` lists and what they hold. */

@@ -2,9 +2,11 @@ import type { PoolBounds } from "../../core/layout.ts";
 import { type Decision, decideClaim, look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest, NamespaceInfo } from "../../core/registry.ts";
 import { isFree, type Stored } from "../../core/window.ts";
-import type { Connection, Session } from "./connection.ts";
-import { bucketOf, bucketSize, type Nodes, numberOf, parseLive } from "./nodes.ts";
-import { type Kept, readRecord } from "./records.ts";
+import type { Connection } from "./connection.ts";
+import type { Session } from "./session.ts";
+import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseLive } from "./nodes.ts";
+import type { Kept } from "./records.ts";
+import { readKept } from "./store.ts";
 
 /** Records that are looked at together: more of the same kind say nothing new most of the time. */
 const few = 16;
@@ -29,6 +31,11 @@ export class Snapshot implements PoolView {
     this.#request = request;
     this.#clock = clock;
     this.#beaten = beaten;
+  }
+
+  /** Adds what was read of a worker ID; nothing where it was never used. */
+  add(kept: Kept | undefined): void {
+    if (kept !== undefined) this.kept.set(kept.stored.workerId, kept);
   }
 
   byToken(token: string): Stored | undefined {
@@ -69,7 +76,7 @@ export class Snapshot implements PoolView {
 }
 
 /** What is known of a pool's numbers that nobody ever used. */
-interface Hint {
+export interface Hint {
   /** All below it in the pool have a record. */
   readonly value: number;
   /** Of its node; undefined where there is none yet. */
@@ -77,7 +84,7 @@ interface Hint {
 }
 
 /** What a search is told. */
-export interface Task {
+interface Task {
   readonly connection: Connection;
   readonly deadline: number;
   readonly nodes: Nodes;
@@ -92,7 +99,7 @@ export interface Task {
 }
 
 /** What a search came to. */
-export interface Found extends Decision {
+interface Found extends Decision {
   /** What the hint should say. */
   readonly hint: number;
 }
@@ -172,14 +179,8 @@ function decide({ snapshot, request, clock, info }: Task): Decision {
 }
 
 async function readAll(session: Session, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
-  await Promise.all(ids.map((id) => readInto(session, nodes, snapshot, id)));
-}
-
-/** Reads a record into the snapshot. */
-export async function readInto(session: Session, nodes: Nodes, snapshot: Snapshot, workerId: number): Promise<void> {
-  const path = nodes.state(workerId);
-  const node = await session.get(path);
-  if (node !== undefined) snapshot.kept.set(workerId, readRecord(node, path));
+  const kept = await Promise.all(ids.map((id) => readKept(session, nodes, id)));
+  for (const each of kept) snapshot.add(each);
 }
 
 /** What was found among numbers from one on. */
@@ -262,5 +263,5 @@ function shuffled<Item>(items: readonly Item[]): Item[] {
 
 /** Worker IDs that a claim prefers: as many as are looked at. */
 export function preferredOf({ preferred = [], pool }: ClaimRequest): number[] {
-  return preferred.slice(0, look).filter((id) => Number.isInteger(id) && id >= pool.first && id <= pool.last);
+  return preferred.slice(0, look).filter((id) => isIn(pool, id));
 }

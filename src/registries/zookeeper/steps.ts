@@ -1,6 +1,7 @@
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
-import type { Connection, Session, Write } from "./connection.ts";
+import type { Connection } from "./connection.ts";
+import type { Session, Write } from "./session.ts";
 import { codes, ConnectionLost, silentError } from "./errors.ts";
 
 /** What a step answers when somebody else was faster: it is taken again, from what then stands there. */

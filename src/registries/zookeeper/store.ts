@@ -1,0 +1,130 @@
+import { SnowleaseError } from "../../core/errors.ts";
+import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../core/registry.ts";
+import type { Stored } from "../../core/window.ts";
+import type { Connection } from "./connection.ts";
+import { OwnLives } from "./live.ts";
+import { baseOf, bucketOf, clockOf, type Nodes, nodesOf } from "./nodes.ts";
+import { type Kept, metaBytes, readMeta, readRecord, recordBytes } from "./records.ts";
+import type { Session, Write } from "./session.ts";
+import { type again, type Moment, operate } from "./steps.ts";
+
+/** What an operation begins with. */
+export interface Begun<Read> {
+  /** The leader's. */
+  readonly clock: number;
+  readonly info: NamespaceInfo | undefined;
+  readonly read: Read;
+  readonly session: number;
+}
+
+/** The nodes of a registry, and what this client knows of them. */
+export class Store {
+  readonly connection: Connection;
+  readonly lives: OwnLives = new OwnLives();
+  readonly #chroot: string;
+  readonly #base: string;
+  readonly #operationTimeout: number;
+  /** Folders of buckets that were made or found there: nobody ever deletes one. */
+  readonly #folders = new Set<string>();
+
+  constructor(connection: Connection, chroot: string, operationTimeout: number) {
+    this.connection = connection;
+    this.#chroot = chroot;
+    this.#base = baseOf(chroot);
+    this.#operationTimeout = operationTimeout;
+  }
+
+  nodes(namespace: string): Nodes {
+    return nodesOf(this.#base, namespace);
+  }
+
+  /** Takes a step until it is done, as `operate` does. */
+  run<Answer>(step: (moment: Moment) => Promise<Answer | typeof again>): Promise<Answer> {
+    return operate(this.connection, this.#operationTimeout, step);
+  }
+
+  /**
+   * One round trip: writes to the node of the clock, and reads behind that, so that what is read is not older. Makes that node
+   * where it is missing.
+   */
+  async begin<Read>(deadline: number, nodes: Nodes, reads: (session: Session) => Promise<Read>): Promise<Begun<Read>> {
+    const [clock, meta, read, session] = await this.connection.exchange(deadline, async (session) => [
+      ...(await Promise.all([session.touch(clockOf(this.#base)), session.get(nodes.meta), reads(session)])),
+      session.id,
+    ]);
+    if (clock !== undefined) return { clock, info: meta && readMeta(meta, nodes.meta), read, session };
+    await this.#makeBase(deadline);
+    return this.begin(deadline, nodes, reads);
+  }
+
+  /** The clock alone. */
+  async now(deadline: number): Promise<number> {
+    const clock = await this.connection.exchange(deadline, (session) => session.touch(clockOf(this.#base)));
+    if (clock !== undefined) return clock;
+    await this.#makeBase(deadline);
+    return this.now(deadline);
+  }
+
+  async makeNamespace(deadline: number, nodes: Nodes, info: NamespaceInfo): Promise<void> {
+    await this.connection.exchange(deadline, (session) =>
+      Promise.all([
+        ...nodes.folders.map((path) => session.create(path)),
+        // Last: where it is, all others are.
+        session.create(nodes.meta, metaBytes(info)),
+      ]),
+    );
+  }
+
+  /** The folders that a worker ID needs and that are not known to be there. */
+  foldersFor(nodes: Nodes, workerId: number): readonly string[] {
+    return nodes.bucket(bucketOf(workerId)).filter((path) => !this.#folders.has(path));
+  }
+
+  noteFolders(nodes: Nodes, workerId: number): void {
+    for (const path of nodes.bucket(bucketOf(workerId))) this.#folders.add(path);
+  }
+
+  async #makeBase(deadline: number): Promise<void> {
+    const [made] = await this.connection.exchange(deadline, (session) =>
+      Promise.all([session.create(this.#base), session.create(clockOf(this.#base))]),
+    );
+    if (made !== "orphan") return;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `ZooKeeper ${this.connection.where} has no node \`${this.#chroot}\`, which the registry URL names: create it, or correct the URL.`,
+    );
+  }
+}
+
+/** A namespace that is not there yet. */
+export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = {}): NamespaceInfo {
+  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
+  return { layout, maxWindow, maxClockSkew };
+}
+
+export async function readKept(session: Session, nodes: Nodes, workerId: number): Promise<Kept | undefined> {
+  const path = nodes.state(workerId);
+  const node = await session.get(path);
+  return node && readRecord(node, path);
+}
+
+/** The writes that put a record where `kept` was read, on the condition that it still stands there. */
+export function put(
+  nodes: Nodes,
+  stored: Stored,
+  kept: Kept | undefined,
+  sticky: boolean = kept?.sticky ?? false,
+): Write[] {
+  const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky)];
+  if (kept !== undefined) return [{ op: "set", path, data, version: kept.version }];
+  return [
+    { op: "create", path, data, contested: true },
+    { op: "create", path: nodes.rows(stored.workerId) },
+  ];
+}
+
+/** The write that takes a token out of the index, where the record has one. */
+export function forgetToken(nodes: Nodes, kept: Kept | undefined): Write[] {
+  const token = kept?.stored.token;
+  return token === undefined ? [] : [{ op: "remove", path: nodes.token(token) }];
+}

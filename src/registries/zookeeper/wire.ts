@@ -1,0 +1,358 @@
+import type { Socket } from "node:net";
+import type { ServerAddress } from "../../core/address.ts";
+import { type Clock, monotonic } from "../../core/clock.ts";
+import { SnowleaseError } from "../../core/errors.ts";
+import { codes, ConnectionLost, ReplyError } from "./errors.ts";
+import type { Node, Session } from "./session.ts";
+import { within } from "./within.ts";
+
+/*
+ * node-zookeeper-client 1.1.3, and everything it does wrong. No other file knows it. What is contained here:
+ *
+ * - It says nothing when it is refused, waits for ever on a server that keeps silent, and throws where nobody can catch it when
+ *   one answers with nonsense or with an error code that it does not know. So its reader runs inside ours, each connection and each
+ *   exchange has a deadline, and a session timeout without a sound ends a connection.
+ * - It keeps calls while it is cut off and runs them later. So a client of the driver lives for one connection, and is never
+ *   allowed to connect again; the next one takes over the session.
+ * - In a transaction it takes the expected version 0 for "any version". So the version is put in behind its back.
+ * - Its timers and sockets keep a program alive. So they do only while somebody waits for an answer.
+ */
+
+interface Stat {
+  readonly version: number;
+  readonly numChildren: number;
+  /** 64 bits, big-endian. */
+  readonly mtime: Buffer;
+}
+
+type Callback<Value extends readonly unknown[]> = (
+  error: { code: number; message: string } | null,
+  ...value: Value
+) => void;
+
+interface Transaction {
+  /** What was added so far. */
+  readonly ops: { version: number }[];
+  create(path: string, data: Buffer | undefined, acl: object[], mode: number): void;
+  setData(path: string, data: Buffer, version: number): void;
+  remove(path: string, version: number): void;
+  commit(callback: Callback<[results: readonly { readonly err?: number }[] | undefined]>): void;
+}
+
+/** What is used of the driver's inside: the version is pinned. */
+interface Manager {
+  socket?: Socket;
+  connectTimeoutHandler?: NodeJS.Timeout;
+  /** What has arrived of an answer. */
+  pendingBuffer?: Buffer | null;
+  findNextServer(found: (server: Server) => void): void;
+  connect(): void;
+  onSocketData(bytes: Buffer): void;
+}
+
+interface Client {
+  readonly connectionManager: Manager;
+  connect(): void;
+  close(): void;
+  addAuthInfo(scheme: string, auth: Buffer): void;
+  on(event: "state", listener: (state: { readonly name: string }) => void): void;
+  getSessionId(): Buffer;
+  getSessionPassword(): Buffer;
+  getSessionTimeout(): number;
+  getData(path: string, callback: Callback<[data: Buffer | undefined, stat: Stat]>): void;
+  getChildren(path: string, callback: Callback<[names: string[]]>): void;
+  exists(path: string, callback: Callback<[stat: Stat | null]>): void;
+  setData(path: string, data: Buffer, version: number, callback: Callback<[stat: Stat]>): void;
+  create(path: string, data: Buffer, acl: object[], mode: number, callback: Callback<[]>): void;
+  remove(path: string, version: number, callback: Callback<[]>): void;
+  transaction(): Transaction;
+}
+
+export interface Driver {
+  createClient(servers: string, options: object): Client;
+  readonly ACL: { readonly OPEN_ACL_UNSAFE: object[]; readonly CREATOR_ALL_ACL: object[] };
+  readonly CreateMode: { readonly PERSISTENT: number; readonly EPHEMERAL_SEQUENTIAL: number };
+}
+
+export type Server = ServerAddress["servers"][number];
+
+/** A session that may outlive its connection. */
+export interface SessionKey {
+  readonly sessionId: Buffer;
+  readonly sessionPassword: Buffer;
+}
+
+/** How long the end of a session is waited for, ms: it would end by itself. */
+const politeEnd = 500;
+/** More than any server sends at once, bytes: its own limit is 1 MiB. */
+const longestReply = 16_777_216;
+
+/** One connection, and the client of the driver that lives as long as it. */
+export class Wire {
+  /** When the server was last heard, on the monotonic clock, ms. */
+  heard: number;
+  /** Whether the session that it was to take over is no more. */
+  expired = false;
+  /** Resolves with why, when the connection has ended. */
+  readonly ended: Promise<Error>;
+  readonly #client: Client;
+  readonly #driver: Driver;
+  readonly #acl: object[];
+  readonly #opened: Promise<void>;
+  readonly #watchdog: NodeJS.Timeout;
+  #end: (error: Error) => void = () => undefined;
+  #over = false;
+  #isConnected = false;
+
+  constructor(
+    driver: Driver,
+    server: Server,
+    options: { sessionTimeout: number; session: SessionKey | undefined; login: string | undefined; clock: Clock },
+  ) {
+    const { sessionTimeout, session, login, clock } = options;
+    this.#driver = driver;
+    this.#acl = login === undefined ? driver.ACL.OPEN_ACL_UNSAFE : driver.ACL.CREATOR_ALL_ACL;
+    this.heard = monotonic(clock);
+    this.ended = new Promise((resolve) => (this.#end = resolve));
+    this.#client = driver.createClient("server:1", { sessionTimeout, retries: 0, ...session });
+    if (login !== undefined) this.#client.addAuthInfo("digest", Buffer.from(login));
+
+    const manager = this.#client.connectionManager;
+    const { onSocketData } = manager;
+    manager.onSocketData = (bytes) => {
+      this.heard = monotonic(clock);
+      try {
+        onSocketData.call(manager, bytes);
+        if ((manager.pendingBuffer?.length ?? 0) > longestReply) throw new Error("an answer without end");
+      } catch (error) {
+        this.end(new Error(`it answers with nonsense: ${error instanceof Error ? error.message : String(error)}`));
+      }
+    };
+    manager.findNextServer = (found) => found(server);
+    this.#opened = new Promise((resolve) => {
+      this.#client.on("state", ({ name }) => {
+        if (name === "SYNC_CONNECTED") {
+          this.#isConnected = true;
+          resolve();
+        } else if (name === "EXPIRED") {
+          this.expired = true;
+          this.end(new Error("the session has expired"));
+        } else if (name === "AUTH_FAILED") this.end(new ReplyError(codes.authFailed, "AUTH_FAILED"));
+      });
+    });
+    this.#client.connect();
+    manager.connect = () => this.end(new Error("the connection ended"));
+    manager.socket?.on("error", (error) => this.end(error));
+    manager.socket?.on("close", () => this.end(new Error("the connection ended")));
+    this.#watchdog = setInterval(() => {
+      if (this.#isConnected && monotonic(clock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
+        this.end(new Error("it keeps silent"));
+      }
+    }, sessionTimeout / 6).unref();
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected && !this.#over;
+  }
+
+  get session(): SessionKey {
+    return { sessionId: this.#client.getSessionId(), sessionPassword: this.#client.getSessionPassword() };
+  }
+
+  /** Resolves when calls can be made; rejects when that failed, or took longer. */
+  async connected(patience: number): Promise<void> {
+    const late = setTimeout(() => this.end(new Error("it keeps silent")), patience).unref();
+    const failed = this.ended.then((error): never => {
+      throw error;
+    });
+    failed.catch(() => undefined);
+    try {
+      await Promise.race([this.#opened, failed]);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  /** A connection that nobody waits for does not keep a program alive that has nothing else to do. */
+  hold(held: boolean): void {
+    const { socket } = this.#client.connectionManager;
+    if (held) socket?.ref();
+    else socket?.unref();
+  }
+
+  /** Ends it, whatever is under way. Repeatable; the first reason stays. */
+  end(error: Error): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#end(error);
+    clearInterval(this.#watchdog);
+    const { socket, connectTimeoutHandler } = this.#client.connectionManager;
+    clearTimeout(connectTimeoutHandler);
+    socket?.destroy();
+  }
+
+  /** Ends the session with it. */
+  async close(): Promise<void> {
+    if (this.isConnected) {
+      this.#client.close();
+      this.hold(true);
+      await within(politeEnd, this.ended).catch(() => undefined);
+    }
+    this.end(new Error("this registry was closed"));
+  }
+
+  calls(id: number): Session {
+    const client = this.#client;
+    const acl = this.#acl;
+    const { PERSISTENT, EPHEMERAL_SEQUENTIAL } = this.#driver.CreateMode;
+    return {
+      id,
+
+      get: (path) =>
+        call<Node | undefined>((done) =>
+          client.getData(
+            path,
+            answer(done, (data, { version }) => ({ data: data ?? Buffer.alloc(0), version })),
+          ),
+        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
+
+      list: (path) =>
+        call<readonly string[] | undefined>((done) =>
+          client.getChildren(
+            path,
+            answer(done, (names) => names),
+          ),
+        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
+
+      count: (path) =>
+        call<number | undefined>((done) =>
+          client.exists(
+            path,
+            answer(done, (stat) => stat?.numChildren),
+          ),
+        ),
+
+      touch: (path) =>
+        call<number | undefined>((done) =>
+          client.setData(
+            path,
+            Buffer.alloc(0),
+            -1,
+            answer(done, ({ mtime }) => Number(mtime.readBigInt64BE())),
+          ),
+        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
+
+      create: (path, data) =>
+        call<"made" | "exists" | "orphan">((done) =>
+          client.create(
+            path,
+            Buffer.from(data ?? []),
+            acl,
+            PERSISTENT,
+            answer(done, () => "made" as const),
+          ),
+        ).catch(unless({ [codes.nodeExists]: "exists", [codes.noNode]: "orphan" } as const)),
+
+      set: (path, data, version) =>
+        call<boolean>((done) =>
+          client.setData(
+            path,
+            Buffer.from(data),
+            version,
+            answer(done, () => true),
+          ),
+        ).catch(unless({ [codes.badVersion]: false, [codes.noNode]: false })),
+
+      remove: (path) =>
+        call<boolean>((done) =>
+          client.remove(
+            path,
+            -1,
+            answer(done, () => true),
+          ),
+        ).catch(unless({ [codes.noNode]: false, [codes.notEmpty]: false })),
+
+      commit(writes) {
+        const transaction = client.transaction();
+        for (const write of writes) {
+          if (write.op === "create") {
+            const data = Buffer.from(write.data ?? []);
+            transaction.create(write.path, data, acl, write.live ? EPHEMERAL_SEQUENTIAL : PERSISTENT);
+            continue;
+          }
+          const version = write.op === "remove" ? (write.version ?? -1) : write.version;
+          if (write.op === "set") transaction.setData(write.path, Buffer.from(write.data), version);
+          else transaction.remove(write.path, version);
+          const added = transaction.ops.at(-1);
+          if (added === undefined) throw new Error("node-zookeeper-client is not of the version that is needed");
+          added.version = version;
+        }
+        return new Promise((resolve, reject) => {
+          transaction.commit((error, results) => {
+            const failed = results?.findIndex(({ err }) => err !== undefined && err !== 0) ?? -1;
+            const code = results?.[failed]?.err;
+            if (error === null || error === undefined) resolve(undefined);
+            else if (code !== undefined && refusals.has(code)) resolve({ failed, code });
+            else reject(failureOf(error));
+          });
+        });
+      },
+    };
+  }
+}
+
+/** Answers to a write that did not find what it expected. */
+const refusals: ReadonlySet<number> = new Set([codes.badVersion, codes.nodeExists, codes.noNode, codes.notEmpty]);
+
+interface Done<Value> {
+  resolve(value: Value): void;
+  reject(error: unknown): void;
+}
+
+/** A call, as a promise. */
+function call<Value>(make: (done: Done<Value>) => void): Promise<Value> {
+  return new Promise((resolve, reject) => make({ resolve, reject }));
+}
+
+/** The callback of a call. The driver must not see what it throws. */
+function answer<Raw extends readonly unknown[], Value>(
+  { resolve, reject }: Done<Value>,
+  read: (...raw: Raw) => Value,
+): Callback<Raw> {
+  return (error, ...raw) => {
+    if (error) return reject(failureOf(error));
+    try {
+      resolve(read(...raw));
+    } catch (cause) {
+      reject(cause);
+    }
+  };
+}
+
+function failureOf({ code, message }: { code: number; message: string }): Error {
+  if (code === codes.connectionLoss || code === codes.sessionExpired) return new ConnectionLost(message);
+  return new ReplyError(code, message.replace(/^Exception: /, ""));
+}
+
+/** What some codes stand for; other errors go on. */
+function unless<Value>(values: Readonly<Record<number, Value>>): (error: unknown) => Value {
+  return (error) => {
+    if (error instanceof ReplyError && error.code in values) return values[error.code] as Value;
+    throw error;
+  };
+}
+
+/** @throws SnowleaseError DRIVER_MISSING */
+export async function loadDriver(): Promise<Driver> {
+  try {
+    const module = (await import("node-zookeeper-client")) as unknown as { readonly default: Driver };
+    return module.default;
+  } catch (cause) {
+    throw new SnowleaseError(
+      "DRIVER_MISSING",
+      "A ZooKeeper registry needs a driver that is not installed: run `npm install node-zookeeper-client@1.1.3`.",
+      {},
+      { cause },
+    );
+  }
+}
