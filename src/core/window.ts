@@ -201,7 +201,7 @@ function isHolders(record: Stored | undefined, key: { fence: number; token: stri
  */
 export function renewed(record: Stored | undefined, request: RenewRequest, clock: number): Stored | undefined {
   if (!isHolders(record, request)) return undefined;
-  checkCheckpoint(record, request.checkpoint, record.until);
+  checkCheckpoint(record, request.checkpoint);
   return {
     ...record,
     until: Math.max(record.until, Math.max(request.clock, clock) + request.window),
@@ -216,7 +216,7 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
  * Refuses a checkpoint outside of what this holder may use: no ID of its bears such a timestamp. Whoever says so took it for
  * another unit, or for another worker ID's, and would close its window before what it did use.
  */
-function checkCheckpoint({ workerId, floor }: Stored, checkpoint: Checkpoint | undefined, until: number): void {
+function checkCheckpoint({ workerId, floor, until }: Stored, checkpoint: Checkpoint | undefined): void {
   if (checkpoint === undefined || (checkpoint.timestamp >= floor && checkpoint.timestamp < until)) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
@@ -242,8 +242,10 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
   if (!isHolders(record, request)) return undefined;
   const ended = { ...record, token: undefined, recents: undefined, seenClock: request.clock, releasedAt: clock };
   if (used === undefined) return { ...ended, clean: false };
-  // What the holder said before binds it: a tick that it has used is inside the window that it closes.
-  const least = Math.max(record.from, (record.checkpoint?.timestamp ?? 0) + 1);
+  checkCheckpoint(record, used.checkpoint);
+  // What the holder says binds it: a tick that it has used is inside the window that it closes.
+  const checkpoint = laterOf(record.checkpoint, used.checkpoint);
+  const least = Math.max(record.from, (checkpoint?.timestamp ?? 0) + 1);
   if (!Number.isSafeInteger(used.until) || used.until < least || used.until > record.until) {
     const why = least > record.from ? "past its checkpoint, in the window" : "the window";
     throw new SnowleaseError(
@@ -251,7 +253,6 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
       `Expected \`until\` to be from ${least} to ${record.until} (${why} of worker ${record.workerId}), got ${shown(used.until)}.`,
     );
   }
-  checkCheckpoint(record, used.checkpoint, used.until);
   if (used.recents !== undefined && !(used.recents.from >= record.floor && used.recents.from <= used.until)) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
@@ -264,7 +265,7 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
     until: used.until,
     floor: used.recents?.from ?? used.until,
     recents: used.recents,
-    checkpoint: laterOf(record.checkpoint, used.checkpoint),
+    checkpoint,
   };
 }
 

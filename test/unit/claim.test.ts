@@ -63,6 +63,38 @@ async function granted(options: Partial<LeaseOptions> = {}): Promise<{ claim: Cl
   return { claim: made.settled as Claim, grant };
 }
 
+describe("a claim that looks like one of a clock that was set back", () => {
+  it("is asked once more, with the clock as it is then: the request may have been long under way", async () => {
+    const clocks: number[] = [];
+    const slow: Registry = {
+      ...registry,
+      async claim(request) {
+        clocks.push(request.clock);
+        if (clocks.length > 1) return registry.claim(request);
+        clock.step(800);
+        return { outcome: "rollback", workerId: 7, behind: 800, freeAt: clock.now() + 1000, clock: clock.now() };
+      },
+    };
+    const made = attempt({ workerId: 7, pool: { first: 0, last: 9 } }, slow);
+    await clock.advance(0);
+    expect(grantOf(made).workerId).toBe(7);
+    expect(clocks).toEqual([clock.now() - 800, clock.now()]);
+  });
+
+  it("is refused when it still does", async () => {
+    const answer: Refusal = {
+      outcome: "rollback",
+      workerId: 7,
+      behind: 800,
+      freeAt: clock.now() + 9,
+      clock: clock.now(),
+    };
+    const made = attempt({ workerId: 7, claimTimeout: 5000 }, { ...registry, claim: async () => answer });
+    await clock.advance(0);
+    expect(errorOf(made).code).toBe("CLOCK_ROLLBACK");
+  });
+});
+
 describe("a claim that can be granted", () => {
   it("comes with its token, and with the times before the request and after the answer", async () => {
     await clock.advance(250);

@@ -89,7 +89,7 @@ describe("checks of a request", () => {
     }
     const { message } = errorOf(() => checkWindow(600_001, info));
     expect(message).toBe(
-      "Expected `window` to be from 1 to 600000 ms (the namespace's maxWindow), got `600001` (number).",
+      "Expected `window` to be from 1 to 600000 ms (the namespace's maxWindow), got `600001` (number); ask for a shorter one.",
     );
   });
 
@@ -237,8 +237,14 @@ describe("a release", () => {
     expect(released(told, release({ until: timestamp + 1 }), now)).toMatchObject({ until: timestamp + 1 });
     const own = release({ until: timestamp, checkpoint: { timestamp, sequence: 0 } });
     expect(errorOf(() => released(record(), own, now)).message).toContain(
-      `to be from ${from} to before ${timestamp} (what it may use`,
+      `\`until\` to be from ${timestamp + 1} to ${until} (past its checkpoint`,
     );
+    for (const wrong of [from - 1, Math.floor(now / 1000), until]) {
+      const told = release({ until, checkpoint: { timestamp: wrong, sequence: 0 } });
+      expect(errorOf(() => released(record(), told, now)).message).toContain(
+        `to be from ${from} to before ${until} (what it may use, Unix ms), got \`${wrong}\``,
+      );
+    }
   });
 
   it("names where recents may begin", () => {
