@@ -69,6 +69,11 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     }
   }
 
+  /** How many requests the server has received. */
+  async function received(): Promise<number> {
+    return (await ensemble.servers[0]?.received()) ?? 0;
+  }
+
   /** Every node but those of sessions and of clocks. */
   async function dump(): Promise<Map<string, string>> {
     const tree = await readTree(port, `/snowlease/${namespace}`);
@@ -438,11 +443,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     const pool = { first: 0, last: 0 };
     const delay = 60;
 
-    /** How many requests the server has received. */
-    async function received(): Promise<number> {
-      return (await ensemble.servers[0]?.received()) ?? 0;
-    }
-
     /** Lets what a registry reads through, and holds back what it writes then. */
     async function heldBack(asked: () => Promise<unknown>): Promise<() => Promise<void>> {
       proxy.set({ delay });
@@ -501,6 +501,34 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await direct.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
       await expectUntouched(arrive);
     });
+  });
+
+  test("a connection that has died without a word is noticed, and its session kept, though nobody asks anything", async () => {
+    const registry = await through(operationTimeout, "?sessionTimeout=6s");
+    await answered(() => granted(registry, ask({ window: 60_000 })));
+    const [before] = liveIn(await readTree(port, `/snowlease/${namespace}`));
+    expect(before).toBe(0);
+    proxy.set(blackHole);
+    await sleep(2500);
+    // The old connection stays dead; whoever connects anew gets through.
+    proxy.set({});
+    await sleep(6000);
+    expect(await direct.worker(namespace, 0)).toMatchObject({ state: "live" });
+  });
+
+  test("a number that was only pinned is found again, however far the numbers in use have come", async () => {
+    const pool = { first: 0, last: 19 };
+    const from = (host: string): ReturnType<typeof claimRequest> =>
+      ask({ pool, window: 60_000, holder: { host, ip: "10.0.0.1", pid: 1, instance: "" } });
+    await direct.init({ namespace, layout: ask().layout });
+    for (const workerId of [1, 13]) await direct.pin(namespace, workerId, "kept");
+    for (let i = 0; i < 18; i++) await granted(direct, from(`host-${i}`));
+    expect(await direct.claim(from("one"))).toMatchObject({ outcome: "exhausted" });
+    for (const workerId of [13, 1]) {
+      await direct.unpin(namespace, workerId);
+      expect(await granted(direct, from(`late-${workerId}`))).toMatchObject({ workerId, fence: 1 });
+    }
+    await expectAllWhole();
   });
 
   test("with a login its nodes are its own: others are told whether they lack one or have another one", async () => {

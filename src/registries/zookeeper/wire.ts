@@ -148,7 +148,7 @@ export class Wire {
       if (this.#isConnected && monotonic(clock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
         this.end(new Error("it keeps silent"));
       }
-    }, sessionTimeout / 6).unref();
+    }, sessionTimeout / 12).unref();
   }
 
   get isConnected(): boolean {
