@@ -17,6 +17,7 @@ if (!args.includes("--project=unit")) {
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
+    openssl: "/usr/bin/openssl",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",
     "redis-server": "/usr/bin/redis-server",
   });

@@ -3,7 +3,7 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import type { ClaimKey, ClaimRequest, Grant, Registry } from "../../src/core/registry.ts";
 
 /** A token, as a lease makes one. */
-export const newToken = (): string => randomBytes(16).toString("hex");
+const newToken = (): string => randomBytes(16).toString("hex");
 
 /** A claim of any worker ID by nobody in particular, for a window of 2 s. */
 export function claimRequest(wish: Partial<ClaimRequest> = {}): ClaimRequest {
