@@ -61,6 +61,8 @@ export class Snowflake implements Ledger {
   #next = 0;
   #last = -1;
   #deadline = 0n;
+  /** What the wall clock showed when the tick was opened; 0 once #deadline was told from it. */
+  #opened = 0;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
@@ -265,6 +267,12 @@ export class Snowflake implements Ledger {
    * @param ticks how many ticks to look through for one that is not full, the present one first.
    */
   #open(nanos: bigint, ticks: number = 1): SnowleaseError | undefined {
+    // Told when a second ID is asked for: at one ID a tick it would be a fifth of its cost.
+    if (this.#opened > 0 && this.#next <= this.#last) {
+      this.#deadline = this.#gate.before(this.#opened + 1);
+      this.#opened = 0;
+      if (nanos < this.#deadline) return undefined;
+    }
     const layout = this.#layout;
     this.#settle();
     this.#last = -1;
@@ -296,7 +304,8 @@ export class Snowflake implements Ledger {
     }
     this.#last = layout.maxSequence;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
-    this.#deadline = this.#gate.before(wall + 1);
+    this.#deadline = 0n;
+    this.#opened = wall;
     this.#base = layout.encode(this.#tick, tenure.workerId, 0, this.#rollbacks);
     if (this.#fitsNumber) this.#baseNumber = Number(this.#base);
     this.#id[0] = this.#base;
