@@ -239,6 +239,36 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(third.from).toBeGreaterThanOrEqual(third.clock + skew);
   });
 
+  test("what westid took under a holder is not deleted by its give-back, nor by an operator", async () => {
+    const requests = [claim({ window: 50 }), claim({ window: 50 })] as const;
+    const grants = [await granted(registry, requests[0]), await granted(registry, requests[1])] as const;
+    for (const workerId of [0, 1]) await new JavaPeer(client, 90 + workerId).take(workerId, true);
+    const before = await foreignKeys();
+    await registry.release({ ...keyOf(requests[0], grants[0]), clock: Date.now(), used: { until: grants[0].from } });
+    await registry.forceRelease({ namespace, workerId: 1, force: true, resetWindow: true });
+    expect(await registry.workers(namespace, { state: "free" })).toEqual([]);
+    expect(await foreignKeys()).toEqual(before);
+  });
+
+  test.each([
+    ["as one that this host had", {}],
+    ["as one that is wanted first", { preferred: [0], holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } }],
+    ["as the one that rested longest", { holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } }],
+  ])("what we had, and westid has now, is not claimed again: %s", async (_, wish) => {
+    const pool = { first: 0, last: 1 };
+    for (const workerId of [0, 1]) {
+      const request = claim({ pool, workerId });
+      const grant = await granted(registry, request);
+      await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
+    }
+    const java = new JavaPeer(client, 99);
+    expect(await java.start()).toBe(0);
+    const before = await foreignKeys();
+    expect(await granted(registry, claim({ pool, ...wish }))).toMatchObject({ workerId: 1 });
+    expect(await registry.claim(claim({ pool, ...wish }))).toMatchObject({ outcome: "exhausted" });
+    expect(await foreignKeys()).toEqual(before);
+  });
+
   test("`beside=westid`: so before one was ever seen", async () => {
     const careful = await openRedis(server.url("?beside=westid"));
     onTestFinished(() => careful.close());

@@ -111,7 +111,7 @@ export async function openConnection(
     deadline: () => monotonic(clock) + operationTimeout,
 
     async send(deadline, ...commands) {
-      hold(client, ++asking > 0);
+      if (++asking === 1) hold(client, true);
       try {
         for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
           await ready(deadline);
@@ -122,7 +122,7 @@ export async function openConnection(
           await clock.sleep(pause);
         }
       } finally {
-        hold(client, --asking > 0);
+        if (--asking === 0) hold(client, false);
       }
     },
 
