@@ -112,6 +112,44 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     expect(await registry.renew({ ...key, clock: Date.now(), window: 1000 })).toMatchObject({ outcome: "renewed" });
   });
 
+  test("what its standby has not confirmed is not acknowledged, however often it is asked", async () => {
+    const server = await PostgresServer.start();
+    ends.push(() => server.remove());
+    const registry = await openSql(server.url("?poolSize=1"), 700);
+    ends.push(() => registry.close());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    const before = ask();
+    await registry.release({ ...keyOf(before, await granted(registry, before)), clock: Date.now() });
+    const request = ask({ window: 60_000 });
+    const standbys = async (names: string): Promise<void> => {
+      await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await server.query("SELECT pg_reload_conf()");
+    };
+    // A session that would not wait by itself.
+    await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
+    await standbys("nobody");
+    await expect(registry.claim(request)).rejects.toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      message: expect.stringContaining("is not known") as string,
+    });
+    // An administrator who is tired of waiting: now it can be read here.
+    await eventually(
+      async () => {
+        await server.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+        return registry.workers(namespace);
+      },
+      (workers) => workers.length === 2,
+    );
+    for (let i = 0; i < 2; i++) {
+      const repeated = registry.claim({ ...request, clock: Date.now() });
+      await expect(repeated).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    }
+    await standbys("");
+    const grant = await granted(registry, { ...request, clock: Date.now() });
+    expect(await registry.workers(namespace)).toHaveLength(2);
+    expect(grant).toMatchObject({ workerId: 1, fence: 1 });
+  });
+
   test("who may not ask for the cluster goes by the timeline, and takes it for no other server", async () => {
     const server = await PostgresServer.start();
     ends.push(() => server.remove());

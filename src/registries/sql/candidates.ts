@@ -151,7 +151,8 @@ export class Candidates implements PoolView {
       if (unused.length > 0) break;
       from = end;
       // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
-      version += await this.#unit.change("meta.set", { name, value: String(from), version });
+      const hint = { name, value: String(from), version };
+      version += await this.#unit.transaction(() => this.#unit.change("meta.set", hint));
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;

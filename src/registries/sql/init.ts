@@ -49,14 +49,15 @@ async function look(unit: Unit, table: { table_name: string }): Promise<{ schema
 async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRequest): Promise<void> {
   const clock = await unit.get("session.clock");
   const beside = (await unit.get("assign.any-foreign")) !== undefined;
-  await unit.change("meta.create", {
+  const fixed = {
     layout,
     // No two eras bear the same number, even if this table was lost in between.
     era: String(numberOf(clock ?? {}, "clock")),
     max_window: String(maxWindow ?? defaultLimits.maxWindow),
     max_clock_skew: String(maxClockSkew ?? defaultLimits.maxClockSkew),
     beside: beside ? "1" : "0",
-  });
+  };
+  await unit.transaction(() => unit.change("meta.create", fixed));
 }
 
 /** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */

@@ -20,7 +20,7 @@ export interface Attempt {
   readonly place: Place;
   /** How often others were faster. */
   readonly races: number;
-  /** How long ago the first try was that others spoiled, ms. */
+  /** How long the operation had to wait, ms: the asker's clock went on meanwhile. */
   readonly waited: number;
 }
 
@@ -45,6 +45,9 @@ export interface OperationsOptions {
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
 }
+
+/** A shorter wait than that, ms, is nothing that a request may not spend on its way; nobody's clock is compared that finely. */
+const longestOnTheWay = 1000;
 
 /** How long a server may take to let a client in before that knocks once more, ms. One whose queue is full forgets who waits. */
 const longestGreeting = 2000;
@@ -78,35 +81,34 @@ export async function openOperations(
     async run(namespace, { repeatable }, work) {
       const names = namesOf(namespace);
       const place: Place = { title: dialect.title, where, url: address.redacted, namespace };
-      const deadline = monotonic(clock) + operationTimeout;
-      let begun: number | undefined;
+      const begun = monotonic(clock);
+      const deadline = begun + operationTimeout;
       let races = 0;
+      let unclear = false;
       let last: unknown;
       for (let pause = firstPause; ;) {
         let unit: Unit | undefined;
         try {
           const attempt = (session: Session): ReturnType<typeof work> => {
             unit = new Unit(session, statements, names);
-            const now = monotonic(clock);
-            begun ??= now;
-            return work({ unit, place, races, waited: Math.floor(now - begun) });
+            const waited = Math.floor(monotonic(clock) - begun);
+            return work({ unit, place, races, waited: waited < longestOnTheWay ? 0 : waited });
           };
           return await sessions.use(deadline, attempt, () => unit?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
-          if (error instanceof Changed && monotonic(clock) < deadline) {
-            begun = undefined;
-            continue;
-          }
-          const unclear = isUnclear(unit);
+          if (error instanceof Changed && monotonic(clock) < deadline) continue;
+          // Once it may have been done, it may have been, whatever becomes of the tries after that.
+          unclear ||= isUnclear(unit);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
-          if (meaning !== undefined && !meaning.raced && !meaning.passes) throw serverError(meaning, error, place);
           if (!(error instanceof Late)) last = error;
-          if (unclear && !repeatable) throw silentError(place, operationTimeout, true, last);
+          const final = meaning !== undefined && !meaning.raced && !meaning.passes;
+          if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
+          if (final) throw serverError(meaning, error, place);
           const raced = error instanceof Raced || meaning?.raced === true;
           const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
           if (error instanceof Late || monotonic(clock) + wait >= deadline) {
-            throw meaning === undefined || meaning.raced
+            throw meaning === undefined || meaning.raced || unclear
               ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
               : serverError(meaning, error, place);
           }

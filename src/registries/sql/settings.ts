@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { ServerAddress } from "../../core/address.ts";
 import { shown, SnowleaseError } from "../../core/errors.ts";
 
@@ -7,7 +8,7 @@ export interface SqlSettings {
   readonly poolSize: number;
   /** TLS, with certificate and host name checked. Default: none. */
   readonly tls: boolean;
-  /** A file with the certificates to trust (PEM). Default: those that Node trusts. */
+  /** The certificates to trust (PEM). Default: those that Node trusts. */
   readonly tlsCa: string | undefined;
   readonly database: string;
 }
@@ -24,7 +25,16 @@ export function parseSettings({ servers, path, settings }: ServerAddress): SqlSe
   }
   if (tls !== "true" && tls !== "false") refuse("`tls`", "to be true or false", tls);
   if (tlsCa !== undefined && tls !== "true") refuse("`tlsCa`", "only with tls=true", tlsCa);
-  return { poolSize: Number(poolSize), tls: tls === "true", tlsCa, database: path };
+  const certificates = tlsCa === undefined ? undefined : readCertificates(tlsCa);
+  return { poolSize: Number(poolSize), tls: tls === "true", tlsCa: certificates, database: path };
+}
+
+function readCertificates(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return refuse("`tlsCa`", "to name a file that can be read", file);
+  }
 }
 
 function refuse(name: string, rule: string, got: unknown): never {

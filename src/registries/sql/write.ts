@@ -36,22 +36,24 @@ function conditions({ identity, era }: Space): { identity: string; present_era: 
 export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Promise<void> {
   const name = poolEntry + poolName(pool);
   if (space.entries.has(name)) return;
-  await unit.change("meta.add", { name, value: String(pool.first) });
+  await unit.transaction(() => unit.change("meta.add", { name, value: String(pool.first) }));
   throw new Changed("the pool was noted");
 }
 
 /** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
 export async function noteForeigners(unit: Unit, space: Space, { first, last }: PoolBounds): Promise<void> {
-  let noted = await unit.change("assign.note-foreigners", { first, last });
-  const row = await unit.get("record.get", { worker_id: first });
-  const kept = row && keptOf(row);
-  if (kept !== undefined && isForeign(kept.row, kept.record)) {
-    await unit.transaction(() => put(unit, space, kept, kept.record));
-    noted++;
-  }
-  const beside = space.entries.get("beside");
-  if (noted === 0 || space.beside || beside === undefined) return;
-  await unit.swap("meta.set", { name: "beside", value: "1", version: beside.version });
+  await unit.transaction(async () => {
+    let noted = await unit.change("assign.note-foreigners", { first, last });
+    const row = await unit.get("record.get", { worker_id: first });
+    const kept = row && keptOf(row);
+    if (kept !== undefined && isForeign(kept.row, kept.record)) {
+      await put(unit, space, kept, kept.record);
+      noted++;
+    }
+    const beside = space.entries.get("beside");
+    if (noted === 0 || space.beside || beside === undefined) return;
+    await unit.swap("meta.set", { name: "beside", value: "1", version: beside.version });
+  });
 }
 
 /** Takes the record of a number away that nobody ever used: it is unused again, and nobody may have passed it by for good. */

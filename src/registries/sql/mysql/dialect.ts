@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
 import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
@@ -56,7 +55,7 @@ function connect(driver: Driver, target: Target): Connecting {
       ssl: {
         rejectUnauthorized: true,
         verifyIdentity: true,
-        ...(tlsCa !== undefined && { ca: readFileSync(tlsCa, "utf8") }),
+        ...(tlsCa !== undefined && { ca: tlsCa }),
       },
     }),
   });

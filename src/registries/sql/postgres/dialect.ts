@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import type pg from "pg";
 import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
@@ -55,7 +54,7 @@ function connect(driver: Driver, target: Target): Connecting {
     database,
     stream: () => socket,
     application_name: "snowlease",
-    ssl: tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: readFileSync(tlsCa, "utf8") }) },
+    ssl: tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) },
   });
   const session = new PostgresSession(client as Client, driver, target);
   return { ready: session.open(), destroy: () => session.destroy() };
