@@ -100,8 +100,7 @@ export function isReply(cause: unknown): cause is Error {
 
 function meaningOf({ message }: Error): Meaning | undefined {
   // Inside a script the refusal is worded otherwise. What the script did before it stays; a claim then rests, as if its holder had died.
-  if (message.startsWith("ERR The user executing the script")) return known["NOPERM"];
-  if (message.includes("The user executing the script can't")) return known["NOPERM"];
+  if (message.includes("The user executing the script")) return known["NOPERM"];
   if (message.includes("non local key in a cluster node")) return known["CROSSSLOT"];
   return known[/^[A-Z]+/.exec(message)?.[0] ?? ""];
 }
