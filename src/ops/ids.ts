@@ -7,7 +7,7 @@ import { usualWindow } from "../core/terms.ts";
 
 /** Makes IDs for others. */
 export interface IdSource {
-  /** So many IDs, once the clock allows them. Rejects like `Snowflake.nextAsync`, or like a claim. */
+  /** So many IDs, in ascending order, once the clock allows them. Rejects like `Snowflake.nextAsync`, or like a claim. */
   take(namespace: string, count: number): Promise<BigUint64Array>;
   /** Gives every worker ID back; no ID is made after this. Rejects when one could not be given back. */
   close(): Promise<void>;
@@ -70,7 +70,8 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
         ids[made++] = await generator.nextAsync({ signal: stop.signal });
         if (made < count) made += rest(generator, ids.subarray(made));
       }
-      return ids;
+      // Who waits for a tick may get what was left of the ones before it.
+      return ids.sort();
     },
 
     async close() {
