@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import mysql from "mysql2/promise";
+import { afterAll } from "vitest";
 import { freePort, ServerProcess } from "./servers.ts";
 
 /** Why there is no MariaDB to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
@@ -12,12 +13,14 @@ export const mariadbMissing: string | undefined =
     : undefined;
 
 let template: string | undefined;
+afterAll(() => {
+  if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
+});
 
 /** A data folder that was made once. */
 function templateFolder(): string {
   if (template !== undefined) return template;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-mariadb-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   const data = join(folder, "data");
   const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
   execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"], {

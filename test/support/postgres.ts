@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import pg from "pg";
+import { afterAll } from "vitest";
 import { freePort, ServerProcess } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
@@ -24,12 +25,14 @@ const user = userInfo().uid === 0 ? "postgres" : undefined;
 const as = user === undefined ? [] : [`--reuid=${user}`, `--regid=${user}`, "--init-groups"];
 
 let template: string | undefined;
+afterAll(() => {
+  if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
+});
 
 /** A data folder that was made once. */
 function templateFolder(): string {
   if (template !== undefined) return template;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   own(folder);
   const data = join(folder, "data");
   const args = ["-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"];
