@@ -71,7 +71,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
         if (made < count) made += rest(generator, ids.subarray(made));
       }
       // Who waits for a tick may get what was left of the ones before it.
-      return ids.sort();
+      return ids.toSorted();
     },
 
     async close() {
