@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -85,8 +86,16 @@ describe.skipIf(place === undefined)("which process is which", () => {
   });
 
   test("a program whose name looks like the fields behind it", async () => {
-    const parent = start("bash", "-c", 'exec -a ") Z 1 1 1" sleep 60');
-    expect(isGone(nameOf(parent.pid))).toBe(false);
+    const folder = mkdtempSync(join(tmpdir(), "snowlease-name-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const program = join(folder, "a) Z 1 1");
+    symlinkSync("/bin/sleep", program);
+    const one = start(program, "60");
+    await eventually(
+      async () => readFileSync(`/proc/${one.pid}/comm`, "latin1"),
+      (name) => name.startsWith("a) Z"),
+    );
+    expect(isGone(nameOf(one.pid))).toBe(false);
   });
 
   test("of another machine, another boot or another pid namespace nothing can be told", () => {
