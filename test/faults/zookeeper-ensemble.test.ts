@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
@@ -81,6 +81,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
     test("the leader is killed with -9, again and again, during claims, renewals and give-backs: no ID twice", async () => {
       for (let i = 0; i < 4; i++) await make({ window: 4000, host: `steady-${i}` });
       let running = true;
+      onTestFinished(() => void (running = false));
       let rounds = 0;
       // Beside the steady ones: leases that come and go all the time.
       const guests = Array.from({ length: 4 }, async (_, i) => {
@@ -124,6 +125,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
     test("what was acknowledged before the leader was killed is there after it", async () => {
       const acknowledged: { workerId: number; fence: number; until: number }[] = [];
       let running = true;
+      onTestFinished(() => void (running = false));
       const asked = (async () => {
         while (running) {
           const request = claimRequest({ reuse: "never" });
@@ -151,6 +153,10 @@ describe.skipIf(zooKeeperMissing !== undefined)(
     });
 
     test("a holder that is left with a minority stops at its window, while the majority gives its number to another", async () => {
+      await registry.close();
+      await ensemble.remove();
+      ensemble = await ZooKeeper.start(3, true);
+      registry = await openZooKeeper(ensemble.url(settings));
       const [last] = ensemble.servers.slice(-1);
       const pool = "0-0";
       const cut = await make({ registry: ensemble.url(settings, [last?.port ?? 0]), window: 2500, pool, host: "cut" });

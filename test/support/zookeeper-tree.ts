@@ -17,18 +17,26 @@ export async function makeNode(port: number, path: string): Promise<void> {
   }
 }
 
-/** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. */
+/** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. One that goes meanwhile is left out. */
 export async function readTree(port: number, root = "/snowlease"): Promise<Map<string, string>> {
   const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   const nodes = new Map<string, string>();
   const read = async (path: string): Promise<void> => {
+    const answer =
+      <Value>(resolve: (value: Value | undefined) => void, reject: (error: Error) => void) =>
+      (error: Error | { name: string } | null, value: Value): void => {
+        if (error?.name === "NO_NODE") resolve(undefined);
+        else if (error) reject(new Error(`${path}: ${error.name}`));
+        else resolve(value);
+      };
     const data = await new Promise<Buffer | undefined>((resolve, reject) => {
-      client.getData(path, (error, bytes) => (error ? reject(new Error(String(error))) : resolve(bytes)));
+      client.getData(path, answer(resolve, reject));
     });
+    const names = await new Promise<string[] | undefined>((resolve, reject) => {
+      client.getChildren(path, answer(resolve, reject));
+    });
+    if (names === undefined) return;
     nodes.set(path, data?.toString() ?? "");
-    const names = await new Promise<string[]>((resolve, reject) => {
-      client.getChildren(path, (error, children) => (error ? reject(new Error(String(error))) : resolve(children)));
-    });
     for (const name of names.toSorted()) await read(`${path}/${name}`);
   };
   try {

@@ -86,29 +86,30 @@ export class ZooKeeper {
     this.#links = links;
   }
 
-  /** Starts one of so many servers on free ports. */
-  static async start(size = 1): Promise<ZooKeeper> {
+  /** Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. */
+  static async start(size = 1, cut = false): Promise<ZooKeeper> {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
+      const all = Array.from({ length: size }, (_, i) => i);
       const own = (i: number): number[] => [ports[size + i] ?? 0, ports[2 * size + i] ?? 0];
-      const links =
-        size === 1
-          ? []
-          : await Promise.all(
-              Array.from({ length: size }, (_, i) => i).flatMap((i) => own(i).map((port) => FaultProxy.start(port))),
-            );
+      const links = cut ? await Promise.all(all.flatMap((i) => own(i).map((port) => FaultProxy.start(port)))) : [];
       const linked = (i: number): number[] => links.slice(2 * i, 2 * i + 2).map(({ port }) => port);
       const last = size - 1;
-      const servers = Array.from({ length: size }, (_, i) => {
-        const peers = Array.from({ length: size }, (_, j) => {
-          return `server.${j + 1}=127.0.0.1:${(i !== j && (i === last || j === last) ? linked(j) : own(j)).join(":")}`;
+      const servers = all.map((i) => {
+        const peers = all.map((j) => {
+          const between = cut && i !== j && (i === last || j === last);
+          return `server.${j + 1}=127.0.0.1:${(between ? linked(j) : own(j)).join(":")}`;
         });
         return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : []);
       });
       const ensemble = new ZooKeeper(servers, links);
       try {
-        await Promise.all(servers.map((server) => server.start()));
+        const first = cut ? servers.slice(0, -1) : servers;
+        await Promise.all(first.map((server) => server.start()));
+        await ensemble.serving(first);
+        // Behind the links it sees peers that accept and hang up: it cannot lead, and joins those who do.
+        if (cut) await servers[last]?.start();
         await ensemble.serving();
         return ensemble;
       } catch (error) {
