@@ -284,26 +284,33 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     });
   });
 
-  /** Runs a program to its end: what it said, and how it ended. */
-  async function programOf(script: string): Promise<{ said: string; code: number }> {
+  /** Runs a program to its end: what it said, and how it ended. `heard`: what to do when it says something. */
+  async function programOf(
+    script: string,
+    heard: () => void = () => undefined,
+  ): Promise<{ said: string; code: number }> {
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     onTestFinished(() => void child.kill("SIGKILL"));
     let said = "";
+    child.stdout.once("data", heard);
     child.stdout.on("data", (bytes) => (said += String(bytes)));
     const [code] = (await once(child, "close")) as [number];
     return { said, code };
   }
 
   describe("a program that is done", () => {
-    const program = (url: string, lines: string): Promise<{ said: string; code: number }> =>
-      programOf(`
+    const program = (url: string, lines: string, leased?: () => void): Promise<{ said: string; code: number }> =>
+      programOf(
+        `
         import { snowlease } from ${JSON.stringify(dist)};
-        const ids = await snowlease({ registry: ${JSON.stringify(url)}, namespace: ${JSON.stringify(namespace)}, window: 900, operationTimeout: 300 });
+        const ids = await snowlease({ registry: ${JSON.stringify(url)}, namespace: ${JSON.stringify(namespace)}, window: 900, operationTimeout: 2000 });
         ids.next();
         console.log("leased");
-        ${lines}`);
+        ${lines}`,
+        leased,
+      );
 
     test("ends, although its lease is idle", async () => {
       expect(await program(ensemble.url(), "")).toEqual({ said: "leased\n", code: 0 });
@@ -317,24 +324,17 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
 
     test("ends when the server is gone", async () => {
       const url = `zookeeper://127.0.0.1:${proxy.port}`;
-      const ended = program(url, "await new Promise((resolve) => setTimeout(resolve, 1500));");
-      await eventually(
-        () => direct.workers(namespace),
-        (workers) => workers.length > 0,
-      );
-      proxy.set({ refuse: true });
-      proxy.reset();
+      const ended = program(url, "await new Promise((resolve) => setTimeout(resolve, 1500));", () => {
+        proxy.set({ refuse: true });
+        proxy.reset();
+      });
       expect(await ended).toEqual({ said: "leased\n", code: 0 });
     });
 
     test("ends when the server has fallen silent", async () => {
       const url = `zookeeper://127.0.0.1:${proxy.port}`;
-      const ended = program(url, "await new Promise((resolve) => setTimeout(resolve, 1500));");
-      await eventually(
-        () => direct.workers(namespace),
-        (workers) => workers.length > 0,
-      );
-      proxy.set(blackHole);
+      const wait = "await new Promise((resolve) => setTimeout(resolve, 1500));";
+      const ended = program(url, wait, () => proxy.set(blackHole));
       expect(await ended).toEqual({ said: "leased\n", code: 0 });
     });
   });
