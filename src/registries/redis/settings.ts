@@ -1,5 +1,5 @@
 import type { ServerAddress } from "../../core/address.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { refuse, timeOf, truthOf } from "../../core/settings.ts";
 
 /** What only a Redis registry has: parameters of its URL. */
 export interface RedisSettings {
@@ -19,7 +19,6 @@ export interface RedisSettings {
 }
 
 const usualLag = 12_000;
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** Reads the settings of a Redis URL. @throws SnowleaseError CONFIG_INVALID */
 export function parseSettings({ scheme, path, settings }: ServerAddress): RedisSettings {
@@ -29,10 +28,10 @@ export function parseSettings({ scheme, path, settings }: ServerAddress): RedisS
   if (sentinel && primary === "") {
     refuse("the URL of sentinels", "to end with the name of the primary, /NAME or /NAME/DATABASE", path);
   }
-  const { beside, tls, sentinelPassword } = settings;
+  const { beside, sentinelPassword } = settings;
   if (beside !== undefined && beside !== "westid") refuse("`beside`", "to be westid", beside);
-  if (tls !== undefined && tls !== "true" && tls !== "false") refuse("`tls`", "to be true or false", tls);
-  if (scheme === "rediss" && tls === "false") refuse("`tls`", "not to be false with rediss:", tls);
+  const tls = truthOf("tls", settings["tls"]);
+  if (scheme === "rediss" && tls === false) refuse("`tls`", "not to be false with rediss:", settings["tls"]);
   if (sentinelPassword !== undefined && !sentinel) {
     refuse("`sentinelPassword`", "only with redis+sentinel:", "***");
   }
@@ -54,7 +53,7 @@ export function parseSettings({ scheme, path, settings }: ServerAddress): RedisS
     wait,
     beside,
     maxLag: duration("maxLag", settings["maxLag"]) ?? usualLag,
-    tls: scheme === "rediss" || tls === "true",
+    tls: scheme === "rediss" || tls === true,
     sentinelPassword,
     database: number,
     primary,
@@ -68,12 +67,7 @@ function integer(name: string, text: string, most: number): number {
 
 function duration(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const [, number, unit = "ms"] = /^(\d{1,9})(ms|s|m|h)?$/.exec(text) ?? [];
-  const ms = Number(number) * (units[unit] ?? Number.NaN);
+  const ms = timeOf(text);
   if (ms <= 3_600_000) return ms;
   return refuse(`\`${name}\``, "to be a time of at most 1h, such as 10s", text);
-}
-
-function refuse(name: string, rule: string, got: unknown): never {
-  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { ServerAddress } from "../../core/address.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { refuse, truthOf } from "../../core/settings.ts";
 
 /** What only an SQL registry has: parts of its URL. */
 export interface SqlSettings {
@@ -17,16 +17,16 @@ const usualPoolSize = "4";
 
 /** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
 export function parseSettings({ servers, path, settings }: ServerAddress): SqlSettings {
-  const { poolSize = usualPoolSize, tls = "false", tlsCa } = settings;
+  const { poolSize = usualPoolSize, tlsCa } = settings;
   if (servers.length !== 1) refuse("the URL", "to name one server", `${servers.length} servers`);
   if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
   if (!/^\d{1,3}$/.test(poolSize) || Number(poolSize) < 1 || Number(poolSize) > 100) {
     refuse("`poolSize`", "to be an integer from 1 to 100", poolSize);
   }
-  if (tls !== "true" && tls !== "false") refuse("`tls`", "to be true or false", tls);
-  if (tlsCa !== undefined && tls !== "true") refuse("`tlsCa`", "only with tls=true", tlsCa);
+  const tls = truthOf("tls", settings["tls"]) ?? false;
+  if (tlsCa !== undefined && !tls) refuse("`tlsCa`", "only with tls=true", tlsCa);
   const certificates = tlsCa === undefined ? undefined : readCertificates(tlsCa);
-  return { poolSize: Number(poolSize), tls: tls === "true", tlsCa: certificates, database: path };
+  return { poolSize: Number(poolSize), tls, tlsCa: certificates, database: path };
 }
 
 function readCertificates(file: string): string {
@@ -35,8 +35,4 @@ function readCertificates(file: string): string {
   } catch {
     return refuse("`tlsCa`", "to name a file that can be read", file);
   }
-}
-
-function refuse(name: string, rule: string, got: unknown): never {
-  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
 }

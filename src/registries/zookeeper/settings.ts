@@ -1,5 +1,5 @@
 import type { ServerAddress } from "../../core/address.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { refuse, timeOf } from "../../core/settings.ts";
 
 /** What only a ZooKeeper registry has: parts of its URL. */
 export interface ZooKeeperSettings {
@@ -13,7 +13,6 @@ export interface ZooKeeperSettings {
 }
 
 const usualSession = 10_000;
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 
 /** Reads the settings of a ZooKeeper URL. @throws SnowleaseError CONFIG_INVALID */
 export function parseSettings({ path, user, password, settings }: ServerAddress): ZooKeeperSettings {
@@ -24,17 +23,12 @@ export function parseSettings({ path, user, password, settings }: ServerAddress)
   if ((user === undefined) !== (password === undefined) || user?.includes(":")) {
     refuse("the login of a ZooKeeper URL", "to be USER:PASSWORD, without a `:` in the user", "***");
   }
-  return { sessionTimeout: timeOf(settings["sessionTimeout"]), chroot: path === "" ? "" : `/${path}` };
+  return { sessionTimeout: sessionOf(settings["sessionTimeout"]), chroot: path === "" ? "" : `/${path}` };
 }
 
-function timeOf(text: string | undefined): number {
+function sessionOf(text: string | undefined): number {
   if (text === undefined) return usualSession;
-  const [, number, unit = "ms"] = /^(\d{1,7})(ms|s|m)?$/.exec(text) ?? [];
-  const ms = Number(number) * (units[unit] ?? Number.NaN);
+  const ms = timeOf(text);
   if (ms >= 100 && ms <= 600_000) return ms;
   return refuse("`sessionTimeout`", "to be a time from 100ms to 10m, such as 10s", text);
-}
-
-function refuse(name: string, rule: string, got: unknown): never {
-  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
 }
