@@ -1,20 +1,32 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A port that nobody listens on at the moment. */
+/** The ports below those that Linux gives to outgoing connections (`ip_local_port_range`). */
+const ports = { first: 10_000, count: 22_000 };
+let last = Math.floor(Math.random() * ports.count);
+
+/**
+ * A port that nobody listens on at the moment, another one at each call. No client's connection can take it for its own end
+ * while the server that is to have it is down: a client that tries to come back would else, sooner or later, meet itself there.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    last = (last + 1) % ports.count;
+    const port = ports.first + last;
+    const server = createServer();
+    try {
+      await once(server.listen(port, "127.0.0.1"), "listening");
+    } catch {
+      continue;
+    }
+    await once(server.close(), "close");
+    return port;
+  }
 }
 
 /** A server of its own, a direct child of this process, in a folder of its own. */

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
@@ -8,6 +8,8 @@ import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
 import { blackHole, FaultProxy } from "./fault-proxy.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
+/** Until an ensemble has to serve, ms. */
+const patience = 60_000;
 const jar = "/usr/share/java/zookeeper.jar";
 
 /** Why there is no ZooKeeper to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
@@ -43,13 +45,13 @@ class ZooKeeperServer {
       ...(peers.length > 0 ? ["standaloneEnabled=false", ...peers] : []),
     ];
     writeFileSync(this.#config, `${lines.join("\n")}\n`);
-    // It logs to stdout, which nobody reads: the slf4j that says nothing.
     this.#arguments = [
       "-Xmx128m",
       "-XX:+UseSerialGC",
       "-XX:TieredStopAtLevel=1",
+      "-Dorg.slf4j.simpleLogger.showDateTime=true",
       "-cp",
-      `${this.process.folder}:${jar}:/usr/share/java/slf4j-nop.jar`,
+      [this.process.folder, jar, "/usr/share/java/slf4j-simple.jar"].join(":"),
       peers.length > 0
         ? "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         : "org.apache.zookeeper.server.ZooKeeperServerMain",
@@ -121,14 +123,29 @@ export class ZooKeeper {
 
   /** Waits until these servers take part. */
   async serving(servers: readonly ZooKeeperServer[] = this.servers): Promise<void> {
-    for (const server of servers) while ((await server.mode()) === undefined) await sleep(20);
+    for (const server of servers) {
+      await this.#patiently("serve", async () => ((await server.mode()) === undefined ? undefined : server));
+    }
   }
 
-  async leader(): Promise<ZooKeeperServer> {
-    for (;;) {
+  leader(): Promise<ZooKeeperServer> {
+    return this.#patiently("elect a leader", async () => {
       for (const server of this.servers) if (/leader|standalone/.test((await server.mode()) ?? "")) return server;
+      return undefined;
+    });
+  }
+
+  /** An ensemble that does not come to it says what its servers logged: nothing else can tell why. */
+  async #patiently<Found>(what: string, look: () => Promise<Found | undefined>): Promise<Found> {
+    const end = performance.now() + patience;
+    for (;;) {
+      const found = await look();
+      if (found !== undefined) return found;
+      if (performance.now() > end) break;
       await sleep(20);
     }
+    const logs = this.servers.map(({ process, port }) => `${port}:\n${readFileSync(process.log, "utf8").slice(-3000)}`);
+    throw new Error(`The servers do not ${what}.\n${logs.join("\n")}`);
   }
 
   /** The URL of all servers, or of some. `rest`: chroot and query. */

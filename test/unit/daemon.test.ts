@@ -1,10 +1,11 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { layouts } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
+import { freePort } from "../support/servers.ts";
 
 const open: Daemon[] = [];
 
@@ -235,13 +236,4 @@ test("a request that comes before a deferred registry is open waits for it", asy
 async function soon(): Promise<string> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   return "neither";
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
