@@ -100,6 +100,8 @@ export function ask(port: number, line: string): Promise<string> {
     const socket = connect(port, "127.0.0.1");
     socket.setTimeout(500, () => socket.destroy(new Error("It keeps silent.")));
     socket.on("error", reject);
+    // One that hangs up without a word.
+    socket.on("close", () => reject(new Error("It says nothing.")));
     socket.on("data", (bytes) => {
       resolve(bytes.toString());
       socket.destroy();
