@@ -9,6 +9,8 @@ import type { LeaseOptions } from "./core/lease.ts";
 import { nearest } from "./core/nearest.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
+import type { Mode, SnowflakeOptions } from "./core/snowflake.ts";
+import { checkSpread } from "./core/spread.ts";
 import { checkTerm, usualWindow } from "./core/terms.ts";
 import { type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
 
@@ -40,6 +42,8 @@ export interface Config {
   readonly operationTimeout: number;
   readonly maxWait: number;
   readonly maxTell: number;
+  readonly mode: Mode;
+  readonly spread: number;
   /** Only those that were given. */
   readonly limits: Partial<NamespaceLimits>;
   readonly reuse: "any" | "never";
@@ -123,6 +127,8 @@ export function resolveConfig(from: ConfigSources): Config {
     operationTimeout: values.operationTimeout ?? 5000,
     maxWait: values.maxWait ?? defaultRollback.maxWait,
     maxTell: values.maxTell ?? defaultRollback.maxTell,
+    mode: values.mode ?? "wall",
+    spread: blaming(sources.spread?.text ?? "", () => checkSpread(values.spread ?? 1, layout)),
     limits: {
       ...(maxWindow !== undefined && !borrowed && { maxWindow }),
       ...(maxClockSkew !== undefined && !borrowed && { maxClockSkew }),
@@ -144,6 +150,11 @@ export function resolveConfig(from: ConfigSources): Config {
     socket: values.socket,
     sources,
   };
+}
+
+/** How a generator with these options behaves. */
+export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): SnowflakeOptions {
+  return { mode, spread, rollback: { maxWait, maxTell } };
 }
 
 /**

@@ -21,6 +21,7 @@ export {
 export { Lease, type LeaseHost, type LeaseOptions, type LeaseState, type Ledger, type Tenure } from "./core/lease.ts";
 export { listRecents } from "./core/recent.ts";
 export type * from "./core/registry.ts";
+export { Ring, type RingOptions } from "./core/ring.ts";
 export type { RollbackOptions } from "./core/rollback.ts";
-export { Snowflake, type SnowflakeOptions, type WaitOptions } from "./core/snowflake.ts";
+export { type Mode, Snowflake, type SnowflakeOptions, type WaitOptions } from "./core/snowflake.ts";
 export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";

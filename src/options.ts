@@ -5,6 +5,7 @@ import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { Layout, type PoolBounds } from "./core/layout.ts";
 import { parsePool, presetNames, presets } from "./core/notation.ts";
 import type { Registry } from "./core/registry.ts";
+import type { Mode } from "./core/snowflake.ts";
 
 /*
  * One table makes the validation, the command line's flags and --help, the names in the environment, and the options table of
@@ -26,6 +27,8 @@ export interface OptionValues {
   readonly operationTimeout?: number;
   readonly maxWait?: number;
   readonly maxTell?: number;
+  readonly mode?: Mode;
+  readonly spread?: number;
   readonly maxClockSkew?: number;
   readonly maxWindow?: number;
   readonly reuse?: "any" | "never";
@@ -269,6 +272,18 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     claims,
     "1 m",
     "Up to which setback of the clock callers are told to try again; beyond it the lease is given up.",
+  ),
+  mode: define(
+    oneOf("wall", "lead"),
+    claims,
+    "`wall`",
+    "`wall`: timestamps never lead the clock. `lead`: they may, as far as the window reaches, for bursts of more IDs than a tick has.",
+  ),
+  spread: define(
+    integer("NUMBER"),
+    claims,
+    "1",
+    "With how many different sequences a tick may begin, a power of two: with 2^k also the IDs of a generator that makes few are even in `id % 2^k`.",
   ),
   maxClockSkew: define(
     duration(1),

@@ -5,14 +5,14 @@ import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
 import { ordinalAssigner } from "./assigners/ordinal.ts";
 import { propertyAssigner } from "./assigners/property.ts";
-import { type Config, leaseDefaults, resolveConfig } from "./config.ts";
+import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
 import type { Layout, PoolBounds } from "./core/layout.ts";
 import { Lease, type LeaseOptions } from "./core/lease.ts";
 import type { Refusal, Registry } from "./core/registry.ts";
-import { Snowflake } from "./core/snowflake.ts";
+import { type Mode, Snowflake } from "./core/snowflake.ts";
 import { timeText } from "./core/window.ts";
 import { deferredRegistry } from "./registries/deferred.ts";
 
@@ -50,6 +50,10 @@ export interface SnowleaseOptions {
   readonly maxWait?: Duration | undefined;
   /** Up to which setback of the clock callers are told to try again. Default 60 s. */
   readonly maxTell?: Duration | undefined;
+  /** `lead`: timestamps may lead the clock, as far as the window reaches. Default `wall`: they never do. */
+  readonly mode?: Mode | undefined;
+  /** With how many different sequences a tick may begin, a power of two. Default 1. */
+  readonly spread?: number | string | undefined;
   /** Fixed when the namespace is created. Default 10 s. */
   readonly maxClockSkew?: Duration | undefined;
   /** Fixed when the namespace is created. Default 10 min. */
@@ -115,7 +119,7 @@ export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowfla
   const { signal, clock, ...others } = options;
   const config = resolveConfig({ options: others, env: process.env });
   const lease = await openLease(config, { signal, clock });
-  return new Snowflake(lease, { rollback: { maxWait: config.maxWait, maxTell: config.maxTell } });
+  return new Snowflake(lease, generatorOptions(config));
 }
 
 /** What surrounds a process; all default to this one's. */

@@ -15,7 +15,7 @@ export const assign: Command = {
   ],
   examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],
   settings: "cli",
-  without: ["onLost", "maxTell"],
+  without: ["onLost", "maxTell", "mode", "spread"],
   flags: [{ name: "once", description: "Give it back at once: the number tells something, but is nobody's any more." }],
 
   async run(invocation) {

@@ -33,7 +33,7 @@ export const exec: Command = {
     "snowlease exec -- sh -c 'echo $SNOWLEASE_WORKER_ID'",
   ],
   settings: "cli",
-  without: ["onLost", "maxTell"],
+  without: ["onLost", "maxTell", "mode", "spread"],
   flags: [{ name: "java", description: "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS." }],
   operands: { name: "-- PROGRAM [ARGUMENT…]", least: 1, most: Infinity, program: true },
 

@@ -30,13 +30,14 @@ export const id: Command = {
     const { encode } = encodings[format === "json" ? "decimal" : (format satisfies EncodingName)];
 
     const config = await claimConfig(invocation);
+    const { generatorOptions } = await import("../config.ts");
     const { openLease } = await import("../snowlease.ts");
     const interrupted = onInterrupt();
     const stop = AbortSignal.any([interrupted, output.closed]);
     let ids: Snowflake | undefined;
     try {
       const lease = await openLease(config, { signal: stop, argv: [] });
-      ids = new Snowflake(lease, { rollback: { maxWait: config.maxWait, maxTell: config.maxTell } });
+      ids = new Snowflake(lease, generatorOptions(config));
       for (let made = 0; made < count; made++) {
         const text = encode(await ids.nextAsync({ signal: stop }));
         await output.add(json ? `${made === 0 ? "[" : ",\n "}"${text}"` : `${text}\n`);

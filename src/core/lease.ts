@@ -123,6 +123,11 @@ export class Lease {
     return this.#state === "held" ? this.#tenure : undefined;
   }
 
+  /** In how many ms the next renewal is due; 1 where it is under way. */
+  get renewsIn(): number {
+    return Math.max(1, Math.ceil(this.#renewAt - monotonic(this.#host.clock)));
+  }
+
   /** Aborted, with a LEASE_LOST as its reason, when the lease is lost for good. Closing it does not abort. */
   get signal(): AbortSignal {
     return this.#lostForGood.signal;

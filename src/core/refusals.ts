@@ -47,6 +47,15 @@ export function tickFull({ maxSequence }: Layout, retryAfterMs: number): Snowlea
   );
 }
 
+/** In lead mode, all that the window holds is used, and the clock has yet to come there. */
+export function windowUsedUp({ workerId, until }: Tenure, wall: number, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "SEQUENCE_EXHAUSTED",
+    `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock; the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`,
+    { retryAfterMs, until, clock: wall },
+  );
+}
+
 /** The clock was set back too far. */
 export function clockSetBack({ workerId, state }: Lease, behindMs: number, retryAfterMs: number): SnowleaseError {
   const advice =

@@ -1,13 +1,13 @@
 /**
- * Writes `count` IDs that follow each other. An ID below 0x7ff0... read as a float64 is a finite number, and the next bit pattern is
+ * Writes `count` IDs that follow each other into an array, from `at`. An ID below 0x7ff0... read as a float64 is a finite number, and the next bit pattern is
  * the next representable number as long as the exponent stays: adding one unit in the last place steps the ID, without a bigint
  * in the loop. (What an ID counts in a tick lies in the mantissa's 52 bits, so the exponent stays.)
  * @param start the first ID, read as a float64; `unit` is how much the second one is above it.
  * @returns false, and nothing is written, where an ID would not be finite.
  */
-export function writeRun(target: BigUint64Array, count: number, start: number, unit: number): boolean {
+export function writeRun(target: BigUint64Array, at: number, count: number, start: number, unit: number): boolean {
   if (!Number.isFinite(start + count * unit)) return false;
-  const floats = new Float64Array(target.buffer, target.byteOffset, count);
+  const floats = new Float64Array(target.buffer, target.byteOffset + 8 * at, count);
   // Eight chains of additions, so that one need not wait for the one before. Not out of a destructured array: V8 then takes them
   // for values of any kind and boxes every sum, which costs seven times as much.
   let a = start;

@@ -1,16 +1,29 @@
+import { checkInteger, refuse } from "./check.ts";
 import { monotonic, WallGate, type Clock } from "./clock.ts";
 import { type Encoding, encodings, type EncodingName, Neighbours } from "./encoding.ts";
-import { shown, SnowleaseError } from "./errors.ts";
+import type { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
 import type { Lease, Ledger, Tenure } from "./lease.ts";
 import { firstWholeTick, RecentTicks } from "./recent.ts";
-import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome } from "./refusals.ts";
+import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome, windowUsedUp } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
 import { writeRun } from "./run.ts";
+import { checkSpread, firstSequence } from "./spread.ts";
 
-/** How a generator behaves at its limits. */
+/** wall: timestamps never lead the clock. lead: they may, as far as the lease's window reaches. */
+export type Mode = "wall" | "lead";
+
+/** How a generator takes its ticks, and what it does at its limits. */
 export interface SnowflakeOptions {
+  /** Default `wall`. */
+  readonly mode?: Mode | undefined;
+  /**
+   * With how many different sequences a tick may begin, a power of two up to the sequences of a tick; default 1, they all begin at 0.
+   * With `spread: 2^k` also the IDs of a generator that makes one now and then are even in `id % 2^k`, in a layout that ends with
+   * the sequence. A tick has up to `spread - 1` IDs less.
+   */
+  readonly spread?: number | undefined;
   readonly rollback?: Partial<RollbackOptions> | undefined;
 }
 
@@ -31,14 +44,21 @@ const fewTicks = 5;
 
 const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
+/** The most that `take` makes at once: 128 MiB. */
+const mostTaken = 2 ** 24;
+
 /**
- * Makes IDs on a lease, in wall mode: an ID's timestamp is the tick that the wall clock shows, never a later one.
+ * Makes IDs on a lease. In wall mode an ID's timestamp is the tick that the wall clock shows, never a later one. In lead mode it is a
+ * counter that never goes back: the clock's tick or, where the sequences of that one are used, the next, up to the end of the
+ * lease's window.
  *
  * A tick is opened once and then handed out sequence by sequence: opening checks that it lies wholly in the lease's window and
  * starts behind what was ever used in it. All the rest of the safety lies in what the registry persisted before.
  */
 export class Snowflake implements Ledger {
   readonly lease: Lease;
+  readonly mode: Mode;
+  readonly #spread: number;
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
@@ -79,8 +99,12 @@ export class Snowflake implements Ledger {
 
   /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already. */
   constructor(lease: Lease, options: SnowflakeOptions = {}) {
+    const { mode = "wall", spread = 1 } = options;
+    if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
+    this.#spread = checkSpread(spread, lease.layout);
     lease.attach(this);
     this.lease = lease;
+    this.mode = mode;
     this.#layout = lease.layout;
     this.#clock = lease.clock;
     this.#gate = new WallGate(lease.clock);
@@ -114,7 +138,7 @@ export class Snowflake implements Ledger {
    * and `scene` have not.
    */
   nextNumber(): number {
-    if (!this.#fitsNumber) throw invalid("layout", "to have at most 53 bits", this.#layout.fingerprint);
+    if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
     const nanos = this.#clock.nanos();
     if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     return this.#baseNumber + this.#next++ * this.#unit;
@@ -138,7 +162,7 @@ export class Snowflake implements Ledger {
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
     const { signal, timeout = defaultWait } = options;
-    if (!(timeout >= 0)) throw invalid("timeout", "to be a number of ms from 0", timeout);
+    if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
     const deadline = monotonic(this.#clock) + timeout;
     for (;;) {
       signal?.throwIfAborted();
@@ -150,31 +174,31 @@ export class Snowflake implements Ledger {
       if (!this.#worthWaiting(error) || left <= 0) throw error;
       const ms = Math.min(error.details.retryAfterMs ?? left, left);
       // Only the clock ends a full tick; a listener on the lease for each such wait would pile up until the next renewal.
-      if (error.code === "SEQUENCE_EXHAUSTED") await this.#clock.sleep(ms, { signal });
+      if (error.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall") await this.#clock.sleep(ms, { signal });
       else await this.#sleepOrChange(ms, signal);
     }
   }
 
   /**
-   * Fills an array from its start with as many IDs as the clock allows now: what is left of the open tick. Returns how many.
-   * Throws like `next` when there is none at all.
+   * Fills an array from its start with as many IDs as may be made now: in wall mode what is left of the open tick, in lead mode what is
+   * left of the window. Returns how many. Throws like `next` when there is none at all.
    */
   fill(target: BigUint64Array): number {
-    if (!(target instanceof BigUint64Array)) throw invalid("target", "to be a BigUint64Array", target);
+    if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
     if (target.length === 0) return 0;
     const nanos = this.#clock.nanos();
     if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
-    const count = Math.min(target.length, this.#last - this.#next + 1);
-    const sequence = this.#next;
-    this.#next += count;
-    if (this.#narrow) {
-      this.#words[0] = this.#low + sequence * this.#unit;
-      const start = this.#float[0] as number;
-      this.#words[0] = this.#low + (sequence + 1) * this.#unit;
-      if (writeRun(target, count, start, (this.#float[0] as number) - start)) return count;
-    }
-    for (let i = 0; i < count; i++) target[i] = this.#base + (BigInt(sequence + i) << BigInt(this.#shift));
-    return count;
+    let made = this.#fillFrom(target, 0);
+    if (this.mode === "wall") return made;
+    while (made < target.length && this.#open(this.#clock.nanos()) === undefined) made += this.#fillFrom(target, made);
+    return made;
+  }
+
+  /** Up to so many IDs: as `fill`, in an array that is no longer than they are. At most 2^24 at once. */
+  take(count: number): BigUint64Array {
+    checkInteger("count", count, 0, mostTaken);
+    const target = new BigUint64Array(this.mode === "lead" ? count : Math.min(count, this.#layout.maxSequence + 1));
+    return target.subarray(0, this.fill(target));
   }
 
   /** Gives the worker ID back; no ID is made after this, whatever becomes of the call. */
@@ -239,10 +263,25 @@ export class Snowflake implements Ledger {
     return this.#id[0] as bigint;
   }
 
+  /** Fills an array, from `start`, with what the open tick has; returns how many. */
+  #fillFrom(target: BigUint64Array, start: number): number {
+    const count = Math.min(target.length - start, this.#last - this.#next + 1);
+    const sequence = this.#next;
+    this.#next += count;
+    if (this.#narrow) {
+      this.#words[0] = this.#low + sequence * this.#unit;
+      const first = this.#float[0] as number;
+      this.#words[0] = this.#low + (sequence + 1) * this.#unit;
+      if (writeRun(target, start, count, first, (this.#float[0] as number) - first)) return count;
+    }
+    for (let i = 0; i < count; i++) target[start + i] = this.#base + (BigInt(sequence + i) << BigInt(this.#shift));
+    return count;
+  }
+
   #takeString(format: EncodingName): string {
     const encoding = encodings[format] as Encoding | undefined;
     if (encoding?.encode === undefined) {
-      throw invalid("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
+      refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
     }
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
@@ -254,7 +293,8 @@ export class Snowflake implements Ledger {
   #openOrThrow(nanos: bigint): void {
     let error = this.#open(nanos);
     const { spin } = this.#clock;
-    if (error?.code === "SEQUENCE_EXHAUSTED" && this.#layout.tick === 1 && spin !== undefined) {
+    const full = error?.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
+    if (full && this.#layout.tick === 1 && spin !== undefined) {
       spin(this.#layout.timeOf(this.#tick + 1), longestSpin);
       error = this.#open(this.#clock.nanos());
     }
@@ -262,9 +302,9 @@ export class Snowflake implements Ledger {
   }
 
   /**
-   * Opens the tick that the wall clock shows, or says why there is none.
+   * Opens a tick, or says why there is none.
    * @param nanos the monotonic clock, read a moment ago.
-   * @param ticks how many ticks to look through for one that is not full, the present one first.
+   * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   #open(nanos: bigint, ticks: number = 1): SnowleaseError | undefined {
     // Told when a second ID is asked for: at one ID a tick it would be a fifth of its cost.
@@ -273,7 +313,6 @@ export class Snowflake implements Ledger {
       this.#opened = 0;
       if (nanos < this.#deadline) return undefined;
     }
-    const layout = this.#layout;
     this.#settle();
     this.#last = -1;
     this.#next = 0;
@@ -283,30 +322,13 @@ export class Snowflake implements Ledger {
     if (tenure.generation !== this.#generation) this.#begin(tenure);
 
     const wall = this.#gate.read(nanos);
-    const tick = layout.tickOf(wall);
-    if (tick > layout.maxTick) return layout.expiredAt(wall);
-    const begin = layout.timeOf(tick);
-    if (begin < tenure.floor) return this.#below(wall, tenure);
-    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
-    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
-    if (wall >= this.#seen) {
-      this.#seen = wall;
-      this.#rung = undefined;
-    } else if (this.#rung !== "continue" && this.#rung !== "count") {
-      this.lease.noteRollback(this.#seen - wall, "continue");
-      this.#rung = "continue";
-    }
-
-    this.#tick = tick;
-    this.#next = this.#memory.sequenceOf(tick) + 1;
-    if (this.#next > layout.maxSequence && !this.#openEarlier(tick, ticks, tenure)) {
-      return tickFull(layout, begin + layout.tick - wall);
-    }
-    this.#last = layout.maxSequence;
+    const error = this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
+    if (error !== undefined) return error;
+    this.#last = this.#layout.maxSequence;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#deadline = 0n;
     this.#opened = wall;
-    this.#base = layout.encode(this.#tick, tenure.workerId, 0, this.#rollbacks);
+    this.#base = this.#layout.encode(this.#tick, tenure.workerId, 0, this.#rollbacks);
     if (this.#fitsNumber) this.#baseNumber = Number(this.#base);
     this.#id[0] = this.#base;
     this.#low = this.#words[0] as number;
@@ -316,17 +338,64 @@ export class Snowflake implements Ledger {
     return undefined;
   }
 
+  /** Turns to the tick that the wall clock shows, or says why it is none. */
+  #follow(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
+    const layout = this.#layout;
+    const tick = layout.tickOf(wall);
+    if (tick > layout.maxTick) return layout.expiredAt(wall);
+    const begin = layout.timeOf(tick);
+    if (begin < tenure.floor) return this.#below(wall, tenure);
+    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
+    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
+    this.#see(wall);
+    if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, tenure)) return undefined;
+    this.#tick = tick;
+    // One that led the clock may have used up the next ones, too.
+    let free = tick + 1;
+    while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
+    return tickFull(layout, layout.timeOf(free) - wall);
+  }
+
+  /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
+  #lead(wall: number, tenure: Tenure): SnowleaseError | undefined {
+    const layout = this.#layout;
+    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, tenure.from), this.#memory.highest);
+    if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
+    if (tick > layout.maxTick) return layout.expiredAt(layout.timeOf(tick));
+    if (!(layout.timeOf(tick + 1) <= tenure.until)) {
+      const passed = layout.timeOf(layout.tickOf(wall) + 1) > tenure.until;
+      return passed ? windowPassed(tenure, wall) : windowUsedUp(tenure, wall, this.lease.renewsIn);
+    }
+    this.#see(wall);
+    this.#turnTo(tick);
+    return undefined;
+  }
+
+  /** What the clock going back means to others; the mode has decided what it means here. */
+  #see(wall: number): void {
+    if (wall >= this.#seen) {
+      this.#seen = wall;
+      this.#rung = undefined;
+    } else if (this.#rung !== "continue" && this.#rung !== "count") {
+      this.lease.noteRollback(this.#seen - wall, "continue");
+      this.#rung = "continue";
+    }
+  }
+
+  /** Turns to this tick, behind what was used in it; false when that is all. */
+  #turnTo(tick: number): boolean {
+    const used = this.#memory.sequenceOf(tick);
+    if (used >= this.#layout.maxSequence) return false;
+    this.#tick = tick;
+    this.#next = used >= 0 ? used + 1 : firstSequence(tick, this.#spread);
+    return true;
+  }
+
   /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
-  #openEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
+  #turnToEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
     const layout = this.#layout;
     const first = Math.max(this.#memory.floor, firstWholeTick(layout, floor), layout.tickOf(since), tick - ticks + 1);
-    for (let earlier = tick - 1; earlier >= first; earlier--) {
-      const next = this.#memory.sequenceOf(earlier) + 1;
-      if (next > layout.maxSequence) continue;
-      this.#tick = earlier;
-      this.#next = next;
-      return true;
-    }
+    for (let earlier = tick - 1; earlier >= first; earlier--) if (this.#turnTo(earlier)) return true;
     return false;
   }
 
@@ -368,8 +437,4 @@ export class Snowflake implements Ledger {
     remove();
     signal?.removeEventListener("abort", wake);
   }
-}
-
-function invalid(name: string, rule: string, value: unknown): SnowleaseError {
-  return new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${shown(value)}.`);
 }

@@ -1,7 +1,8 @@
 import type { Lease, Tenure } from "../../src/core/lease.ts";
 import type { Grant, Registry, ReleaseRequest, Usage } from "../../src/core/registry.ts";
+import { Ring } from "../../src/core/ring.ts";
 import { Snowflake } from "../../src/core/snowflake.ts";
-import type { HolderKind } from "./history.ts";
+import { type HolderKind, leading } from "./history.ts";
 
 /*
  * Holders that break the rule in one way each, as plausible mistakes would. The simulation has to find every one of them.
@@ -142,6 +143,63 @@ function lastTickForgottenInSilence(): HolderKind {
   };
 }
 
+/** Leads the clock further than its window reaches, and says the most that the registry believes. */
+function leadsPastWindow(): HolderKind {
+  const ends = new Map<string, number>();
+  const keyOf = ({ workerId, fence }: { workerId: number; fence: number }): string => `${workerId}/${fence}`;
+  return {
+    make: leading,
+    view: (registry) => ({
+      ...registry,
+      async claim(request) {
+        const answer = await registry.claim(request);
+        if (answer.outcome !== "granted") return answer;
+        ends.set(keyOf(answer), answer.until);
+        return { ...answer, until: answer.until + 10_000 };
+      },
+      async renew({ checkpoint: _, ...request }) {
+        const answer = await registry.renew(request);
+        if (answer.outcome === "renewed") ends.set(keyOf(request), answer.until);
+        return answer;
+      },
+      release({ used, ...request }) {
+        const until = Math.min(used?.until ?? Infinity, ends.get(keyOf(request)) ?? Infinity);
+        return registry.release(used === undefined ? request : { ...request, used: { until } });
+      },
+    }),
+  };
+}
+
+/** Gives back what was prepared and not emitted, as if it had not been used; and goes on to emit it. */
+function preparedGivenBack(): HolderKind {
+  const emitted = new Map<string, number>();
+  return {
+    make(lease) {
+      const ring = new Ring(new Snowflake(lease, { mode: "lead" }), { boost: 4 });
+      const stock: bigint[] = [];
+      return {
+        emit() {
+          if (stock.length === 0) for (let i = 0; i < 30; i++) stock.push(ring.next());
+          const id = stock.shift() as bigint;
+          emitted.set(`${lease.workerId}/${lease.fence}`, lease.layout.decompose(id).timestamp + lease.layout.tick);
+          return id;
+        },
+        close: () => ring.close(),
+      };
+    },
+    view: (registry) => ({
+      ...registry,
+      renew: ({ checkpoint: _, ...request }) => registry.renew(request),
+      async release({ used, ...request }) {
+        const { workerId, fence } = request;
+        const { from = 0 } = (await registry.worker(request.namespace, workerId)) ?? {};
+        const until = Math.max(from, emitted.get(`${workerId}/${fence}`) ?? 0);
+        return registry.release(used === undefined ? request : { ...request, used: { until } });
+      },
+    }),
+  };
+}
+
 const twice = /^ID \d+ was made by/;
 const refused = /Expected `(?:recentFrom|until)`|Expected the checkpoint/;
 
@@ -157,6 +215,8 @@ export const brokenHolders: readonly {
   { name: "goes on after release", kind: () => goesOnAfterRelease, found: twice },
   { name: "end of the window not checked", kind: () => windowNotChecked, found: twice },
   { name: "beginning of the window not checked", kind: beginNotChecked, found: twice },
+  { name: "leads past its window", kind: leadsPastWindow, found: twice },
+  { name: "prepared IDs given back", kind: preparedGivenBack, found: twice },
   { name: "last tick forgotten, though told", kind: lastTickForgotten, found: refused },
   { name: "last tick forgotten in silence", kind: lastTickForgottenInSilence, found: twice },
 ];

@@ -2,6 +2,7 @@ import { isSnowleaseError } from "../../src/core/errors.ts";
 import { Layout } from "../../src/core/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { Ring } from "../../src/core/ring.ts";
 import { Snowflake } from "../../src/core/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { overNetwork, type Weather } from "./network.ts";
@@ -28,6 +29,8 @@ export interface Outcome {
   readonly continued: number;
   readonly switched: number;
   readonly taken: number;
+  /** IDs that led the clock of their maker. */
+  readonly led: number;
   /** What must never happen, in words. */
   readonly violation?: string | undefined;
 }
@@ -79,7 +82,7 @@ export async function play(seed: number, kind: HolderKind = {}): Promise<Outcome
   const used = new Map<bigint, number>();
   const offsets = new Map(hosts.map((host) => [host, random.between(-2000, 2000)]));
   const running: (Running | undefined)[] = Array.from({ length: slots }, () => undefined);
-  const counts = { claims: 0, continued: 0, switched: 0, taken: 0 };
+  const counts = { claims: 0, continued: 0, switched: 0, taken: 0, led: 0 };
   let holders = 0;
   let tokens = 0;
   let violation: string | undefined;
@@ -106,7 +109,7 @@ export async function play(seed: number, kind: HolderKind = {}): Promise<Outcome
         counts.claims++;
         held.on("acquired", ({ continued }) => (counts.continued += Number(continued)));
         held.on("switched", () => counts.switched++);
-        process.holder = (kind.make ?? plain)(held);
+        process.holder = (kind.make ?? random.pick(honest))(held);
       },
       (error: unknown) => {
         note(process, error);
@@ -123,13 +126,14 @@ export async function play(seed: number, kind: HolderKind = {}): Promise<Outcome
   }
 
   function emit(process: Running): void {
-    for (let i = random.between(1, 3); i > 0 && process.holder !== undefined; i--) {
+    for (let i = random.pick([1, 1, 2, 2, 3, 3, 30]); i > 0 && process.holder !== undefined; i--) {
       try {
         const id = process.holder.emit();
         const other = used.get(id);
         if (other !== undefined)
           violation ??= `ID ${id} was made by holder ${other} and again by holder ${process.number}`;
         used.set(id, process.number);
+        counts.led += Number(layout.decompose(id).timestamp > process.machine.now());
       } catch (error) {
         note(process, error);
         return;
@@ -184,10 +188,24 @@ export async function play(seed: number, kind: HolderKind = {}): Promise<Outcome
 /** A rollback of some seconds is already too large to be told of, so that switching because of one is met too. */
 const rollback = { maxWait: 500, maxTell: 3000 };
 
-function plain(lease: Lease): Holder {
+function wall(lease: Lease): Holder {
   const snowflake = new Snowflake(lease, { rollback });
   return { emit: () => snowflake.next(), close: () => snowflake.close() };
 }
+
+/** Makes IDs ahead of the clock, as far as its window reaches. */
+export function leading(lease: Lease): Holder {
+  const snowflake = new Snowflake(lease, { mode: "lead" });
+  return { emit: () => snowflake.next(), close: () => snowflake.close() };
+}
+
+/** The same with IDs that are prepared: some are never emitted, and lie in the window all the same. */
+function prepared(lease: Lease): Holder {
+  const ring = new Ring(new Snowflake(lease, { mode: "lead" }), { boost: 2 });
+  return { emit: () => ring.next(), close: () => ring.close() };
+}
+
+const honest = [wall, wall, wall, wall, leading, prepared];
 
 function identity(registry: Registry): Registry {
   return registry;

@@ -14,7 +14,7 @@ Error.stackTraceLimit = 0;
 
 describe("histories of holders that crash, stop, lose messages and have wrong clocks", () => {
   test(`no ID is made twice in ${histories} histories`, { timeout: 3_600_000 }, async () => {
-    const total = { ids: 0, claims: 0, continued: 0, switched: 0, taken: 0 };
+    const total = { ids: 0, claims: 0, continued: 0, switched: 0, taken: 0, led: 0 };
     for (let seed = firstSeed; seed < firstSeed + histories; seed++) {
       const outcome = await play(seed);
       expect(outcome.violation, `SNOWLEASE_HISTORIES=1 SNOWLEASE_SEED=${seed}`).toBeUndefined();

@@ -44,14 +44,14 @@ export interface Setting {
 
 /** A generator on worker 7 of a memory registry, whose clock stands still. */
 export async function open(wish: Wish = {}): Promise<Setting> {
-  const { registry: store, clock = fakeClock({ start }), rollback, layout = westid, ...options } = wish;
+  const { registry: store, clock = fakeClock({ start }), mode, spread, rollback, layout = westid, ...options } = wish;
   const wire = { cut: false };
   const registry = lossyRegistry(store ?? memoryRegistry({ clock }), {
     lose: ({ method }) => (wire.cut && method === "renew" ? "request" : undefined),
   });
   const host = { registry, clock, makeToken };
   const lease = await Lease.claim(host, { ...defaults, layout, pool: layout.pool, workerId: 7, ...options });
-  const ids = new Snowflake(lease, { rollback });
+  const ids = new Snowflake(lease, { mode, spread, rollback });
   const rollbacks: LeaseEvents["clock.rollback"][] = [];
   lease.on("clock.rollback", (event) => rollbacks.push(event));
   const next = (): readonly [number, number] => {

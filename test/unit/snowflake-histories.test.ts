@@ -4,14 +4,14 @@ import { isSnowleaseError } from "../../src/core/errors.ts";
 import { Layout, layouts } from "../../src/core/layout.ts";
 import { Lease } from "../../src/core/lease.ts";
 import type { Registry } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
+import { type Mode, Snowflake } from "../../src/core/snowflake.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 import { defaults, makeToken, open, start } from "../support/generator.ts";
 
 describe("whatever the clock does", () => {
   type Command =
     | { readonly does: "advance" | "step"; readonly ms: number }
-    | { readonly does: "next" | "fill" | "async"; readonly count: number }
+    | { readonly does: "next" | "fill" | "async" | "take"; readonly count: number }
     | { readonly does: "close" | "crash" | "cut" | "renew" };
 
   const command = fc.oneof(
@@ -45,12 +45,36 @@ describe("whatever the clock does", () => {
       }),
     },
     {
+      // In lead mode, up to the end of a short window.
+      weight: 2,
+      arbitrary: fc.record({ does: fc.constant("take" as const), count: fc.integer({ min: 13, max: 300 }) }),
+    },
+    {
       weight: 4,
       arbitrary: fc.record({
         does: fc.constantFrom("close" as const, "crash" as const, "cut" as const, "renew" as const),
       }),
     },
   );
+
+  interface Wish {
+    /** The registry's clock is steady when the holders' is not. */
+    readonly ownClock: boolean;
+    readonly onLost: "switch" | "stop";
+    /** Windows of a few ticks. */
+    readonly short: boolean;
+    /** Of each holder after the other. */
+    readonly modes: readonly Mode[];
+    readonly spread: number;
+  }
+
+  const wish: fc.Arbitrary<Wish> = fc.record({
+    ownClock: fc.boolean(),
+    onLost: fc.constantFrom("switch" as const, "stop" as const),
+    short: fc.boolean(),
+    modes: fc.constantFrom<readonly Mode[]>(["wall"], ["lead"], ["lead", "wall"]),
+    spread: fc.constantFrom(1, 1, 4),
+  });
 
   /** Runs a history on one registry: at most one holder is the present one, and those that were cut off go on as they can. */
   class Trial {
@@ -59,18 +83,20 @@ describe("whatever the clock does", () => {
     /** Also steady when the holders' clock is not. */
     readonly #registryClock: FakeClock;
     readonly #registry: Registry;
-    readonly #onLost: "switch" | "stop";
+    readonly #wish: Wish;
     #wire = { cut: false };
     #holders: Snowflake[] = [];
     /** Every ID, and the embedded time for which it was made. */
     readonly made = new Map<bigint, number>();
     rollbacks = 0;
+    /** IDs that led the clock. */
+    led = 0;
 
-    constructor(layout: Layout, own: boolean, onLost: "switch" | "stop") {
+    constructor(layout: Layout, wish: Wish) {
       this.#layout = layout;
-      this.#registryClock = own ? fakeClock({ start }) : this.#clock;
+      this.#registryClock = wish.ownClock ? fakeClock({ start }) : this.#clock;
       this.#registry = memoryRegistry({ clock: this.#registryClock });
-      this.#onLost = onLost;
+      this.#wish = wish;
     }
 
     async run(commands: readonly Command[]): Promise<void> {
@@ -86,11 +112,14 @@ describe("whatever the clock does", () => {
       const wire = { cut: false };
       const registry = lossyRegistry(this.#registry, { lose: () => (wire.cut ? "request" : undefined) });
       const pool = { first: 5, last: 6 };
-      const workerId = this.#onLost === "stop" ? 5 : undefined;
-      const options = { ...defaults, layout: this.#layout, pool, workerId, onLost: this.#onLost, operationTimeout: 0 };
+      const { onLost, short, modes, spread } = this.#wish;
+      const workerId = onLost === "stop" ? 5 : undefined;
+      const window = short ? Math.max(25, 4 * this.#layout.tick) : defaults.window;
+      const options = { ...defaults, layout: this.#layout, pool, workerId, onLost, window, operationTimeout: 0 };
       try {
         const lease = await Lease.claim({ registry, clock: this.#clock, makeToken }, options);
-        this.#holders.push(new Snowflake(lease));
+        const mode = modes[this.#holders.length % modes.length];
+        this.#holders.push(new Snowflake(lease, { mode, spread }));
         this.#wire = wire;
       } catch (error) {
         if (!isSnowleaseError(error)) throw error;
@@ -122,9 +151,10 @@ describe("whatever the clock does", () => {
       }
     }
 
-    async #make(ids: Snowflake, how: "next" | "fill" | "async", count: number): Promise<void> {
+    async #make(ids: Snowflake, how: "next" | "fill" | "async" | "take", count: number): Promise<void> {
       try {
-        if (how === "fill") {
+        if (how === "take") this.#take(ids, ...ids.take(count));
+        else if (how === "fill") {
           const target = new BigUint64Array(count);
           const got = ids.fill(target);
           this.#take(ids, ...target.subarray(0, got));
@@ -148,6 +178,7 @@ describe("whatever the clock does", () => {
         }
         this.made.set(id, timestamp);
         this.rollbacks += Math.min(rollback, 1);
+        this.led += Number(timestamp > this.#clock.now());
         expect(id).not.toBe(0n);
         expect(workerId).toBe(tenure?.workerId);
         expect(timestamp).toBeGreaterThanOrEqual(tenure?.floor ?? Infinity);
@@ -177,39 +208,50 @@ describe("whatever the clock does", () => {
     ...Object.keys(layouts).map((name) => [name, name, 25] as const),
   ];
 
+  const plain: Wish = { ownClock: false, onLost: "switch", short: false, modes: ["wall"], spread: 1 };
+
   it.each(layoutsToTry)("no ID is made twice, and none outside its window: %s", async (_, notation, numRuns) => {
     const layout = Layout.parse(notation);
     let made = 0;
     let rollbacks = 0;
+    let led = 0;
     await fc.assert(
       fc.asyncProperty(
         fc.array(command, { minLength: 1, maxLength: 60, size: "max" }),
-        fc.boolean(),
-        fc.constantFrom("switch" as const, "stop" as const),
-        async (commands, ownClock, onLost) => {
-          const trial = new Trial(layout, ownClock, onLost);
+        wish,
+        async (commands, wish) => {
+          const trial = new Trial(layout, wish);
           await trial.run(commands);
           made += trial.made.size;
+          led += trial.led;
           rollbacks += trial.rollbacks;
         },
       ),
-      { numRuns, examples: [[farBack, false, "switch"]] },
+      { numRuns, examples: [[farBack, plain]] },
     );
     // Histories that are all refusals would prove nothing.
     expect(made).toBeGreaterThan(numRuns * 10);
+    expect(led).toBeGreaterThan(numRuns);
     if (layout.maxRollback > 0) expect(rollbacks).toBeGreaterThan(0);
   });
 
-  it("IDs of one generator rise as long as the clock does not go back", async () => {
-    const step = fc.tuple(fc.double({ min: 0, max: 3, noNaN: true }), fc.integer({ min: 1, max: 12 }), fc.boolean());
+  it.each<readonly [string, Mode, number]>([
+    ["in wall mode, as long as the clock does not go back", "wall", 0],
+    ["in lead mode, always", "lead", -30_000],
+  ])("IDs of one generator rise %s", async (_, mode, least) => {
+    const ms = fc.oneof(fc.double({ min: 0, max: 3, noNaN: true }), fc.integer({ min: least, max: 0 }));
+    const step = fc.tuple(ms, fc.integer({ min: 1, max: 12 }), fc.boolean());
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60, size: "max" }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 60, size: "max" }), fc.constantFrom(1, 8), async (steps, spread) => {
         const { clock, ids } = await open({
+          mode,
+          spread,
           layout: Layout.parse("timestamp:41,worker:10,sequence:3@1490346283706/1"),
         });
         let last = -1n;
         for (const [ms, count, bulk] of steps) {
-          await clock.advance(ms);
+          if (ms < 0) clock.step(ms);
+          else await clock.advance(ms);
           const target = new BigUint64Array(count);
           try {
             if (bulk) ids.fill(target);
