@@ -501,6 +501,40 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await direct.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
       await expectUntouched(arrive);
     });
+
+    /** Holds a number, and sees that nothing becomes of it when something arrives that was sent before. */
+    async function expectHeld(arrive: () => Promise<void>): Promise<void> {
+      const request = ask({ workerId: 0, window: 60_000 });
+      const key = keyOf(request, await granted(direct, request));
+      await direct.renew({ ...key, clock: Date.now(), window: 60_000 });
+      const before = await dump();
+      await arrive();
+      expect(await dump()).toEqual(before);
+      expect(await direct.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held", live: true });
+    }
+
+    // A number that was only ever pinned has its record taken away, and the next one's versions begin anew.
+    test("an unpinning, after another one unpinned the number and somebody has it", async () => {
+      const registry = await through();
+      await direct.init({ namespace, layout: ask().layout });
+      await direct.pin(namespace, 0, "kept");
+      await direct.pin(namespace, 0, "kept for long");
+      await answered(() => registry.ping());
+      const arrive = await heldBack(() => registry.unpin(namespace, 0));
+      expect(await direct.unpin(namespace, 0)).toBe(true);
+      await expectHeld(arrive);
+    });
+
+    test("a pin with another reason, after the number was unpinned and somebody has it", async () => {
+      const registry = await through();
+      await direct.init({ namespace, layout: ask().layout });
+      await direct.pin(namespace, 0, "kept");
+      await direct.pin(namespace, 0, "kept for long");
+      await answered(() => registry.ping());
+      const arrive = await heldBack(() => registry.pin(namespace, 0, "another reason"));
+      expect(await direct.unpin(namespace, 0)).toBe(true);
+      await expectHeld(arrive);
+    });
   });
 
   test("a connection that has died without a word is noticed, and its session kept, though nobody asks anything", async () => {

@@ -1,27 +1,73 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
-import { hashOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { unusedRecord } from "../../src/core/window.ts";
+import { bucketOf, hashOf, nodesOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
-/** Makes a node of the test's own. */
-export async function makeNode(port: number, path: string): Promise<void> {
-  const client = zookeeper.createClient(`127.0.0.1:${port}`);
+type Client = ReturnType<typeof zookeeper.createClient>;
+
+/** Does something with the driver itself. */
+export async function withDriver<Done>(port: number, work: (client: Client) => Promise<Done>): Promise<Done> {
+  const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   try {
-    await new Promise<void>((resolve, reject) => {
-      client.once("connected", () =>
-        client.create(path, (error) => (error ? reject(new Error(String(error))) : resolve())),
-      );
+    await new Promise<void>((resolve) => {
+      client.once("connected", () => resolve());
       client.connect();
     });
+    return await work(client);
   } finally {
     client.close();
   }
 }
 
+/** One call of the driver. */
+export function called(call: (done: (error: { name: string } | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => call((error) => (error ? reject(new Error(error.name)) : resolve())));
+}
+
+/** Makes a node of the test's own. */
+export function makeNode(port: number, path: string, text = ""): Promise<void> {
+  return withDriver(port, (client) => called((done) => client.create(path, Buffer.from(text), done)));
+}
+
+/** What somebody does who knows better: writes into a node, whatever it held. */
+export function setNode(port: number, path: string, text: string): Promise<void> {
+  return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));
+}
+
+/** Deletes a node that has none below it. */
+export function removeNode(port: number, path: string): Promise<void> {
+  return withDriver(port, (client) => called((done) => client.remove(path, -1, done)));
+}
+
+/** Makes the nodes of worker IDs that nobody holds, as they are after their holders died. Their folders may be there. */
+export function makeRecords(
+  port: number,
+  namespace: string,
+  ids: readonly number[],
+  until: (workerId: number) => number,
+): Promise<void> {
+  return withDriver(port, async (client) => {
+    const nodes = nodesOf("/snowlease", namespace);
+    const folders = new Set(ids.flatMap((id) => nodes.bucket(bucketOf(id))));
+    for (const path of folders) await called((done) => client.create(path, done)).catch(() => undefined);
+    for (let begin = 0; begin < ids.length; begin += 500) {
+      const transaction = client.transaction();
+      for (const workerId of ids.slice(begin, begin + 500)) {
+        const end = until(workerId);
+        const record = { ...unusedRecord(workerId), fence: 1, from: end - 1000, until: end, floor: end - 1000 };
+        transaction.create(nodes.state(workerId), Buffer.from(recordBytes(record, false)));
+        transaction.create(nodes.rows(workerId));
+      }
+      await called((done) => transaction.commit(done));
+    }
+  });
+}
+
 /** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. One that goes meanwhile is left out. */
 export async function readTree(port: number, root = "/snowlease"): Promise<Map<string, string>> {
-  const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   const nodes = new Map<string, string>();
-  const read = async (path: string): Promise<void> => {
+  const read = async (client: Client, path: string): Promise<void> => {
     const answer =
       <Value>(resolve: (value: Value | undefined) => void, reject: (error: Error) => void) =>
       (error: Error | { name: string } | null, value: Value): void => {
@@ -37,17 +83,9 @@ export async function readTree(port: number, root = "/snowlease"): Promise<Map<s
     });
     if (names === undefined) return;
     nodes.set(path, data?.toString() ?? "");
-    for (const name of names.toSorted()) await read(`${path}/${name}`);
+    for (const name of names.toSorted()) await read(client, `${path}/${name}`);
   };
-  try {
-    await new Promise<void>((resolve) => {
-      client.once("connected", () => resolve());
-      client.connect();
-    });
-    await read(root);
-  } finally {
-    client.close();
-  }
+  await withDriver(port, (client) => read(client, root));
   return nodes;
 }
 

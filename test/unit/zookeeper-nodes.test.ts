@@ -62,9 +62,10 @@ describe("the nodes of a namespace", () => {
   });
 
   test("are numbers by their names", () => {
-    expect(["0000000007", "4294967295", "7", "", "-000000007", "00000000x7"].map(numberOf)).toEqual([
+    expect(["0000000007", "4294967295", "00000000007", "7", "", "-000000007", "00000000x7"].map(numberOf)).toEqual([
       7,
       4_294_967_295,
+      undefined,
       undefined,
       undefined,
       undefined,
@@ -79,13 +80,13 @@ describe("a record", () => {
 
   test("comes back as it was, recents byte for byte", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
-    const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x");
+    const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x", 7);
     expect(kept).toMatchObject({ stored: { ...stored, recents }, version: 4, sticky: true });
   });
 
   test.each(["", "no JSON", "{}", "7", '{"workerId":7}'])("that is %j is refused, and its node named", (text) => {
     const read = (): unknown =>
-      readRecord(node(new TextEncoder().encode(text)), "/snowlease/orders/state/0/0000000007");
+      readRecord(node(new TextEncoder().encode(text)), "/snowlease/orders/state/0/0000000007", 7);
     expect(read).toThrow(/\/snowlease\/orders\/state\/0\/0000000007/);
     try {
       read();
@@ -96,8 +97,12 @@ describe("a record", () => {
 
   test("with a window that is no whole number is refused", () => {
     for (const wrong of [{ until: Number.NaN }, { until: 1.5 }, { from: 1e300 }, { fence: 2 ** 53 }]) {
-      expect(() => readRecord(node(recordBytes({ ...stored, ...wrong }, true)), "/x")).toThrow(/no proper record/);
+      expect(() => readRecord(node(recordBytes({ ...stored, ...wrong }, true)), "/x", 7)).toThrow(/no proper record/);
     }
+  });
+
+  test("of another worker ID is refused", () => {
+    expect(() => readRecord(node(recordBytes(stored, true)), "/x", 8)).toThrow(/`\/x` the record of worker 7/);
   });
 });
 

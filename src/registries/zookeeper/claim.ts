@@ -8,7 +8,7 @@ import { numberBytes, readNumber } from "./records.ts";
 import { type Hint, preferredOf, searchAny, Snapshot } from "./search.ts";
 import type { Session, Write } from "./session.ts";
 import { again, commit, type Moment } from "./steps.ts";
-import { forgetToken, newNamespace, put, readKept, type Store } from "./store.ts";
+import { forgetToken, newNamespace, put, readKept, replaceLost, type Store } from "./store.ts";
 
 /** Worker IDs that are remembered for a host; further ones that it uses are anybody's. */
 const mostOfHost = 512;
@@ -80,7 +80,7 @@ export async function claimOnce(
     ...(left === undefined ? [] : [{ op: "remove", path: nodes.ofHost(left, record.workerId) } as const]),
     { op: "create", path: name, live: true },
   ];
-  const session = await commit(connection, deadline, writes, {
+  const done = await commit(connection, deadline, writes, {
     folders: [
       ...store.foldersFor(nodes, record.workerId),
       ...(sticky && hosts === undefined ? [nodes.host(holder.host)] : []),
@@ -91,9 +91,13 @@ export async function claimOnce(
       ...(left === undefined ? [] : [session.remove(nodes.host(left))]),
     ],
   });
-  if (session === undefined) return again;
+  if (done.session === undefined) {
+    const lost = done.beaten?.path === nodes.rows(record.workerId);
+    if (lost) await replaceLost(store, deadline, nodes, record.workerId, info, clock);
+    return again;
+  }
   store.noteFolders(nodes, record.workerId);
-  store.lives.note(session, name);
+  store.lives.note(done.session, nodes, record, clock);
   return answer;
 }
 

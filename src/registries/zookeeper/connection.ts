@@ -10,6 +10,8 @@ import { tooLate, within } from "./within.ts";
 export interface Connection {
   /** For messages: no password. */
   readonly where: string;
+  /** Of one operation, connecting included, ms. */
+  readonly operationTimeout: number;
   /** When an operation that begins now has to be over: on the monotonic clock, ms. */
   deadline(): number;
   /**
@@ -116,6 +118,7 @@ export async function openConnection(
 
   return {
     where,
+    operationTimeout,
 
     deadline: () => monotonic(clock) + operationTimeout,
 

@@ -7,7 +7,8 @@ import { readRow, rowBytes } from "./records.ts";
 
 /*
  * A claim that goes on has no row: its record says all of it. It gets one in the step that ends it, so that no row is ever written
- * twice. Fences rise by one, so rows are found by their names; a list of them could be longer than a server sends.
+ * twice. Fences rise by one, so rows are found by their names, a page at a time, down to a page that is empty; a list of them could
+ * be longer than a server sends.
  */
 
 /** Rows that are read at once. */
@@ -60,7 +61,7 @@ export async function listClaims(
     const rows = await readRows(connection, deadline, nodes, record.workerId, fence);
     for (const row of rows) take(row);
     // Windows follow one another: what is older ended before.
-    if (rows.length < page || (rows.at(-1)?.until ?? 0) <= from) break;
+    if ((rows.at(-1)?.until ?? 0) <= from) break;
   }
   return found.toReversed();
 }
@@ -76,10 +77,10 @@ export async function pruneClaims(
   const old: HistoryRow[] = [];
   for (let newest = fence - 1; newest > 0; newest -= page) {
     const rows = await readRows(connection, deadline, nodes, workerId, newest);
+    if (rows.length === 0) break;
     old.push(...rows.filter((row) => row.until < before));
-    if (rows.length < page) break;
   }
-  // The oldest first: a gap would hide what is behind it.
+  // The oldest first: a gap of a page would hide what is behind it.
   const paths = old.toReversed().map((row) => nodes.row(workerId, row.fence));
   let pruned = 0;
   while (pruned < paths.length) {
@@ -90,7 +91,7 @@ export async function pruneClaims(
   return pruned;
 }
 
-/** A page of rows, from this fence down to where there are no more. */
+/** A page of rows, from this fence down. One is missing where somebody deleted its claim's record by hand. */
 async function readRows(
   connection: Connection,
   deadline: number,
@@ -100,6 +101,5 @@ async function readRows(
 ): Promise<HistoryRow[]> {
   const paths = Array.from({ length: Math.min(page, newest) }, (_, i) => nodes.row(workerId, newest - i));
   const read = await connection.exchange(deadline, (session) => Promise.all(paths.map((path) => session.get(path))));
-  const end = read.indexOf(undefined);
-  return read.slice(0, end < 0 ? read.length : end).flatMap((node, i) => (node ? [readRow(node, paths[i] ?? "")] : []));
+  return read.flatMap((node, i) => (node === undefined ? [] : [readRow(node, paths[i] ?? "")]));
 }

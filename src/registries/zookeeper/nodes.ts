@@ -13,6 +13,7 @@ import type { PoolBounds } from "../../core/layout.ts";
  *                         /token/TOKEN              the worker ID that this token holds
  *                         /host/HOST/ID             a worker ID whose last holder ran on this host
  *                         /next/FIRST-LAST          of this pool, all numbers below this one have a record
+ *                         /next                     itself written to with each record that nobody claimed yet: see guardUnused
  *
  * TOKEN and HOST are hashes; a token itself is stored nowhere.
  */
@@ -94,7 +95,8 @@ function padded(number: number): string {
 
 /** The number that a node's name is; undefined for a name that nobody here gave. */
 export function numberOf(name: string): number | undefined {
-  return /^\d{10,16}$/.test(name) ? Number(name) : undefined;
+  const number = Number(name);
+  return /^\d{10,16}$/.test(name) && padded(number) === name ? number : undefined;
 }
 
 /** An ephemeral node: whose session lives. */

@@ -65,8 +65,10 @@ export function recordBytes({ recents, ...stored }: Stored, sticky: boolean): Ui
   return bytesOf({ ...stored, ...(recents !== undefined && { recents: textual(recents) }), sticky });
 }
 
-export function readRecord({ data, version }: Node, path: string): Kept {
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
+export function readRecord({ data, version }: Node, path: string, workerId: number): Kept {
   const { recents, sticky, ...stored } = read(record, data, path);
+  if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const bytes = recents && Uint8Array.from(Buffer.from(recents.bytes, "base64"));
   return {
     stored: { ...stored, recents: recents && bytes && { from: recents.from, bytes } },

@@ -23,7 +23,7 @@ import { type Kept, numberBytes, readNumber, schemaVersion } from "./records.ts"
 import type { Session, Write } from "./session.ts";
 import { parseSettings } from "./settings.ts";
 import { again, commit } from "./steps.ts";
-import { type Begun, forgetToken, newNamespace, put, readKept, Store } from "./store.ts";
+import { type Begun, forgetToken, guardUnused, newNamespace, put, readKept, replaceLost, Store } from "./store.ts";
 import { pagesOf } from "./workers.ts";
 
 interface ZooKeeperOptions {
@@ -101,15 +101,16 @@ export async function zooKeeperRegistry(
         checkSkew(request.clock, clock, info);
         const after = renewed(kept?.stored, request, clock);
         if (after === undefined || kept === undefined) {
-          if (kept?.stored.token !== token) await store.lives.remove(connection, deadline, nodes, workerId, token);
+          if (kept?.stored.token !== token) await store.lives.remove(deadline, nodes, workerId, token);
           return { outcome: "lost" };
         }
         const name = nodes.live(workerId, token);
         const lives = store.lives.has(session, name);
         const writes: Write[] = [...put(nodes, after, kept), ...(lives ? [] : [newLive(name)])];
         const done = await commit(connection, deadline, writes);
-        if (done === undefined) return again;
-        if (!lives) store.lives.note(done, name);
+        if (done.session === undefined) return again;
+        // Not where its time came meanwhile: the next renewal makes it again.
+        if (!lives || store.lives.has(done.session, name)) store.lives.note(done.session, nodes, after, clock);
         return { outcome: "renewed", from: after.from, until: after.until, clock };
       }),
 
@@ -122,7 +123,7 @@ export async function zooKeeperRegistry(
         const [kept, lives] = read;
         const after = released(kept?.stored, request, clock);
         if (after === undefined || kept === undefined) {
-          if (kept?.stored.token !== token) await store.lives.remove(connection, deadline, nodes, workerId, token);
+          if (kept?.stored.token !== token) await store.lives.remove(deadline, nodes, workerId, token);
           return { outcome: "lost" };
         }
         if (after === kept.stored) return { outcome: "released" };
@@ -132,7 +133,7 @@ export async function zooKeeperRegistry(
           ...endOf(nodes, kept.stored, after.until, clock, "released"),
           ...livePaths(nodes, workerId, lives, token).map((path) => ({ op: "remove", path }) as const),
         ];
-        if ((await commit(connection, deadline, writes)) === undefined) return again;
+        if ((await commit(connection, deadline, writes)).session === undefined) return again;
         store.lives.forget(nodes.live(workerId, token));
         return { outcome: "released" };
       }),
@@ -178,20 +179,25 @@ export async function zooKeeperRegistry(
           ...forgetToken(nodes, kept),
           ...endOf(nodes, kept.stored, after.until, clock, resetWindow ? "reset" : "forced"),
         ]);
-        return done === undefined ? again : { outcome: "released", until: after.until };
+        return done.session === undefined ? again : { outcome: "released", until: after.until };
       }),
 
     pin: (namespace, workerId, reason) =>
       store.run(async ({ deadline }) => {
         const nodes = store.nodes(namespace);
-        const { info } = await look(deadline, nodes);
+        const { clock, info, read } = await store.begin(deadline, nodes, (session) =>
+          Promise.all([readKept(session, nodes, workerId), session.get(nodes.bands)]),
+        );
         if (info === undefined) throw noNamespace(namespace);
         checkPin(workerId, reason, info);
-        const kept = await connection.exchange(deadline, (session) => readKept(session, nodes, workerId));
+        const [kept, bands] = read;
         const after = { ...(kept?.stored ?? unusedRecord(workerId)), pinned: reason };
-        const folders = store.foldersFor(nodes, workerId);
-        const done = await commit(connection, deadline, put(nodes, after, kept), { folders });
-        return done === undefined ? again : undefined;
+        const writes = [...put(nodes, after, kept), ...(kept ? guardUnused(nodes, kept, bands) : [])];
+        const done = await commit(connection, deadline, writes, { folders: store.foldersFor(nodes, workerId) });
+        if (done.session !== undefined) return undefined;
+        const lost = done.beaten?.path === nodes.rows(workerId);
+        if (lost) await replaceLost(store, deadline, nodes, workerId, info, clock);
+        return again;
       }),
 
     unpin(namespace, workerId) {
@@ -199,19 +205,19 @@ export async function zooKeeperRegistry(
       return store.run(async ({ deadline }) => {
         const nodes = store.nodes(namespace);
         const { read } = await store.begin(deadline, nodes, (session) =>
-          Promise.all([readKept(session, nodes, workerId), session.list(nodes.bands)]),
+          Promise.all([readKept(session, nodes, workerId), session.list(nodes.bands), session.get(nodes.bands)]),
         );
-        const [kept, bands = []] = read;
+        const [kept, pools = [], bands] = read;
         // One whose answer was lost may have done it.
         if (kept?.stored.pinned === undefined) return tried;
         const writes =
           kept.stored.fence === 0
-            ? await forgetUnused(deadline, nodes, kept, bands)
+            ? [...(await forgetUnused(deadline, nodes, kept, pools)), ...guardUnused(nodes, kept, bands)]
             : put(nodes, { ...kept.stored, pinned: undefined }, kept);
         tried = true;
         const done = await commit(connection, deadline, writes);
         tried = false;
-        return done === undefined ? again : true;
+        return done.session === undefined ? again : true;
       });
     },
 
@@ -229,13 +235,13 @@ export async function zooKeeperRegistry(
     ping: () =>
       store.run(async ({ deadline }) => ({ clock: await store.now(deadline), promise, schema: schemaVersion })),
 
-    close: () => connection.close(),
+    close: () => store.close(),
   };
 
   /** The writes by which a number that was only ever pinned is unused again: for the hints of all pools, too. */
-  async function forgetUnused(deadline: number, nodes: Nodes, kept: Kept, bands: readonly string[]): Promise<Write[]> {
+  async function forgetUnused(deadline: number, nodes: Nodes, kept: Kept, pools: readonly string[]): Promise<Write[]> {
     const { workerId } = kept.stored;
-    const around = bands.flatMap((name) => {
+    const around = pools.flatMap((name) => {
       const [, first, last] = /^(\d+)-(\d+)$/.exec(name) ?? [];
       const pool = { first: Number(first), last: Number(last) };
       return isIn(pool, workerId) ? [nodes.next(pool)] : [];

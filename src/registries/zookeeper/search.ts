@@ -1,4 +1,6 @@
 import type { PoolBounds } from "../../core/layout.ts";
+import { monotonic, systemClock } from "../../core/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import { type Decision, decideClaim, look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest, NamespaceInfo } from "../../core/registry.ts";
 import { isFree, type Stored } from "../../core/window.ts";
@@ -12,10 +14,12 @@ import { readKept } from "./store.ts";
 const few = 16;
 /** Buckets whose live nodes are listed together. */
 const fewBuckets = 4;
-/** Buckets that are asked together how many live nodes they have. */
-const manyBuckets = 64;
-/** Most records that a claim looks at before it says that none is free. */
-const mostRecords = 4096;
+/** Buckets that are asked together how many nodes they have. */
+const manyBuckets = 256;
+/** Most records that are read together. */
+const mostRecords = 256;
+/** What a claim keeps of its time for what comes after the search, as a part of it. */
+const reserve = 0.1;
 
 /** What a claim has read of a namespace; the decision sees nothing else. */
 export class Snapshot implements PoolView {
@@ -36,6 +40,14 @@ export class Snapshot implements PoolView {
   /** Adds what was read of a worker ID; nothing where it was never used. */
   add(kept: Kept | undefined): void {
     if (kept !== undefined) this.kept.set(kept.stored.workerId, kept);
+  }
+
+  /** Forgets records that were decided about, but for these, and for what a refusal tells. */
+  trim(pool: PoolBounds, but: ReadonlySet<number>): void {
+    const oldest = new Set(this.oldest(pool, look).map(({ workerId }) => workerId));
+    for (const workerId of this.kept.keys()) {
+      if (!but.has(workerId) && !oldest.has(workerId)) this.kept.delete(workerId);
+    }
   }
 
   byToken(token: string): Stored | undefined {
@@ -106,8 +118,9 @@ interface Found extends Decision {
 
 /**
  * Looks for any worker ID of the pool: this host's own, one never used, one that nobody's session holds. Two round trips where
- * one is found, however full and however large the pool is; only a pool where all are held or rest is looked through, and of that
- * at most 4,096 records in random order.
+ * one is found, however full and however large the pool is. Only where those rest that came first all others are looked at, too,
+ * in random order, until one is free.
+ * @throws SnowleaseError REGISTRY_UNAVAILABLE where there are more than can be looked at in time: that pool may not be full.
  */
 export async function searchAny(task: Task): Promise<Found> {
   const { connection, deadline, nodes, request, snapshot, own, beaten } = task;
@@ -130,8 +143,11 @@ export async function searchAny(task: Task): Promise<Found> {
   );
   let unused: Unused = found;
   while (unused.pick === undefined && unused.from <= pool.last) {
-    const { from } = unused;
-    unused = await connection.exchange(deadline, (session) => findUnused(session, nodes, pool, from, true));
+    const from = await skipFull(task, unused.from);
+    unused =
+      from > pool.last
+        ? { from }
+        : await connection.exchange(deadline, (session) => findUnused(session, nodes, pool, from, true));
   }
   const { pick, lowest, from: hint } = unused;
   snapshot.unused = beaten ? pick : lowest;
@@ -151,24 +167,35 @@ export async function searchAny(task: Task): Promise<Found> {
 async function lookThrough(task: Task, candidates: number[], seen: ReadonlySet<number>): Promise<Decision> {
   const { connection, deadline, nodes, request, snapshot } = task;
   const { pool } = request;
+  const halt = deadline - reserve * connection.operationTimeout;
+  const first = new Set(snapshot.kept.keys());
+  let looked = 0;
   const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)).filter((bucket) => !seen.has(bucket)));
   let decision = decide(task);
-  for (let most = few; decision.answer.outcome === "exhausted" && snapshot.kept.size < mostRecords;) {
+  for (let most = few; decision.answer.outcome === "exhausted";) {
+    if (candidates.length === 0 && buckets.length === 0) break;
+    if (monotonic(systemClock) > halt) {
+      throw new SnowleaseError(
+        "REGISTRY_UNAVAILABLE",
+        `Of the worker IDs ${pool.first} to ${pool.last} that nobody holds, the ${looked} that could be looked at within ${connection.operationTimeout} ms all rest, nothing was changed; try again, or set a longer operationTimeout.`,
+      );
+    }
     if (candidates.length === 0) {
-      if (buckets.length === 0) break;
       const some = buckets.splice(0, manyBuckets);
       const found = await connection.exchange(deadline, (session) => listRoomy(session, nodes, pool, some));
       buckets.unshift(...found.later);
       candidates.push(...shuffled(found.idle));
       continue;
     }
-    most = Math.min(4 * most, 256);
+    snapshot.trim(pool, first);
+    most = Math.min(4 * most, mostRecords);
     const next = candidates.splice(0, most);
     await connection.exchange(deadline, (session) => readAll(session, task, next));
+    looked += next.length;
     decision = decide(task);
   }
   if (decision.answer.outcome !== "exhausted") return decision;
-  // Somebody's session may be alive while the window of the claim is over.
+  // All others are held. Some of these tell when one may come free.
   const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
   if (held.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, held));
   return decide(task);
@@ -178,9 +205,35 @@ function decide({ snapshot, request, clock, info }: Task): Decision {
   return decideClaim(snapshot, request, clock, info);
 }
 
+/** Reads records. One that nobody here wrote is left alone: whoever asks for that number, or for all, is told. */
 async function readAll(session: Session, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
-  const kept = await Promise.all(ids.map((id) => readKept(session, nodes, id)));
-  for (const each of kept) snapshot.add(each);
+  const read = async (id: number): Promise<void> => {
+    try {
+      const kept = await readKept(session, nodes, id);
+      if (kept === undefined) snapshot.unused ??= id;
+      snapshot.add(kept);
+    } catch (error) {
+      if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
+    }
+  };
+  await Promise.all(ids.map(read));
+}
+
+/** From a number on, past the buckets that have all their records: the first number that may have none. */
+async function skipFull({ connection, deadline, nodes, request }: Task, from: number): Promise<number> {
+  const { last } = request.pool;
+  // What is listed at once.
+  if (bucketOf(last) - bucketOf(from) < 2) return from;
+  for (let bucket = bucketOf(from); bucket <= bucketOf(last);) {
+    const some = range(bucket, Math.min(bucket + manyBuckets - 1, bucketOf(last)));
+    const counts = await connection.exchange(deadline, (session) =>
+      Promise.all(some.map((each) => session.count(nodes.states(each)))),
+    );
+    const at = counts.findIndex((count = 0) => count < bucketSize);
+    if (at >= 0) return Math.max(from, (bucket + at) * bucketSize);
+    bucket += some.length;
+  }
+  return last + 1;
 }
 
 /** What was found among numbers from one on. */

@@ -66,16 +66,16 @@ interface Beside {
   readonly also?: ((session: Session) => readonly Promise<unknown>[]) | undefined;
 }
 
-/**
- * Commits writes: the number of the session that did it, or undefined where somebody else was faster. Folders that are missing are
- * made; what is there already, or gone already, is left out.
- */
+/** What became of writes: the number of the session that did them, or the one that did not find what it expected. */
+type Commit = { readonly session: number } | { readonly session?: never; readonly beaten: Write | undefined };
+
+/** Commits writes, all or none. Folders that are missing are made; what is there already, or gone already, is left out. */
 export async function commit(
   connection: Connection,
   deadline: number,
   writes: readonly Write[],
   { folders = [], also }: Beside = {},
-): Promise<number | undefined> {
+): Promise<Commit> {
   const settled = new Set<Write>();
   const missing = [...folders];
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
@@ -86,14 +86,14 @@ export async function commit(
       const [failure] = await Promise.all([committed, ...made, ...(also?.(session) ?? [])]);
       return { id: session.id, failure };
     });
-    if (failure === undefined) return id;
+    if (failure === undefined) return { session: id };
     const write = left[failure.failed];
-    if (write === undefined || write.op === "set" || failure.code === codes.badVersion) return undefined;
+    if (write === undefined || write.op === "set" || failure.code === codes.badVersion) return { beaten: write };
     if (write.op === "create" && failure.code === codes.noNode) missing.push(parentOf(write.path));
-    else if (write.op === "create" && write.contested) return undefined;
+    else if (write.op === "create" && write.contested) return { beaten: write };
     else settled.add(write);
   }
-  return undefined;
+  return { beaten: undefined };
 }
 
 function parentOf(path: string): string {

@@ -1,11 +1,11 @@
 import { SnowleaseError } from "../../core/errors.ts";
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import { type Stored, unusedRecord } from "../../core/window.ts";
 import type { Connection } from "./connection.ts";
 import { OwnLives } from "./live.ts";
-import { baseOf, bucketOf, clockOf, type Nodes, nodesOf } from "./nodes.ts";
-import { type Kept, metaBytes, readMeta, readRecord, recordBytes } from "./records.ts";
-import type { Session, Write } from "./session.ts";
+import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";
+import { type Kept, metaBytes, numberBytes, readMeta, readRecord, recordBytes } from "./records.ts";
+import type { Node, Session, Write } from "./session.ts";
 import { type again, type Moment, operate } from "./steps.ts";
 
 /** What an operation begins with. */
@@ -20,7 +20,7 @@ export interface Begun<Read> {
 /** The nodes of a registry, and what this client knows of them. */
 export class Store {
   readonly connection: Connection;
-  readonly lives: OwnLives = new OwnLives();
+  readonly lives: OwnLives;
   readonly #chroot: string;
   readonly #base: string;
   readonly #operationTimeout: number;
@@ -29,6 +29,7 @@ export class Store {
 
   constructor(connection: Connection, chroot: string, operationTimeout: number) {
     this.connection = connection;
+    this.lives = new OwnLives(connection);
     this.#chroot = chroot;
     this.#base = baseOf(chroot);
     this.#operationTimeout = operationTimeout;
@@ -84,6 +85,11 @@ export class Store {
     for (const path of nodes.bucket(bucketOf(workerId))) this.#folders.add(path);
   }
 
+  async close(): Promise<void> {
+    this.lives.close();
+    await this.connection.close();
+  }
+
   async #makeBase(deadline: number): Promise<void> {
     const [made] = await this.connection.exchange(deadline, (session) =>
       Promise.all([session.create(this.#base), session.create(clockOf(this.#base))]),
@@ -105,7 +111,7 @@ export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = 
 export async function readKept(session: Session, nodes: Nodes, workerId: number): Promise<Kept | undefined> {
   const path = nodes.state(workerId);
   const node = await session.get(path);
-  return node && readRecord(node, path);
+  return node && readRecord(node, path, workerId);
 }
 
 /** The writes that put a record where `kept` was read, on the condition that it still stands there. */
@@ -119,8 +125,43 @@ export function put(
   if (kept !== undefined) return [{ op: "set", path, data, version: kept.version }];
   return [
     { op: "create", path, data, contested: true },
-    { op: "create", path: nodes.rows(stored.workerId) },
+    // Made with the record: where only this is there, somebody deleted the record by hand.
+    { op: "create", path: nodes.rows(stored.workerId), contested: true },
   ];
+}
+
+/**
+ * The write that goes with each change of a record that nobody has claimed yet: these alone are ever deleted, so that a version
+ * of one may come again. `bands`: what was read there.
+ */
+export function guardUnused(nodes: Nodes, { stored }: Kept, bands: Node | undefined): Write[] {
+  return stored.fence > 0 ? [] : [{ op: "set", path: nodes.bands, data: numberBytes(0), version: bands?.version ?? 0 }];
+}
+
+/**
+ * Puts a record where somebody deleted one by hand, so that its number rests as long as anybody's window may still be open, under
+ * a fence that none of them had. Beaten, it does nothing.
+ */
+export async function replaceLost(
+  { connection }: Store,
+  deadline: number,
+  nodes: Nodes,
+  workerId: number,
+  { maxWindow, maxClockSkew }: NamespaceInfo,
+  clock: number,
+): Promise<void> {
+  const rows = await connection.exchange(deadline, (session) => session.list(nodes.rows(workerId)));
+  const fences = (rows ?? []).map((name) => numberOf(name) ?? 0);
+  const until = clock + maxWindow + maxClockSkew;
+  const lost: Stored = {
+    ...unusedRecord(workerId),
+    // The last claim had no row yet.
+    fence: Math.max(0, ...fences) + 1,
+    from: until,
+    until,
+    floor: until,
+  };
+  await connection.exchange(deadline, (session) => session.create(nodes.state(workerId), recordBytes(lost, false)));
 }
 
 /** The write that takes a token out of the index, where the record has one. */

@@ -14,6 +14,7 @@ import { within } from "./within.ts";
  *   exchange has a deadline, and a session timeout without a sound ends a connection.
  * - It keeps calls while it is cut off and runs them later. So a client of the driver lives for one connection, and is never
  *   allowed to connect again; the next one takes over the session.
+ * - It numbers its requests until a number no longer fits, and fails from then on. So it begins anew before that.
  * - In a transaction it takes the expected version 0 for "any version". So the version is put in behind its back.
  * - Its timers and sockets keep a program alive. So they do only while somebody waits for an answer.
  */
@@ -43,6 +44,8 @@ interface Transaction {
 interface Manager {
   socket?: Socket;
   connectTimeoutHandler?: NodeJS.Timeout;
+  /** Of the next request. */
+  xid: number;
   /** What has arrived of an answer. */
   pendingBuffer?: Buffer | null;
   findNextServer(found: (server: Server) => void): void;
@@ -84,6 +87,8 @@ export interface SessionKey {
 
 /** How long the end of a session is waited for, ms: it would end by itself. */
 const politeEnd = 500;
+/** Requests are numbered with 31 bits. */
+const lastRequest = 2 ** 30;
 /** More than any server sends at once, bytes: its own limit is 1 MiB. */
 const longestReply = 16_777_216;
 
@@ -203,6 +208,8 @@ export class Wire {
 
   calls(id: number): Session {
     const client = this.#client;
+    const { connectionManager } = client;
+    if (connectionManager.xid > lastRequest) connectionManager.xid = 0;
     const acl = this.#acl;
     const { PERSISTENT, EPHEMERAL_SEQUENTIAL } = this.#driver.CreateMode;
     return {

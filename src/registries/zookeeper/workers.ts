@@ -30,9 +30,10 @@ export async function* pagesOf(store: Store, namespace: string, after: number): 
       ),
     );
     for (const [i, names = []] of lists.entries()) {
-      const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => id > after);
+      const bucket = some[i] ?? 0;
+      const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => id > after && bucketOf(id) === bucket);
       ids.sort((a, b) => a - b);
-      while (ids.length > 0) yield readPage(store, nodes, some[i] ?? 0, ids.splice(0, page));
+      while (ids.length > 0) yield readPage(store, nodes, bucket, ids.splice(0, page));
     }
   }
 }
@@ -44,7 +45,7 @@ function bucketsOf(store: Store, nodes: Nodes, { layout }: NamespaceInfo): Promi
       const count = (await session.count(nodes.buckets)) ?? 0;
       if (count > bucketSize) return Array.from({ length: bucketOf(Layout.parse(layout).pool.last) + 1 }, (_, i) => i);
       const names = (await session.list(nodes.buckets)) ?? [];
-      return names.map(Number).toSorted((a, b) => a - b);
+      return names.flatMap((name) => (/^\d{1,7}$/.test(name) ? Number(name) : [])).toSorted((a, b) => a - b);
     }),
   );
 }

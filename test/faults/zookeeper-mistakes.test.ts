@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { Registry } from "../../src/core/registry.ts";
+import { snowlease } from "../../src/snowlease.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure } from "../support/failover.ts";
+import { eventually } from "../support/holder.ts";
+import { Maker } from "../support/maker.ts";
+import { makeNode, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+/** What people do by hand to nodes that are not theirs. */
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in ZooKeeper that somebody changed", () => {
+  let ensemble: ZooKeeper;
+  let port: number;
+  let registry: Registry;
+  let namespace: string;
+  let root: string;
+  let tests = 0;
+
+  beforeAll(async () => {
+    ensemble = await ZooKeeper.start();
+    port = ensemble.servers[0]?.port ?? 0;
+  });
+  afterAll(() => ensemble.remove());
+  beforeEach(async () => {
+    namespace = `test${++tests}`;
+    root = `/snowlease/${namespace}`;
+    registry = await openZooKeeper(ensemble.url());
+    await registry.init({ namespace, layout: claimRequest().layout, maxWindow: 2500, maxClockSkew: 500 });
+  });
+  afterEach(() => registry.close());
+
+  let hosts = 0;
+  const ask = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
+    claimRequest({ namespace, holder: { host: `host-${hosts++}`, ip: "10.0.0.1", pid: 1, instance: "" }, ...wish });
+  const state = (workerId: number): string => `${root}/state/0/${String(workerId).padStart(10, "0")}`;
+
+  async function make(options: object): Promise<Maker> {
+    const ids = await snowlease({ registry: ensemble.url(), namespace, window: 2000, ...options });
+    const maker = new Maker(ids);
+    onTestFinished(async () => {
+      await maker.stop();
+      await ids.close().catch(() => undefined);
+    });
+    return maker;
+  }
+
+  test("a record deleted under its holder: its number rests as long as its window may last, then others have it", async () => {
+    const pool = "0-0";
+    const one = await make({ pool, host: "one" });
+    await sleep(100);
+    await removeNode(port, state(0));
+    const two = await make({ pool, host: "two", claimTimeout: 20_000 });
+    await eventually(
+      async () => two.ids.length,
+      (count) => count > 500,
+    );
+    await Promise.all([one.stop(), two.stop()]);
+    expect(one.ids.length).toBeGreaterThan(100);
+    expect(new Set([...one.ids, ...two.ids]).size).toBe(one.ids.length + two.ids.length);
+    expect(two.snowflake.lease.fence).toBeGreaterThan(1);
+    expect(two.snowflake.lease.from).toBeGreaterThanOrEqual(one.snowflake.lease.until);
+  });
+
+  test("a record deleted after many claims: fences go on above all of them, and the history stays", async () => {
+    for (let i = 0; i < 3; i++) {
+      const request = ask({ workerId: 0 });
+      const grant = await granted(registry, request);
+      await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from + 1 } });
+    }
+    const request = ask({ workerId: 0 });
+    const late = keyOf(request, await granted(registry, request));
+    await removeNode(port, state(0));
+    await registry.pin(namespace, 0, "looked at");
+    expect(await registry.worker(namespace, 0)).toMatchObject({ state: "pinned", fence: 4 });
+    expect(await registry.history(namespace, 0)).toMatchObject([{ fence: 1 }, { fence: 2 }, { fence: 3 }]);
+    expect(await registry.renew({ ...late, clock: Date.now(), window: 2000 })).toEqual({ outcome: "lost" });
+    await registry.unpin(namespace, 0);
+    const again = await eventually(
+      () => registry.claim(ask({ workerId: 0 })),
+      ({ outcome }) => outcome === "granted",
+    );
+    expect(again).toMatchObject({ fence: 5 });
+    expect((await registry.history(namespace, 0)).map(({ fence }) => fence)).toEqual([1, 2, 3, 5]);
+  });
+
+  test.each(["no JSON", "", '{"workerId":1}', '{"workerId":9,"fence":1}'])(
+    "a record that holds %j: its number is nobody's, all others are claimed as ever",
+    async (text) => {
+      const pool = { first: 0, last: 3 };
+      const requests = Array.from({ length: 4 }, () => ask({ pool }));
+      for (const request of requests) {
+        const grant = await granted(registry, request);
+        await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from + 1 } });
+      }
+      await setNode(port, state(1), text);
+      // The host that had it asks, too.
+      const holder = requests[1]?.holder ?? ask().holder;
+      const got = new Set<number>();
+      for (let i = 0; i < 3; i++) got.add((await granted(registry, ask({ pool, holder }))).workerId);
+      expect(got).toEqual(new Set([0, 2, 3]));
+      expect(await registry.claim(ask({ pool }))).toMatchObject({ outcome: "exhausted" });
+      for (const asked of [
+        () => registry.claim(ask({ pool, workerId: 1 })),
+        () => registry.worker(namespace, 1),
+        () => registry.workers(namespace),
+        () => registry.pin(namespace, 1, "broken"),
+      ]) {
+        const error = await failure(asked());
+        expect(error.code).toBe("SCHEMA_INCOMPATIBLE");
+        expect(error.message).toContain(state(1));
+      }
+    },
+  );
+
+  test("nodes of somebody else between ours are left alone", async () => {
+    const request = ask();
+    const key = keyOf(request, await granted(registry, request));
+    const foreign = [
+      "state/x",
+      "state/0/x",
+      "state/0/00000000001",
+      "state/0/0000001000",
+      "live/0/w7",
+      "live/0/x",
+      "next/all",
+      "history/x",
+    ];
+    for (const path of foreign) await makeNode(port, `${root}/${path}`, "mine");
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+    expect(await granted(registry, ask())).toMatchObject({ workerId: 1 });
+    expect(await registry.workers(namespace)).toHaveLength(2);
+    await registry.pin(namespace, 9, "kept");
+    expect(await registry.unpin(namespace, 9)).toBe(true);
+    await registry.prune(namespace, Date.now());
+    const tree = await readTree(port, root);
+    for (const path of foreign) expect(tree.get(`${root}/${path}`)).toBe("mine");
+  });
+
+  test("the node of the clock, of the limits and of a session deleted: what is held stays so", async () => {
+    const request = ask({ workerId: 0 });
+    const key = keyOf(request, await granted(registry, request));
+    await removeNode(port, "/snowlease/.clock");
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+    const [live = ""] = [...(await readTree(port, `${root}/live/0`)).keys()].filter((path) => path.includes("w0"));
+    await removeNode(port, live);
+    expect(await registry.worker(namespace, 0)).toMatchObject({ state: "resting" });
+    expect(await registry.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held" });
+    await removeNode(port, `${root}/meta`);
+    expect(await registry.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held" });
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+  });
+});

@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { Layout } from "../../src/core/layout.ts";
+import type { Grant, Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure } from "../support/failover.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
+import { eventually } from "../support/holder.ts";
+import { liveIn, makeNode, makeRecords, readTree } from "../support/zookeeper-tree.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+/** What a pool says of itself has to be so: one that has a free number must not answer that it has none. */
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in ZooKeeper", () => {
+  let ensemble: ZooKeeper;
+  let port: number;
+  let namespace: string;
+  let tests = 0;
+  const open: Registry[] = [];
+
+  beforeAll(async () => {
+    ensemble = await ZooKeeper.start();
+    port = ensemble.servers[0]?.port ?? 0;
+  });
+  afterAll(() => ensemble.remove());
+  beforeEach(() => (namespace = `test${++tests}`));
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((registry) => registry.close()));
+  });
+
+  async function opened(timeout = 20_000): Promise<Registry> {
+    const registry = await openZooKeeper(ensemble.url(), timeout);
+    open.push(registry);
+    return registry;
+  }
+
+  let hosts = 0;
+  const ask = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
+    claimRequest({ namespace, holder: { host: `host-${hosts++}`, ip: "10.0.0.1", pid: 1, instance: "" }, ...wish });
+
+  /** Claims at once, but not all of them. */
+  async function claimAll(registry: Registry, wishes: readonly ReturnType<typeof ask>[]): Promise<Grant[]> {
+    const got: Grant[] = [];
+    for (let begin = 0; begin < wishes.length; begin += 64) {
+      const some = wishes.slice(begin, begin + 64).map((wish) => ({ ...wish, clock: Date.now() }));
+      got.push(...(await Promise.all(some.map((request) => granted(registry, request)))));
+    }
+    return got;
+  }
+
+  test("finds the one whose holder died at a daemon that lives on", async () => {
+    const [daemon, other] = await Promise.all([opened(), opened()]);
+    const pool = { first: 0, last: 299 };
+    await daemon.init({ namespace, layout: ask().layout });
+    const wishes = Array.from({ length: 300 }, (_, i) => ask({ pool, window: i === 170 ? 2000 : 600_000 }));
+    const gone = (await claimAll(daemon, wishes))[170];
+    // Its session does not end, and nobody else takes its node away.
+    await eventually(
+      async () => liveIn(await readTree(port, `/snowlease/${namespace}/live`)),
+      (ids) => ids.length === 299 && !ids.includes(gone?.workerId ?? -1),
+    );
+    expect(await other.claim(ask({ pool }))).toMatchObject({ outcome: "granted", workerId: gone?.workerId, fence: 2 });
+    expect(await other.claim(ask({ pool }))).toMatchObject({ outcome: "exhausted" });
+  });
+
+  describe("of 20,000 numbers that nobody holds", () => {
+    const wide = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000");
+    const pool = { first: 0, last: 19_999 };
+    const all = Array.from({ length: 20_000 }, (_, i) => i);
+    const wish = (): ReturnType<typeof ask> => ask({ pool, layout: wide.fingerprint, window: 60_000 });
+    const later = (): number => Date.now() + 300_000;
+
+    test("finds the one whose window has passed", async () => {
+      const registry = await opened();
+      await registry.init({ namespace, layout: wide.fingerprint });
+      await makeRecords(port, namespace, all, (workerId) => (workerId === 3210 ? 1_700_000_000_000 : later()));
+      expect(await registry.claim(wish())).toMatchObject({ outcome: "granted", workerId: 3210, fence: 2 });
+      expect(await registry.claim(wish())).toMatchObject({ outcome: "exhausted" });
+    });
+
+    test("finds the one that was never used, though the hint says that there is none", async () => {
+      const registry = await opened();
+      await registry.init({ namespace, layout: wide.fingerprint });
+      const used = all.filter((workerId) => workerId !== 3210);
+      await makeRecords(port, namespace, used, later);
+      await makeNode(port, `/snowlease/${namespace}/next/0-19999`, "20000");
+      expect(await registry.claim(wish())).toMatchObject({ outcome: "granted", workerId: 3210, fence: 1 });
+    });
+
+    test("does not say that there is none when it could not look at all of them in time", async () => {
+      const registry = await opened();
+      await registry.init({ namespace, layout: wide.fingerprint });
+      await makeRecords(port, namespace, all, later);
+      expect(await registry.claim(wish())).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+      const proxy = await FaultProxy.start(port);
+      onTestFinished(() => proxy.stop());
+      const slow = await openZooKeeper(`zookeeper://127.0.0.1:${proxy.port}`, 4000);
+      open.push(slow);
+      await eventually(() => slow.ping().catch(() => undefined), Boolean);
+      proxy.set({ delay: 250 });
+      const error = await failure(slow.claim(wish()));
+      expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
+      expect(error.message).toContain("all rest");
+    });
+  });
+
+  test("keeps the node of a holder that renews, and brings it back for one that renews late", async () => {
+    const registry = await opened();
+    const request = ask({ window: 3000 });
+    const key = keyOf(request, await granted(registry, request));
+    const renew = (): Promise<unknown> => registry.renew({ ...key, clock: Date.now(), window: 3000 });
+    const alive = async (): Promise<number[]> => liveIn(await readTree(port, `/snowlease/${namespace}/live`));
+    for (let i = 0; i < 4; i++) {
+      await sleep(1000);
+      expect(await renew()).toMatchObject({ outcome: "renewed" });
+    }
+    expect(await alive()).toEqual([0]);
+    await eventually(alive, (ids) => ids.length === 0);
+    expect(await renew()).toMatchObject({ outcome: "renewed" });
+    expect(await alive()).toEqual([0]);
+    expect(await registry.worker(namespace, 0)).toMatchObject({ state: "live", fence: 1 });
+  });
+});
