@@ -3,6 +3,13 @@
 -- name: get
 SELECT worker_id, pid, ip, hostname FROM {assign} WHERE worker_id = :worker_id;
 
+-- name: numbers
+-- The numbers of a pool that are taken, from one on.
+SELECT worker_id FROM {assign}
+WHERE worker_id BETWEEN :first AND :last
+ORDER BY worker_id
+LIMIT :limit;
+
 -- name: add
 INSERT INTO {assign} (worker_id, pid, ip, hostname, create_time)
 VALUES (:worker_id, :pid, :ip, :hostname, CURRENT_TIMESTAMP);

@@ -9,6 +9,8 @@ export class Wire {
   cut: { readonly text: string; readonly arrives: boolean } | undefined;
   /** Whether answers are held back for ever. */
   silent = false;
+  /** How often a client has spoken after it was answered. */
+  turns = 0;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -44,8 +46,11 @@ export class Wire {
       socket.on("close", end);
     }
     let torn = false;
+    let answered = true;
     client.on("data", (bytes: Buffer) => {
       const { cut } = this;
+      if (answered) this.turns++;
+      answered = false;
       if (cut !== undefined && bytes.includes(cut.text)) {
         this.cut = undefined;
         torn = true;
@@ -54,6 +59,7 @@ export class Wire {
       server.write(bytes);
     });
     server.on("data", (bytes) => {
+      answered = true;
       // The answer shows that it was done.
       if (torn) end();
       else if (!this.silent) client.write(bytes);

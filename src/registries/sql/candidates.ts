@@ -1,12 +1,12 @@
 import type { PoolBounds } from "../../core/layout.ts";
-import type { PoolView } from "../../core/pool.ts";
+import { look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest } from "../../core/registry.ts";
 import { isFree, type Stored, unusedRecord } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import type { Parameters } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, poolName } from "./records.ts";
 import { ofEra, poolEntry, type Space } from "./space.ts";
-import { Raced, type Unit } from "./unit.ts";
+import { Raced, together, type Unit } from "./unit.ts";
 
 /** How many numbers a look for an unused one lists, at first and at the most. */
 const [page, longestPage] = [64, 16_384];
@@ -33,6 +33,12 @@ class Unread extends Error {
   }
 }
 
+/** Does the reading that a decision asked for. */
+function readOf(unread: unknown): Promise<void> {
+  if (!(unread instanceof Unread)) throw unread;
+  return unread.read();
+}
+
 /** What a claim sees of the records of one namespace: each of them is read when it is first asked for, and then stays. */
 export class Candidates implements PoolView {
   readonly #unit: Unit;
@@ -41,7 +47,8 @@ export class Candidates implements PoolView {
   /** How many equally good ones to choose among: others reach for the first of them at this moment. */
   readonly #spread: number;
   readonly #seen = new Map<string, unknown>();
-  readonly #kept = new Map<number, Kept>();
+  /** By the record itself: of one worker ID two statements may have read two versions. */
+  readonly #kept = new Map<Stored, Kept>();
   readonly #foreign = new Map<number, AssignRow>();
 
   constructor(unit: Unit, space: Space, request: ClaimRequest, spread: number) {
@@ -53,14 +60,35 @@ export class Candidates implements PoolView {
 
   /** Decides, reading what the decision asks for. @throws Foreigners */
   async decide<Answer>(decision: (view: PoolView) => Answer): Promise<Answer> {
+    if (this.#request.workerId === undefined) await this.#readAhead();
     for (;;) {
       try {
         return decision(this);
       } catch (unread) {
-        if (!(unread instanceof Unread)) throw unread;
-        await unread.read();
+        await readOf(unread);
       }
     }
+  }
+
+  /** Reads together what the claim of just any number asks for, nearly always. */
+  async #readAhead(): Promise<void> {
+    const { pool, holder, preferred = [], reuse } = this.#request;
+    const asks: (() => unknown)[] = [() => this.newestOfHost(pool, holder.host)];
+    if (reuse !== "never") {
+      for (const workerId of preferred.slice(0, look)) asks.push(() => this.byId(workerId));
+      asks.push(() => this.oldestOfHost(pool, holder.host, look));
+    }
+    const isUsedUp = this.#hint(pool).from > pool.last;
+    asks.push(() => (isUsedUp ? this.oldest(pool, look) : this.firstUnused(pool)));
+    await together(
+      asks.map((ask) => {
+        try {
+          return ask();
+        } catch (unread) {
+          return readOf(unread);
+        }
+      }),
+    );
   }
 
   /** Who has taken a number that was asked for by its number, where that is nobody of ours. */
@@ -68,9 +96,9 @@ export class Candidates implements PoolView {
     return this.#foreign.get(workerId);
   }
 
-  /** How a record that was seen stands in its table. */
-  keptOf(workerId: number): Kept | undefined {
-    return this.#kept.get(workerId);
+  /** How a record that a decision was shown stands in its table. */
+  keptOf(record: Stored): Kept | undefined {
+    return this.#kept.get(record);
   }
 
   byToken(): undefined {
@@ -80,9 +108,13 @@ export class Candidates implements PoolView {
 
   byId(workerId: number): Stored | undefined {
     return this.#once(`id ${workerId}`, async () => {
-      const [kept] = await this.#read("record.get", { worker_id: workerId });
-      const row = kept === undefined ? await this.#rowOfUnused(workerId) : kept.row;
-      if (!isForeign(row, kept?.record)) return kept && ofEra(kept, this.#space);
+      const [[kept], found] = await together([
+        this.#read("record.get", { worker_id: workerId }),
+        readRow(this.#unit, workerId),
+      ]);
+      if (kept === undefined && found !== undefined) await this.#checkUnused(workerId);
+      const row = kept === undefined ? found : kept.row;
+      if (!isForeign(row, kept?.record)) return kept && this.#shown(kept);
       this.#foreign.set(workerId, row);
       // It has to be passed by, whatever its record says.
       return { ...unusedRecord(workerId), pinned: foreign };
@@ -107,13 +139,12 @@ export class Candidates implements PoolView {
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
     return this.#once("newest", async () => {
-      let newest: Stored | undefined;
-      for (const band of [pool, ...this.#otherBands(pool)]) {
-        const row = await this.#unit.get("claim.newest-of-host", { filed: poolName(band), ...pool, host });
-        const record = row && keptOf(row).record;
-        if (record !== undefined && record.until > (newest?.until ?? -1)) newest = record;
-      }
-      return newest;
+      const bands = [pool, ...this.#otherBands(pool)];
+      const rows = await together(
+        bands.map((band) => this.#unit.get("claim.newest-of-host", { filed: poolName(band), ...pool, host })),
+      );
+      const records = rows.flatMap((row) => (row === undefined ? [] : keptOf(row).record));
+      return records.toSorted((a, b) => b.until - a.until)[0];
     });
   }
 
@@ -122,32 +153,32 @@ export class Candidates implements PoolView {
    * matter after a pool was widened, narrowed or moved: then numbers of this pool are still filed under the one before.
    */
   async #findOldest(statement: string, pool: PoolBounds, more: Parameters, limit: number): Promise<readonly Stored[]> {
-    const find = (band: PoolBounds, limit: number): Promise<readonly Stored[]> =>
-      this.#list(statement, { filed: poolName(band), ...pool, ...more, limit });
+    const find = (band: PoolBounds): Promise<readonly Stored[]> =>
+      this.#list(statement, { filed: poolName(band), ...pool, ...more, limit: Math.max(limit, this.#spread) });
     const ripe = Math.min(this.#request.clock, this.#space.clock);
-    const own = await find(pool, this.#spread);
-    const passed = own.filter((record) => record.until <= ripe);
+    const own = await find(pool);
+    const passed = own.slice(0, this.#spread).filter((record) => record.until <= ripe);
     if (passed.length > 0) return this.#shuffled(passed);
-    const found: Stored[] = [];
-    for (const band of [pool, ...this.#otherBands(pool)])
-      found.push(...(await find(band, Math.max(limit, this.#spread))));
-    const sorted = found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+    const others = await together(this.#otherBands(pool).map(find));
+    const sorted = [own, ...others].flat().toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
     const free = sorted.filter((record) => this.#isFree(record)).slice(0, this.#spread);
     return [...this.#shuffled(free), ...sorted.filter((record) => !free.includes(record))].slice(0, limit);
   }
 
   /** The lowest number without a record; after a lost race, one of the lowest few. */
   async #findUnused(pool: PoolBounds): Promise<number | undefined> {
-    const name = poolEntry + poolName(pool);
-    const hint = this.#space.entries.get(name);
+    let { name, from, version } = this.#hint(pool);
     const unused: number[] = [];
-    let from = Math.max(pool.first, Number(hint?.value ?? pool.first));
-    let version = hint?.version ?? 0;
-    for (let limit = page; from <= pool.last && unused.length === 0; limit = Math.min(8 * limit, longestPage)) {
-      const rows = await this.#unit.all("claim.numbers", { first: from, last: pool.last, limit });
-      const used = new Set(rows.map((row) => numberOf(row, "worker_id")));
-      const end = used.size < limit ? pool.last + 1 : numberOf(rows.at(-1) ?? {}, "worker_id") + 1;
+    let taken: readonly number[] = [];
+    for (let limit = page; from <= pool.last; limit = Math.min(8 * limit, longestPage)) {
+      const span = { first: from, last: pool.last, limit };
+      const numbers = async (statement: string): Promise<readonly number[]> =>
+        (await this.#unit.all(statement, span)).map((row) => numberOf(row, "worker_id"));
+      const [kept, rows] = await together([numbers("claim.numbers"), numbers("assign.numbers")]);
+      const used = new Set(kept);
+      const end = used.size < limit ? pool.last + 1 : (kept.at(-1) ?? 0) + 1;
       for (let n = from; n < end && unused.length < this.#spread; n++) if (!used.has(n)) unused.push(n);
+      taken = rows;
       if (unused.length > 0) break;
       from = end;
       // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
@@ -156,25 +187,33 @@ export class Candidates implements PoolView {
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;
-    if ((await this.#rowOfUnused(chosen)) !== undefined) {
-      throw new Foreigners({ first: chosen, last: Math.min(pool.last, chosen + foreignSpan) });
-    }
-    return chosen;
+    // Behind the last one that was listed nothing is known; there, it is found out about when the row is added.
+    if (!taken.includes(chosen)) return chosen;
+    await this.#checkUnused(chosen);
+    throw new Foreigners({ first: chosen, last: Math.min(pool.last, chosen + foreignSpan) });
   }
 
-  /** The row of a number that had no record. @throws Raced where it has one now: then the row came with it. */
-  async #rowOfUnused(workerId: number): Promise<AssignRow | undefined> {
-    const row = await readRow(this.#unit, workerId);
-    if (row !== undefined && (await this.#unit.get("record.get", { worker_id: workerId })) !== undefined) {
-      throw new Raced("not unused any more");
-    }
-    return row;
+  /** Where a look for an unused number begins. */
+  #hint(pool: PoolBounds): { name: string; from: number; version: number } {
+    const name = poolEntry + poolName(pool);
+    const { value, version } = this.#space.entries.get(name) ?? { value: pool.first, version: 0 };
+    return { name, from: Math.max(pool.first, Number(value)), version };
+  }
+
+  /** @throws Raced where a number with a row that had no record has one now: the row came with it. */
+  async #checkUnused(workerId: number): Promise<void> {
+    const record = await this.#unit.get("record.get", { worker_id: workerId });
+    if (record !== undefined) throw new Raced("not unused any more");
   }
 
   async #read(statement: string, parameters: Parameters): Promise<readonly Kept[]> {
-    const found = (await this.#unit.all(statement, parameters)).map(keptOf);
-    for (const kept of found) this.#kept.set(kept.record.workerId, kept);
-    return found;
+    return (await this.#unit.all(statement, parameters)).map(keptOf);
+  }
+
+  #shown(kept: Kept): Stored {
+    const record = ofEra(kept, this.#space);
+    this.#kept.set(record, kept);
+    return record;
   }
 
   /** @throws Foreigners where one of them stands in an index and belongs to somebody else. */
@@ -182,7 +221,7 @@ export class Candidates implements PoolView {
     const found = await this.#read(statement, parameters);
     const taken = found.find(({ row, record }) => isForeign(row, record))?.record.workerId;
     if (taken !== undefined) throw new Foreigners({ first: taken, last: taken });
-    return found.map((kept) => ofEra(kept, this.#space));
+    return found.map((kept) => this.#shown(kept));
   }
 
   #otherBands(pool: PoolBounds): readonly PoolBounds[] {

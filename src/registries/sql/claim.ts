@@ -4,9 +4,9 @@ import { grantOf, type Stored } from "../../core/window.ts";
 import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
-import { type Kept, keptOf, poolName } from "./records.ts";
+import { type Kept, poolName } from "./records.ts";
 import type { Space } from "./space.ts";
-import { Changed, type Unit } from "./unit.ts";
+import { Changed, together, type Unit } from "./unit.ts";
 import { add, ensurePool, noteForeigners, put } from "./write.ts";
 
 /**
@@ -17,20 +17,21 @@ const [spreads, mostSpread] = [16, 256];
 
 /**
  * Decides a claim over what is read, then writes it in one transaction whose first statement takes effect only if that is still so.
+ * `repeated`: the record that bears the claim's token already.
  * @throws Raced where it is not, Changed where it only prepared for another try.
  */
 export async function claimOnce(
   unit: Unit,
   space: Space,
   request: ClaimRequest,
+  repeated: Kept | undefined,
   races: number,
 ): Promise<Grant | Refusal> {
-  const repeated = (await unit.all("claim.by-token", { token: request.token })).map(keptOf)[0];
   if (repeated?.record.token === request.token) return repeatClaim(unit, space, repeated);
 
   await ensurePool(unit, space, request.pool);
   const candidates = new Candidates(unit, space, request, Math.min(mostSpread, spreads ** races));
-  const { answer, store }: Decision = await candidates
+  const { answer, store, before }: Decision = await candidates
     .decide((view) => decideClaim(view, request, space.clock, space.info))
     .catch(async (error: unknown) => {
       if (!(error instanceof Foreigners)) throw error;
@@ -47,15 +48,16 @@ export async function claimOnce(
   }
   if (answer.outcome !== "granted" || store === undefined) return answer;
 
-  const kept = candidates.keptOf(store.workerId);
+  const kept = before && candidates.keptOf(before);
   const record = opened(store, space, request, kept);
-  await unit.transaction(async () => {
-    const pool = poolName(request.pool);
-    if (kept === undefined) await add(unit, space, record, pool);
-    else await put(unit, space, kept, record, pool);
-    await take(unit, record, kept?.row);
-    await noteClaim(unit, record, kept?.record);
-  });
+  const pool = poolName(request.pool);
+  await unit.transaction(() =>
+    together([
+      kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, pool),
+      take(unit, record, kept?.row),
+      noteClaim(unit, record, kept?.record),
+    ]),
+  );
   return grantOf(record, space.clock, answer.rollback);
 }
 

@@ -10,6 +10,12 @@ export type Row = Readonly<Record<string, Value>>;
 /** The parameters of a statement by name: `:host` is `host`. */
 export type Parameters = Readonly<Record<string, Value | undefined>>;
 
+/** A statement with what stands for its parameters. */
+export interface Statement {
+  readonly text: string;
+  readonly parameters: Parameters;
+}
+
 /** What a statement came to. */
 export interface Result {
   readonly rows: readonly Row[];
@@ -21,9 +27,11 @@ export interface Result {
 export interface Session {
   /** Expressions that depend on the server, for braces in statements. */
   readonly names: Readonly<Record<string, string>>;
-  run(statement: string, parameters: Parameters): Promise<Result>;
-  /** READ COMMITTED, as durable as a session may ask for. */
-  begin(): Promise<void>;
+  /**
+   * Runs statements one after the other, up to the first that fails: in one round trip where the server takes several at once.
+   * `begins`: in a transaction that begins with them, READ COMMITTED and as durable as a session may ask for.
+   */
+  run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]>;
   /** False: committed here, but the server says that it did not wait for whom it should have. Rejects also when nothing was. */
   commit(): Promise<boolean>;
   rollback(): Promise<void>;
@@ -61,7 +69,7 @@ export interface Meaning {
 /** A kind of database. */
 export interface Dialect {
   /** Its folder in `sql/`. */
-  readonly kind: "mysql" | "postgres";
+  readonly kind: "mysql" | "oracle" | "postgres";
   /** For messages. */
   readonly title: string;
   /** The driver's package. */

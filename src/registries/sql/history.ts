@@ -1,25 +1,26 @@
 import type { HistoryRange, HistoryRow } from "../../core/registry.ts";
 import type { Stored } from "../../core/window.ts";
 import { historyRowOf } from "./records.ts";
-import type { Unit } from "./unit.ts";
+import { together, type Unit } from "./unit.ts";
 
 /** Adds the row of a claim that was just granted, and ends the one of the claim before. */
 export async function noteClaim(unit: Unit, claim: Stored, before: Stored | undefined): Promise<void> {
   const { workerId, fence, from, until, recents, holder, claimedAt } = claim;
   if (holder === undefined || claimedAt === undefined) return;
-  if (before !== undefined && before.fence > 0) {
-    await noteEnd(unit, before, claimedAt, "taken-over");
-    await unit.change("history.supersede", { worker_id: workerId, fence: before.fence });
-  }
-  await unit.change("history.add", {
-    worker_id: workerId,
-    fence,
-    from_ms: from,
-    until_ms: until,
-    continued_from: recents?.from,
-    ...holder,
-    claimed_at: claimedAt,
-  });
+  const isFirst = before === undefined || before.fence === 0;
+  await together([
+    isFirst || noteEnd(unit, before, claimedAt, "taken-over"),
+    isFirst || unit.change("history.supersede", { worker_id: workerId, fence: before.fence }),
+    unit.change("history.add", {
+      worker_id: workerId,
+      fence,
+      from_ms: from,
+      until_ms: until,
+      continued_from: recents?.from,
+      ...holder,
+      claimed_at: claimedAt,
+    }),
+  ]);
 }
 
 /** Notes how a claim ended and where its window then stood, unless that was noted before. */

@@ -24,7 +24,7 @@ import { type Attempt, openOperations, type OperationsOptions, type SqlAddress }
 import { type Kept, keptLabel, keptOf, numberOf } from "./records.ts";
 import { checkQuarantine, guard, readSpace, type Space } from "./space.ts";
 import { namesOf } from "./statements.ts";
-import type { Unit } from "./unit.ts";
+import { together, type Unit } from "./unit.ts";
 import { put, setPinned } from "./write.ts";
 
 /** Rows that one statement lists or deletes. */
@@ -83,25 +83,28 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
 
     claim: (request) =>
       operations.run(request.namespace, again, async (attempt) => {
-        const space = await spaceOf(attempt);
+        const { unit } = attempt;
+        const [space, repeated] = await together([
+          spaceOf(attempt),
+          unit.get("claim.by-token", { token: request.token }),
+        ]);
         checkQuarantine(space, attempt.place);
         const { clock, namespace, limits = {} } = request;
         // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
         const asked = { ...request, clock: clock + attempt.waited, holder: keptLabel(request.holder) };
         checkLimits(namespace, limits, space.info);
         checkClaim(asked, space.clock, space.info);
-        return claimOnce(attempt.unit, space, asked, attempt.races);
+        return claimOnce(unit, space, asked, repeated && keptOf(repeated), attempt.races);
       }),
 
     renew: (request) =>
       operations.run(request.namespace, again, async (attempt) => {
         const { unit } = attempt;
-        const space = await spaceOf(attempt);
+        const [space, kept] = await together([spaceOf(attempt), keptAt(unit, request.workerId)]);
         checkQuarantine(space, attempt.place);
         const asked = { ...request, clock: request.clock + attempt.waited };
         checkWindow(asked.window, space.info);
         checkSkew(asked.clock, space.clock, space.info);
-        const kept = await keptAt(unit, asked.workerId);
         // Somebody who keeps no window has the number now: what would be made from here on would be made twice.
         if (kept === undefined || !isOurs(kept.row, kept.record)) return { outcome: "lost" };
         const checkpoint = ofThisEra(asked.checkpoint, kept.record, space);
@@ -115,8 +118,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     release: (request) =>
       operations.run(request.namespace, again, async (attempt) => {
         const { unit } = attempt;
-        const space = await spaceOf(attempt);
-        const kept = await keptAt(unit, request.workerId);
+        const [space, kept] = await together([spaceOf(attempt), keptAt(unit, request.workerId)]);
         if (kept === undefined) return { outcome: "lost" };
         const { record } = kept;
         // What was granted under another era is not what is stored: how far it reached nobody knows here.
@@ -156,8 +158,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
       operations.run(namespace, once, async (attempt) => {
         const { unit } = attempt;
-        const space = await spaceOf(attempt);
-        const kept = await keptAt(unit, workerId);
+        const [space, kept] = await together([spaceOf(attempt), keptAt(unit, workerId)]);
         const refusal = forceRefusal(kept?.record, force, space.clock);
         if (refusal !== undefined || kept === undefined) return refusal ?? { outcome: "absent" };
         const after = forced(kept.record, space.clock, resetWindow);
@@ -215,14 +216,14 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
   ): Promise<void> {
     const { row } = kept;
     const { workerId, until } = after;
-    await unit.transaction(async () => {
-      await put(unit, space, kept, after);
-      await noteEnd(unit, after, space.clock, how);
-      const seen = how === "forced" || until > space.clock || space.beside;
-      if (!seen && row !== undefined && isOurs(row, after)) {
-        await unit.change("assign.remove", { worker_id: workerId, ...row });
-      }
-    });
+    const stays = how === "forced" || until > space.clock || space.beside || !isOurs(row, after);
+    await unit.transaction(() =>
+      together([
+        put(unit, space, kept, after),
+        noteEnd(unit, after, space.clock, how),
+        stays || unit.change("assign.remove", { worker_id: workerId, ...row }),
+      ]),
+    );
   }
 
   async function listPage(

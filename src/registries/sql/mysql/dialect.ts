@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
-import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
+import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { meaningOf } from "./errors.ts";
 
@@ -51,6 +51,7 @@ function connect(driver: Driver, target: Target): Connecting {
     charset: "utf8mb4",
     supportBigNumbers: true,
     dateStrings: true,
+    multipleStatements: true,
     ...(tls && {
       ssl: {
         rejectUnauthorized: true,
@@ -81,10 +82,12 @@ class MysqlSession implements Session {
       this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
     });
     const timeouts = { lock_timeout: String(this.#lockTimeout), idle_timeout: String(idleTimeout) };
-    await this.run(named(statement("open"), timeouts), {});
-    await this.run(statement("isolation"), {});
-    const { rows } = await this.run(statement("server"), {});
-    const isMaria = /mariadb/i.test(String(rows[0]?.["server_version"]));
+    const texts = [named(statement("open"), timeouts), statement("isolation"), statement("server")];
+    const answers = await this.run(
+      texts.map((text) => ({ text, parameters: {} })),
+      false,
+    );
+    const isMaria = /mariadb/i.test(String(answers[2]?.rows[0]?.["server_version"]));
     this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
     return this;
   }
@@ -93,35 +96,34 @@ class MysqlSession implements Session {
     return this.#usable;
   }
 
-  run(text: string, parameters: Parameters): Promise<Result> {
-    const sql = text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
-    return new Promise((resolve, reject) => {
-      this.#connection.query({ sql }, (error, answer) => {
-        if (error !== null) {
-          if (error.fatal) this.#usable = false;
-          // It bears the whole statement, tokens and all.
-          delete (error as { sql?: string }).sql;
-          reject(error);
-        } else if (Array.isArray(answer)) {
-          resolve({ rows: answer as unknown as readonly Row[], count: 0 });
-        } else {
-          resolve({ rows: [], count: (answer as mysql2.ResultSetHeader).affectedRows });
-        }
-      });
-    });
-  }
-
-  async begin(): Promise<void> {
-    await this.run(statement("begin"), {});
+  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
+    const texts = statements.map(({ text, parameters }) =>
+      text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null)),
+    );
+    const answer = await this.#query((begins ? [statement("begin"), ...texts] : texts).join(";\n"));
+    const answers = (begins || texts.length > 1 ? answer : [answer]) as unknown[];
+    return answers.slice(-texts.length).map(resultOf);
   }
 
   async commit(): Promise<boolean> {
-    await this.run(statement("commit"), {});
+    await this.#query(statement("commit"));
     return true;
   }
 
   async rollback(): Promise<void> {
-    await this.run(statement("rollback"), {});
+    await this.#query(statement("rollback"));
+  }
+
+  #query(sql: string): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#connection.query({ sql }, (error, answer) => {
+        if (error === null) return resolve(answer);
+        if (error.fatal) this.#usable = false;
+        // It bears the whole statement, tokens and all.
+        delete (error as { sql?: string }).sql;
+        reject(error);
+      });
+    });
   }
 
   hold(held: boolean): void {
@@ -135,9 +137,14 @@ class MysqlSession implements Session {
   }
 }
 
+function resultOf(answer: unknown): Result {
+  if (Array.isArray(answer)) return { rows: answer as readonly Row[], count: 0 };
+  return { rows: [], count: (answer as mysql2.ResultSetHeader).affectedRows };
+}
+
 /**
- * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes, and in one
- * round trip. Bound to a prepared statement, integers would go as DOUBLE, which LIMIT refuses.
+ * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
+ * statements travel together only without bound parameters; bound ones would take integers to the server as DOUBLE, too.
  */
 function literal(value: Value): string {
   if (value === null) return "NULL";

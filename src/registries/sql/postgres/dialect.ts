@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import type pg from "pg";
-import type { Connecting, Dialect, Parameters, Result, Row, Session, Target, Value } from "../dialect.ts";
+import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { meaningOf } from "./errors.ts";
 
@@ -83,8 +83,8 @@ class PostgresSession implements Session {
 
   async open(): Promise<Session> {
     await this.#client.connect();
-    const { rows } = await this.run(statement("open"), {});
-    const [{ standby, tells_system, encoding } = {} as Row] = rows;
+    const [answer] = await this.run([{ text: statement("open"), parameters: {} }], false);
+    const [{ standby, tells_system, encoding } = {} as Row] = answer?.rows ?? [];
     if (standby === true) throw refused("25006", "the server is a standby");
     if (encoding !== "UTF8")
       throw refused("22P05", `the database has the encoding ${String(encoding)}, and UTF8 is needed`);
@@ -96,26 +96,15 @@ class PostgresSession implements Session {
     return this.#usable;
   }
 
-  async run(text: string, parameters: Parameters): Promise<Result> {
-    const values: unknown[] = [];
-    const at = new Map<string, number>();
-    const bound = text.replace(placeholder, (_, name: string) => {
-      let index = at.get(name);
-      if (index === undefined) {
-        const value = parameters[name] ?? null;
-        index = values.push(value instanceof Uint8Array ? Buffer.from(value) : value);
-        at.set(name, index);
-      }
-      return `$${index}`;
-    });
+  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
+    const texts = statements.map(({ text, parameters }) =>
+      text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null)),
+    );
     const types = { getTypeParser: (type: number) => this.#reader(type) };
-    const query = { text: bound, values, types } as pg.QueryConfig;
-    const { rows, rowCount } = await this.#client.query<Row>(query);
-    return { rows, count: rowCount ?? 0 };
-  }
-
-  async begin(): Promise<void> {
-    await this.#client.query(this.#begin);
+    const query = { text: (begins ? [this.#begin, ...texts] : texts).join(";\n"), types } as pg.QueryConfig;
+    const answer: pg.QueryResult<Row> | pg.QueryResult<Row>[] = await this.#client.query<Row>(query);
+    const answers = Array.isArray(answer) ? answer : [answer];
+    return answers.slice(-texts.length).map(({ rows, rowCount }) => ({ rows, count: rowCount ?? 0 }));
   }
 
   async commit(): Promise<boolean> {
@@ -148,6 +137,21 @@ class PostgresSession implements Session {
     if (type === bytesType) return this.#driver.types.getTypeParser(bytesType) as (text: string) => Value;
     return (text) => text;
   }
+}
+
+/**
+ * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
+ * statements travel together only without bound parameters.
+ */
+function literal(value: Value): string {
+  if (value === null) return "NULL";
+  if (typeof value === "number") {
+    if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
+    return String(value);
+  }
+  if (typeof value === "boolean") return String(value);
+  const hex = (bytes: Uint8Array): string => `decode('${Buffer.from(bytes).toString("hex")}', 'hex')`;
+  return typeof value === "string" ? `convert_from(${hex(Buffer.from(value, "utf8"))}, 'UTF8')` : hex(value);
 }
 
 /** What a server means that does not say it. */
