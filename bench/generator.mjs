@@ -1,20 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { Snowflake as Sapphire } from "@sapphire/snowflake";
-import FlakeId from "flake-idgen";
-import { Snowflake as NodejsSnowflake } from "nodejs-snowflake";
-import { encodings, Layout, snowlease } from "snowlease";
-import { v7 } from "uuid";
+import { encodings, Layout, Ring, snowlease } from "snowlease";
 import { burst, bursts, median, quartile } from "./bursts.mjs";
 import { duplicates } from "./duplicates.mjs";
 import { interleave } from "./interleave.mjs";
+import { peers, sapphire } from "./peers/peers.mjs";
 import { figure, printTable } from "./table.mjs";
 import { Unguarded } from "./unguarded.mjs";
 
 const epoch = 1_490_346_283_706;
 const ours = (options) => snowlease({ registry: "memory:", workerId: 7, ...options });
-const sapphire = () => new Sapphire(BigInt(epoch));
-const nodejs = () => new NodejsSnowflake({ custom_epoch: epoch, instance_id: 7 });
-const flake = () => new FlakeId({ epoch, id: 7 });
+const v7 = peers["uuid v7"].make();
 
 const numbers = new Float64Array(burst);
 const ids = new BigUint64Array(burst);
@@ -107,20 +102,6 @@ export const groups = {
         };
         return bursts(run, { check: () => duplicates(() => generator.generate()) });
       },
-      "nodejs-snowflake": async () => {
-        const generator = nodejs();
-        const run = () => {
-          for (let i = 0; i < burst; i++) ids[i] = generator.getUniqueID();
-        };
-        return bursts(run, { check: () => duplicates(() => generator.getUniqueID()) });
-      },
-      "flake-idgen (a Buffer)": async () => {
-        const generator = flake();
-        const run = () => {
-          for (let i = 0; i < burst; i++) objects[i] = generator.next();
-        };
-        return bursts(run, { check: () => duplicates(() => generator.next().readBigUInt64BE()) });
-      },
     },
   },
 
@@ -134,29 +115,11 @@ export const groups = {
           for (let i = 0; i < burst; i++) texts[i] = flat(generator.generate().toString());
         });
       },
-      "nodejs-snowflake": async () => {
-        const generator = nodejs();
-        return bursts(() => {
-          for (let i = 0; i < burst; i++) texts[i] = flat(generator.getUniqueID().toString());
-        });
-      },
-      "flake-idgen": async () => {
-        const generator = flake();
-        return bursts(() => {
-          for (let i = 0; i < burst; i++) texts[i] = flat(generator.next().readBigUInt64BE().toString());
-        });
-      },
       "crypto.randomUUID()": async () => {
         const run = () => {
           for (let i = 0; i < burst; i++) texts[i] = flat(randomUUID());
         };
         return bursts(run, { check: () => duplicates(() => randomUUID()) });
-      },
-      "uuid v7()": async () => {
-        const run = () => {
-          for (let i = 0; i < burst; i++) texts[i] = flat(v7());
-        };
-        return bursts(run, { check: () => duplicates(() => v7()) });
       },
     },
   },
@@ -209,6 +172,65 @@ export const groups = {
     },
   },
 
+  lead: {
+    title: `An ID in lead mode, in bursts of ${burst}`,
+    cases: {
+      "lead next()": async () => {
+        const generator = await ours({ mode: "lead" });
+        return bursts(() => {
+          for (let i = 0; i < burst; i++) ids[i] = generator.next();
+        });
+      },
+      "Ring next()": async () => {
+        const ring = new Ring(await ours({ mode: "lead" }));
+        return bursts(() => {
+          for (let i = 0; i < burst; i++) ids[i] = ring.next();
+        });
+      },
+      "lead fill(32768), read one by one": async () => {
+        const generator = await ours({ mode: "lead" });
+        const stock = new BigUint64Array(32_768);
+        let at = stock.length;
+        return bursts(() => {
+          for (let i = 0; i < burst; i++) {
+            if (at === stock.length) {
+              generator.fill(stock);
+              at = 0;
+            }
+            ids[i] = stock[at++];
+          }
+        });
+      },
+      "wall next()": async () => {
+        const generator = await ours();
+        return bursts(() => {
+          for (let i = 0; i < burst; i++) ids[i] = generator.next();
+        });
+      },
+    },
+  },
+
+  bulkText: {
+    title: "IDs in bulk, as text",
+    cases: {
+      "fillText, 4096 lines": async () => {
+        const generator = await ours();
+        const target = Buffer.alloc(4096 * 20);
+        return bursts(() => generator.fillText(target), { size: 4096 });
+      },
+      "fillText, 4096 strings of JSON": async () => {
+        const generator = await ours();
+        const target = Buffer.alloc(4096 * 22);
+        return bursts(() => generator.fillText(target, { before: '"', after: '",' }), { size: 4096 });
+      },
+      "JSON.stringify of 4096 strings that are there": async () => {
+        const { ids } = await someIds(4096);
+        const texts = Array.from(ids, String);
+        return bursts(() => (objects[0] = JSON.stringify(texts)), { size: 4096 });
+      },
+    },
+  },
+
   decoding: {
     title: "An ID taken apart",
     cases: {
@@ -229,10 +251,9 @@ export const groups = {
   },
 };
 
-async function someIds() {
+async function someIds(count = burst) {
   const generator = await ours();
-  const ids = new BigUint64Array(burst);
-  generator.fill(ids);
+  const ids = generator.take(count);
   return { ids, layout: generator.lease.layout };
 }
 

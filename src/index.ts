@@ -24,4 +24,5 @@ export type * from "./core/registry.ts";
 export { Ring, type RingOptions } from "./core/ring.ts";
 export type { RollbackOptions } from "./core/rollback.ts";
 export { type Mode, Snowflake, type SnowflakeOptions, type WaitOptions } from "./core/snowflake.ts";
+export type { TextOptions } from "./core/text-run.ts";
 export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";

@@ -20,15 +20,16 @@ export function writeRun(target: BigUint64Array, at: number, count: number, star
   let h = start + 7 * unit;
   const eight = 8 * unit;
   let i = 0;
-  for (; i + 8 <= count; i += 8) {
+  // `i | 1` is `i + 1` where i is a multiple of 8, and costs no check for an overflow: a tenth of all.
+  for (const end = count - 7; i < end; i += 8) {
     floats[i] = a;
-    floats[i + 1] = b;
-    floats[i + 2] = c;
-    floats[i + 3] = d;
-    floats[i + 4] = e;
-    floats[i + 5] = f;
-    floats[i + 6] = g;
-    floats[i + 7] = h;
+    floats[i | 1] = b;
+    floats[i | 2] = c;
+    floats[i | 3] = d;
+    floats[i | 4] = e;
+    floats[i | 5] = f;
+    floats[i | 6] = g;
+    floats[i | 7] = h;
     a += eight;
     b += eight;
     c += eight;

@@ -10,6 +10,7 @@ import type { Checkpoint, Usage } from "./registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
 import { writeRun } from "./run.ts";
 import { checkSpread, firstSequence } from "./spread.ts";
+import { type TextOptions, TextRun } from "./text-run.ts";
 
 /** wall: timestamps never lead the clock. lead: they may, as far as the lease's window reaches. */
 export type Mode = "wall" | "lead";
@@ -39,8 +40,11 @@ const defaultWait = 5000;
 /** A full 1-ms tick is waited out by spinning; twice its length has passed only when the clock stands still. */
 const longestSpin = 2;
 
-/** Who waits for the next tick may have what is left of the last few: so many, the present one included. */
-const fewTicks = 5;
+/**
+ * Who waits for the next tick may have what is left of the last few: of so many ms, the present tick included, and of so many ticks at
+ * least. A busy event loop comes back after some ms; what it missed by then is not lost to the layout's ceiling.
+ */
+const [fewMs, fewTicks] = [20, 5];
 
 const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
@@ -59,6 +63,8 @@ export class Snowflake implements Ledger {
   readonly lease: Lease;
   readonly mode: Mode;
   readonly #spread: number;
+  /** How many ticks who waits may go back. */
+  readonly #few: number;
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
@@ -106,6 +112,7 @@ export class Snowflake implements Ledger {
     this.lease = lease;
     this.mode = mode;
     this.#layout = lease.layout;
+    this.#few = Math.max(fewTicks, Math.ceil(fewMs / this.#layout.tick));
     this.#clock = lease.clock;
     this.#gate = new WallGate(lease.clock);
     this.#rollback = {
@@ -168,7 +175,7 @@ export class Snowflake implements Ledger {
       signal?.throwIfAborted();
       const nanos = this.#clock.nanos();
       if (this.#next <= this.#last && nanos < this.#deadline) return this.#take();
-      const error = this.#open(nanos, fewTicks);
+      const error = this.#open(nanos, this.#few);
       if (error === undefined) return this.#take();
       const left = deadline - monotonic(this.#clock);
       if (!this.#worthWaiting(error) || left <= 0) throw error;
@@ -199,6 +206,23 @@ export class Snowflake implements Ledger {
     checkInteger("count", count, 0, mostTaken);
     const target = new BigUint64Array(this.mode === "lead" ? count : Math.min(count, this.#layout.maxSequence + 1));
     return target.subarray(0, this.fill(target));
+  }
+
+  /**
+   * Fills a buffer from its start with as many IDs as `fill` would make and as it has room for, as decimal text, each followed by a
+   * line feed, or between the two texts told. Returns how many bytes were written. Throws like `next` when there is no ID at all.
+   */
+  fillText(target: Uint8Array, options?: TextOptions): number {
+    if (!(target instanceof Uint8Array)) refuse("target", "to be a Uint8Array", target);
+    const texts = new TextRun(options);
+    const nanos = this.#clock.nanos();
+    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    let end = this.#textFrom(target, 0, texts);
+    if (this.mode === "wall") return end;
+    while (this.#next > this.#last && this.#open(this.#clock.nanos()) === undefined) {
+      end = this.#textFrom(target, end, texts);
+    }
+    return end;
   }
 
   /** Gives the worker ID back; no ID is made after this, whatever becomes of the call. */
@@ -276,6 +300,19 @@ export class Snowflake implements Ledger {
     }
     for (let i = 0; i < count; i++) target[start + i] = this.#base + (BigInt(sequence + i) << BigInt(this.#shift));
     return count;
+  }
+
+  /** Writes what the open tick has and the buffer has room for, from `at`; returns where it ends. */
+  #textFrom(target: Uint8Array, at: number, texts: TextRun): number {
+    const step = BigInt(this.#unit);
+    while (this.#next <= this.#last) {
+      const first = this.#base + BigInt(this.#next) * step;
+      const count = Math.min(texts.fitting(first, step, target.length - at), this.#last - this.#next + 1);
+      if (count === 0) break;
+      this.#next += count;
+      at = texts.write(target, at, count, first, step);
+    }
+    return at;
   }
 
   #takeString(format: EncodingName): string {
