@@ -1,8 +1,6 @@
-import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/core/registry.ts";
+import { makeCertificates, tlsOptions } from "../support/certificates.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";
 import { HolderProcess } from "../support/holder.ts";
@@ -51,9 +49,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     server = await RedisServer.start();
     const { folder } = server.process;
     await server.kill();
-    authority = makeCertificates(folder);
-    const files = ["cert", "key", "ca-cert"].flatMap((name) => [`--tls-${name}-file`, join(folder, `${name}.pem`)]);
-    await server.start(["--tls-port", String(tlsPort), "--tls-auth-clients", "no", ...files]);
+    const certificates = makeCertificates(folder);
+    authority = certificates.authority;
+    await server.start(tlsOptions(certificates, tlsPort));
   });
   afterAll(() => server.remove());
 
@@ -154,18 +152,4 @@ async function failureOf(promise: Promise<unknown>): Promise<Error> {
     () => new Error("It did not fail."),
     (error: Error) => error,
   );
-}
-
-/** An authority, and a certificate of it for this machine's address. Returns the authority's own. */
-function makeCertificates(folder: string): string {
-  const openssl = (...args: string[]): void => {
-    execFileSync("openssl", args, { cwd: folder, stdio: "pipe" });
-  };
-  const newKey = ["-newkey", "rsa:2048", "-nodes", "-days", "2"];
-  writeFileSync(join(folder, "names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
-  openssl("req", "-x509", ...newKey, "-subj", "/CN=tests", "-keyout", "ca-key.pem", "-out", "ca-cert.pem");
-  openssl("req", ...newKey, "-subj", "/CN=redis", "-keyout", "key.pem", "-out", "request.pem");
-  const signed = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2", "-extfile", "names"];
-  openssl("x509", "-req", "-in", "request.pem", ...signed, "-out", "cert.pem");
-  return join(folder, "ca-cert.pem");
 }

@@ -1,5 +1,7 @@
+import { Redis } from "ioredis";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type Certificates, tlsOptions, tlsSettings } from "./certificates.ts";
 import { eventually } from "./holder.ts";
 import { RedisServer } from "./redis.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
@@ -7,9 +9,18 @@ import { ask, freePort, ServerProcess } from "./servers.ts";
 /** What the sentinels call the primary that they watch. */
 const primaryName = "ids";
 
+/** How a group is asked, and how its servers ask each other. */
+interface Access {
+  /** By TLS, too. */
+  readonly certificates?: Certificates | undefined;
+  /** Of the user `default`: who has no name has to give it. */
+  readonly password?: string | undefined;
+}
+
 /** Three sentinels of the test's own, which watch a primary and its replica. */
 export class Sentinels {
   readonly #processes: readonly ServerProcess[];
+  /** For clients. */
   readonly #ports: readonly number[];
 
   private constructor(processes: readonly ServerProcess[], ports: readonly number[]) {
@@ -17,25 +28,36 @@ export class Sentinels {
     this.#ports = ports;
   }
 
-  /** Starts them, and waits until they could agree. Whoever replicates has to be there before. */
-  static async watch(primary: RedisServer): Promise<Sentinels> {
+  /**
+   * Starts them, and waits until they could agree. Whoever replicates has to be there before.
+   * @param port where they find it.
+   */
+  static async watch(
+    primary: RedisServer,
+    { certificates, password }: Access = {},
+    port = primary.port,
+  ): Promise<Sentinels> {
     const ports = [await freePort(), await freePort(), await freePort()];
+    const tlsPorts = certificates && [await freePort(), await freePort(), await freePort()];
     const sentinels = new Sentinels(
       ports.map(() => new ServerProcess("sentinel")),
-      ports,
+      tlsPorts ?? ports,
     );
+    const lines = [
+      `sentinel monitor ${primaryName} 127.0.0.1 ${port} 2`,
+      `sentinel down-after-milliseconds ${primaryName} 500`,
+      `sentinel failover-timeout ${primaryName} 5000`,
+    ];
+    if (primary.password !== undefined) lines.push(`sentinel auth-pass ${primaryName} ${primary.password}`);
+    if (password !== undefined) lines.push(`requirepass ${password}`, `sentinel sentinel-pass ${password}`);
     try {
-      await Promise.all(sentinels.#processes.map((each, i) => startSentinel(each, ports[i] ?? 0, primary.port)));
-      for (const port of ports) {
-        await eventually(
-          () => ask(port, `SENTINEL CKQUORUM ${primaryName}\r\n`),
-          (told) => told.startsWith("+OK 3 usable"),
-        );
-        await eventually(
-          () => ask(port, `SENTINEL REPLICAS ${primaryName}\r\n`),
-          (told) => told.startsWith("*1"),
-        );
-      }
+      await Promise.all(
+        sentinels.#processes.map(async (each, i) => {
+          const tls = certificates === undefined ? [] : tlsSettings(certificates, tlsPorts?.[i] ?? 0);
+          await startSentinel(each, ports[i] ?? 0, [...lines, ...tls.map((setting) => setting.join(" "))]);
+        }),
+      );
+      for (const each of ports) await agreeing(each, password);
     } catch (error) {
       await sentinels.remove();
       throw error;
@@ -43,8 +65,9 @@ export class Sentinels {
     return sentinels;
   }
 
-  url(query = ""): string {
-    return `redis+sentinel://${this.#ports.map((port) => `127.0.0.1:${port}`).join(",")}/${primaryName}${query}`;
+  /** `login`: of the servers that they watch, with an `@`. */
+  url(query = "", login = ""): string {
+    return `redis+sentinel://${login}${addresses(this.#ports)}/${primaryName}${query}`;
   }
 
   async remove(): Promise<void> {
@@ -52,19 +75,34 @@ export class Sentinels {
   }
 }
 
-async function startSentinel(process: ServerProcess, port: number, primary: number): Promise<void> {
+function addresses(ports: readonly number[]): string {
+  return ports.map((port) => `127.0.0.1:${port}`).join(",");
+}
+
+async function startSentinel(process: ServerProcess, port: number, lines: readonly string[]): Promise<void> {
   const file = join(process.folder, "sentinel.conf");
-  const lines = [
-    `port ${port}`,
-    "bind 127.0.0.1",
-    `dir ${process.folder}`,
-    `logfile ${process.log}`,
-    `sentinel monitor ${primaryName} 127.0.0.1 ${primary} 2`,
-    `sentinel down-after-milliseconds ${primaryName} 500`,
-    `sentinel failover-timeout ${primaryName} 5000`,
-  ];
-  writeFileSync(file, `${lines.join("\n")}\n`);
-  await process.start("redis-server", [file, "--sentinel"], async () => (await ask(port, "PING\r\n")).startsWith("+"));
+  const own = [`port ${port}`, "bind 127.0.0.1", `dir ${process.folder}`, `logfile ${process.log}`];
+  writeFileSync(file, `${[...own, ...lines].join("\n")}\n`);
+  await process.start("redis-server", [file, "--sentinel"], async () =>
+    /^(?:\+PONG|-NOAUTH)/.test(await ask(port, "PING\r\n")),
+  );
+}
+
+/** Waits until a sentinel knows of the others, and of a replica. */
+async function agreeing(port: number, password: string | undefined): Promise<void> {
+  const sentinel = new Redis({ port, ...(password !== undefined && { password }) });
+  try {
+    await eventually(
+      () => sentinel.call("SENTINEL", "CKQUORUM", primaryName).catch(String),
+      (told) => String(told).startsWith("OK 3 usable"),
+    );
+    await eventually(
+      () => sentinel.call("SENTINEL", "REPLICAS", primaryName),
+      (told) => (told as unknown[]).length === 1,
+    );
+  } finally {
+    sentinel.disconnect();
+  }
 }
 
 const slots = 16_384;
@@ -72,16 +110,25 @@ const slots = 16_384;
 /** A cluster of three primaries of the test's own. */
 export class RedisCluster {
   readonly nodes: readonly RedisServer[];
+  readonly #tlsPorts: readonly number[];
 
-  private constructor(nodes: readonly RedisServer[]) {
+  private constructor(nodes: readonly RedisServer[], tlsPorts: readonly number[]) {
     this.nodes = nodes;
+    this.#tlsPorts = tlsPorts;
   }
 
-  static async start(): Promise<RedisCluster> {
+  static async start({ certificates, password }: Access = {}): Promise<RedisCluster> {
     const busPorts = [await freePort(), await freePort(), await freePort()];
+    const tlsPorts = certificates && [await freePort(), await freePort(), await freePort()];
     const options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port"];
-    const nodes = await Promise.all(busPorts.map((port) => RedisServer.start([...options, String(port)])));
-    const cluster = new RedisCluster(nodes);
+    const nodes = await Promise.all(
+      busPorts.map((port, i) => {
+        const tls =
+          certificates === undefined ? [] : ["--tls-cluster", "yes", ...tlsOptions(certificates, tlsPorts?.[i] ?? 0)];
+        return RedisServer.start([...options, String(port), ...tls], password);
+      }),
+    );
+    const cluster = new RedisCluster(nodes, tlsPorts ?? []);
     for (const [i, node] of nodes.entries()) {
       const [begin = 0, end = 0] = [i, i + 1].map((share) => Math.floor((slots * share) / nodes.length));
       await node.client().call("CLUSTER", "ADDSLOTSRANGE", begin, end - 1);
@@ -99,8 +146,12 @@ export class RedisCluster {
     return cluster;
   }
 
-  url(query = ""): string {
-    return `redis+cluster://${this.nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}${query}`;
+  url(query = "", login = ""): string {
+    return `redis+cluster://${login}${addresses(this.nodes.map(({ port }) => port))}${query}`;
+  }
+
+  tlsUrl(query = "", login = ""): string {
+    return `redis+cluster://${login}${addresses(this.#tlsPorts)}?tls=true${query}`;
   }
 
   /** The slot of a key, and who has it. */

@@ -19,19 +19,23 @@ export const redisMissing: string | undefined =
 export class RedisServer {
   readonly process: ServerProcess = new ServerProcess("redis");
   readonly port: number;
+  /** That of its user `default`, and by which it replicates. */
+  readonly password: string | undefined;
   readonly #options: readonly string[];
   #client: Redis | undefined;
 
-  private constructor(port: number, options: readonly string[]) {
+  private constructor(port: number, options: readonly string[], password: string | undefined) {
     this.port = port;
-    this.#options = options;
+    this.password = password;
+    this.#options =
+      password === undefined ? options : [...options, "--requirepass", password, "--masterauth", password];
   }
 
   /** Starts one on a free port. */
-  static async start(options: readonly string[] = durable): Promise<RedisServer> {
+  static async start(options: readonly string[] = durable, password?: string): Promise<RedisServer> {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
-      const server = new RedisServer(await freePort(), options);
+      const server = new RedisServer(await freePort(), options, password);
       try {
         await server.start();
         return server;
@@ -60,6 +64,7 @@ export class RedisServer {
     this.#client ??= new Redis({
       host: "127.0.0.1",
       port: this.port,
+      ...(this.password !== undefined && { password: this.password }),
       retryStrategy: (n) => Math.min(n * 20, 200),
     }).on("error", () => undefined);
     return this.#client;
