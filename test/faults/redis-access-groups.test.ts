@@ -12,10 +12,12 @@ import { freePort } from "../support/servers.ts";
 const secrets = { admin: "open-sesame", app: "knock-knock", sentinel: "who-is-there" };
 const login = `app:${secrets.app}@`;
 const readme = readFileSync("README.md", "utf8");
-const [rights, clusterRights] = [/An ACL user needs\s`([^`]+)`/, /On a cluster it also needs\s`([^`]+)`/].map((list) => {
-  const [, told = ""] = list.exec(readme) ?? [];
-  return told.split(/\s+/).filter((right) => right.startsWith("+"));
-}) as [string[], string[]];
+const [rights, clusterRights] = [/An ACL user needs\s`([^`]+)`/, /On a cluster it also needs\s`([^`]+)`/].map(
+  (list) => {
+    const [, told = ""] = list.exec(readme) ?? [];
+    return told.split(/\s+/).filter((right) => right.startsWith("+"));
+  },
+) as [string[], string[]];
 
 describe.skipIf(redisMissing !== undefined)(
   redisMissing ?? "groups of Redis that are particular about who asks",
