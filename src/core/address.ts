@@ -54,7 +54,7 @@ type ServerScheme = keyof typeof ports;
 const sqlSettings = ["poolSize", "tls", "tlsCa"];
 const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
-  zookeeper: ["sessionTimeout"],
+  zookeeper: ["sessionTimeout", "tls", "tlsCa"],
   mysql: sqlSettings,
   postgres: sqlSettings,
 };

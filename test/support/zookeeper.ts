@@ -11,6 +11,10 @@ import { ask, freePort, ServerProcess } from "./servers.ts";
 /** Until an ensemble has to serve, ms. */
 const patience = 60_000;
 const jar = "/usr/share/java/zookeeper.jar";
+/** What it does not name itself: somewhere to log, and what its TLS needs. */
+const beside = ["slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"].map(
+  (name) => `/usr/share/java/${name}.jar`,
+);
 
 /** Why there is no ZooKeeper to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
 export const zooKeeperMissing: string | undefined =
@@ -24,7 +28,7 @@ class ZooKeeperServer {
   readonly port: number;
   readonly #config: string;
 
-  constructor(port: number, id: number, peers: readonly string[]) {
+  constructor(port: number, id: number, peers: readonly string[], settings: readonly string[]) {
     this.port = port;
     const data = join(this.process.folder, "data");
     mkdirSync(data);
@@ -43,6 +47,7 @@ class ZooKeeperServer {
       "4lw.commands.whitelist=*",
       "maxClientCnxns=0",
       ...(peers.length > 0 ? ["standaloneEnabled=false", ...peers] : []),
+      ...settings,
     ];
     writeFileSync(this.#config, `${lines.join("\n")}\n`);
     this.#arguments = [
@@ -51,7 +56,7 @@ class ZooKeeperServer {
       "-XX:TieredStopAtLevel=1",
       "-Dorg.slf4j.simpleLogger.showDateTime=true",
       "-cp",
-      [this.process.folder, jar, "/usr/share/java/slf4j-simple.jar"].join(":"),
+      [this.process.folder, jar, ...beside].join(":"),
       peers.length > 0
         ? "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         : "org.apache.zookeeper.server.ZooKeeperServerMain",
@@ -88,8 +93,11 @@ export class ZooKeeper {
     this.#links = links;
   }
 
-  /** Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. */
-  static async start(size = 1, cut = false): Promise<ZooKeeper> {
+  /**
+   * Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. `settings`: more lines of
+   * each one's configuration.
+   */
+  static async start(size = 1, cut = false, settings: readonly string[] = []): Promise<ZooKeeper> {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
@@ -103,7 +111,7 @@ export class ZooKeeper {
           const between = cut && i !== j && (i === last || j === last);
           return `server.${j + 1}=127.0.0.1:${(between ? linked(j) : own(j)).join(":")}`;
         });
-        return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : []);
+        return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : [], settings);
       });
       const ensemble = new ZooKeeper(servers, links);
       try {

@@ -3,6 +3,7 @@ import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import type { Session } from "./session.ts";
+import type { ZooKeeperSettings } from "./settings.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { tooLate, within } from "./within.ts";
 
@@ -24,8 +25,7 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-interface ConnectionOptions {
-  readonly sessionTimeout: number;
+interface ConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
   /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
@@ -37,7 +37,7 @@ const [firstPause, longestPause] = [20, 500];
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function openConnection(
   { servers, user, password }: ServerAddress,
-  { sessionTimeout, operationTimeout, clock = systemClock }: ConnectionOptions,
+  { sessionTimeout, tls, tlsCa, operationTimeout, clock = systemClock }: ConnectionOptions,
 ): Promise<Connection> {
   const driver = await loadDriver();
   const where = servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
@@ -72,7 +72,7 @@ export async function openConnection(
 
   async function tryOne(): Promise<boolean> {
     const server = servers[turn++ % servers.length] ?? { host: "localhost", port: 2181 };
-    const opened = new Wire(driver, server, { sessionTimeout, session, login, clock });
+    const opened = new Wire(driver, server, { sessionTimeout, session, login, tls, tlsCa, clock });
     wire = opened;
     opened.hold(asking > 0);
     try {

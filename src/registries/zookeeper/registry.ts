@@ -51,8 +51,8 @@ export async function zooKeeperRegistry(
   address: ServerAddress,
   { operationTimeout }: ZooKeeperOptions,
 ): Promise<Registry> {
-  const { sessionTimeout, chroot } = parseSettings(address);
-  const connection = await openConnection(address, { sessionTimeout, operationTimeout });
+  const { chroot, ...settings } = parseSettings(address);
+  const connection = await openConnection(address, { ...settings, operationTimeout });
   const store = new Store(connection, chroot, operationTimeout);
 
   /** What is known of a namespace and nothing else. */

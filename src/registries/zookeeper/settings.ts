@@ -1,8 +1,9 @@
 import type { ServerAddress } from "../../core/address.ts";
 import { refuse, timeOf } from "../../core/settings.ts";
+import { type Tls, tlsOf } from "../certificates.ts";
 
 /** What only a ZooKeeper registry has: parts of its URL. */
-export interface ZooKeeperSettings {
+export interface ZooKeeperSettings extends Tls {
   /**
    * How long the ensemble waits for a client that it does not hear before it ends its session, ms; an ensemble has limits of its
    * own. Default 10 s. A shorter one shows sooner that a holder is gone; no window ends by it.
@@ -23,7 +24,11 @@ export function parseSettings({ path, user, password, settings }: ServerAddress)
   if ((user === undefined) !== (password === undefined) || user?.includes(":")) {
     refuse("the login of a ZooKeeper URL", "to be USER:PASSWORD, without a `:` in the user", "***");
   }
-  return { sessionTimeout: sessionOf(settings["sessionTimeout"]), chroot: path === "" ? "" : `/${path}` };
+  return {
+    sessionTimeout: sessionOf(settings["sessionTimeout"]),
+    chroot: path === "" ? "" : `/${path}`,
+    ...tlsOf(settings),
+  };
 }
 
 function sessionOf(text: string | undefined): number {

@@ -1,9 +1,11 @@
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Node, Session } from "./session.ts";
+import type { Tls } from "../certificates.ts";
 import { within } from "./within.ts";
 
 /*
@@ -17,6 +19,7 @@ import { within } from "./within.ts";
  * - It numbers its requests until a number no longer fits, and fails from then on. So it begins anew before that.
  * - In a transaction it takes the expected version 0 for "any version". So the version is put in behind its back.
  * - Its timers and sockets keep a program alive. So they do only while somebody waits for an answer.
+ * - It knows no TLS. So it is given a socket.
  */
 
 interface Stat {
@@ -43,19 +46,20 @@ interface Transaction {
 /** What is used of the driver's inside: the version is pinned. */
 interface Manager {
   socket?: Socket;
-  connectTimeoutHandler?: NodeJS.Timeout;
   /** Of the next request. */
   xid: number;
   /** What has arrived of an answer. */
   pendingBuffer?: Buffer | null;
-  findNextServer(found: (server: Server) => void): void;
+  setState(state: number): void;
   connect(): void;
+  onSocketConnected(): void;
   onSocketData(bytes: Buffer): void;
+  onSocketDrain(): void;
+  onSocketClosed(): void;
 }
 
 interface Client {
   readonly connectionManager: Manager;
-  connect(): void;
   close(): void;
   addAuthInfo(scheme: string, auth: Buffer): void;
   on(event: "state", listener: (state: { readonly name: string }) => void): void;
@@ -85,6 +89,8 @@ export interface SessionKey {
   readonly sessionPassword: Buffer;
 }
 
+/** A state of the driver. */
+const connecting = 1;
 /** How long the end of a session is waited for, ms: it would end by itself. */
 const politeEnd = 500;
 /** Requests are numbered with 31 bits. */
@@ -112,7 +118,7 @@ export class Wire {
   constructor(
     driver: Driver,
     server: Server,
-    options: { sessionTimeout: number; session: SessionKey | undefined; login: string | undefined; clock: Clock },
+    options: Tls & { sessionTimeout: number; session: SessionKey | undefined; login: string | undefined; clock: Clock },
   ) {
     const { sessionTimeout, session, login, clock } = options;
     this.#driver = driver;
@@ -133,7 +139,8 @@ export class Wire {
         this.end(new Error(`it answers with nonsense: ${error instanceof Error ? error.message : String(error)}`));
       }
     };
-    manager.findNextServer = (found) => found(server);
+    // It would try again by itself.
+    manager.connect = () => this.end(new Error("the connection ended"));
     this.#opened = new Promise((resolve) => {
       this.#client.on("state", ({ name }) => {
         if (name === "SYNC_CONNECTED") {
@@ -145,15 +152,28 @@ export class Wire {
         } else if (name === "AUTH_FAILED") this.end(new ReplyError(codes.authFailed, "AUTH_FAILED"));
       });
     });
-    this.#client.connect();
-    manager.connect = () => this.end(new Error("the connection ended"));
-    manager.socket?.on("error", (error) => this.end(error));
-    manager.socket?.on("close", () => this.end(new Error("the connection ended")));
+    this.#open(options.tls ? connectTls({ ...server, ca: options.tlsCa }) : connect(server), options.tls);
     this.#watchdog = setInterval(() => {
       if (this.#isConnected && monotonic(clock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
         this.end(new Error("it keeps silent"));
       }
     }, sessionTimeout / 12).unref();
+  }
+
+  /** Does what the driver does to connect, with another socket. */
+  #open(socket: Socket, tls: boolean): void {
+    const manager = this.#client.connectionManager;
+    manager.setState(connecting);
+    manager.socket = socket;
+    socket.setNoDelay();
+    socket.on(tls ? "secureConnect" : "connect", () => manager.onSocketConnected());
+    socket.on("data", (bytes) => manager.onSocketData(bytes));
+    socket.on("drain", () => manager.onSocketDrain());
+    socket.on("error", (error) => this.end(error));
+    socket.on("close", () => {
+      manager.onSocketClosed();
+      this.end(new Error("the connection ended"));
+    });
   }
 
   get isConnected(): boolean {
@@ -191,9 +211,7 @@ export class Wire {
     this.#over = true;
     this.#end(error);
     clearInterval(this.#watchdog);
-    const { socket, connectTimeoutHandler } = this.#client.connectionManager;
-    clearTimeout(connectTimeoutHandler);
-    socket?.destroy();
+    this.#client.connectionManager.socket?.destroy();
   }
 
   /** Ends the session with it. */

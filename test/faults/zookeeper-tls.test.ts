@@ -1,0 +1,105 @@
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure } from "../support/failover.ts";
+import { freePort } from "../support/servers.ts";
+import { liveIn, readTree } from "../support/zookeeper-tree.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooKeeper", () => {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-tls-"));
+  const file = (name: string): string => join(folder, name);
+  let server: ZooKeeper | undefined;
+  let secure: number;
+  const open: Registry[] = [];
+
+  /** A certificate that vouches for itself. */
+  function certificate(name: string, names: string): void {
+    const subject = ["-subj", "/CN=localhost", "-addext", `subjectAltName=${names}`];
+    const key = ["-newkey", "rsa:2048", "-nodes", "-keyout", file(`${name}.key`)];
+    execFileSync("openssl", ["req", "-x509", ...key, "-days", "2", ...subject, "-out", file(`${name}.pem`)], {
+      stdio: "ignore",
+    });
+  }
+
+  beforeAll(async () => {
+    certificate("server", "DNS:localhost,IP:127.0.0.1");
+    certificate("other", "DNS:localhost,IP:127.0.0.1");
+    // What the server wants: both in one file.
+    appendFileSync(file("both.pem"), readFileSync(file("server.key")));
+    appendFileSync(file("both.pem"), readFileSync(file("server.pem")));
+    secure = await freePort();
+    server = await ZooKeeper.start(1, false, [
+      `secureClientPort=${secure}`,
+      "secureClientPortAddress=127.0.0.1",
+      "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+      "ssl.clientAuth=none",
+      `ssl.keyStore.location=${file("both.pem")}`,
+      `ssl.trustStore.location=${file("server.pem")}`,
+    ]);
+  });
+  afterEach(async () => {
+    for (const registry of open.splice(0)) await registry.close();
+  });
+  afterAll(async () => {
+    await server?.remove();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function opened(where: string, query: string, timeout = 10_000): Promise<Registry> {
+    const registry = await openZooKeeper(`zookeeper://${where}?${query}`, timeout);
+    open.push(registry);
+    return registry;
+  }
+
+  test.each(["localhost", "127.0.0.1"])(
+    "with a certificate that is trusted, to %s: all works as without",
+    async (host) => {
+      const namespace = host === "localhost" ? "named" : "numbered";
+      const registry = await opened(`${host}:${secure}`, `tls=true&tlsCa=${file("server.pem")}`);
+      const request = claimRequest({ namespace, window: 60_000 });
+      const key = keyOf(request, await granted(registry, request));
+      expect(await registry.renew({ ...key, clock: Date.now(), window: 60_000 })).toMatchObject({ outcome: "renewed" });
+      const live = async (): Promise<number[]> =>
+        liveIn(await readTree(server?.servers[0]?.port ?? 0, `/snowlease/${namespace}/live`));
+      expect(await live()).toEqual([0]);
+      // 256 KiB of answers, in pieces as TLS makes them.
+      await Promise.all(Array.from({ length: 200 }, (_, i) => registry.pin(namespace, 100 + i, "x".repeat(200))));
+      expect(await registry.workers(namespace)).toHaveLength(201);
+      await registry.close();
+      expect(await live()).toEqual([]);
+    },
+  );
+
+  test.each(["", "&tlsCa=other.pem"])("with one that is not it refuses to talk (%s)", async (query) => {
+    const registry = await opened(
+      `localhost:${secure}`,
+      `tls=true${query.replace("other.pem", file("other.pem"))}`,
+      1000,
+    );
+    const error = await failure(registry.ping());
+    expect(error.code).toBe("REGISTRY_UNAVAILABLE");
+    expect(error.message).toMatch(/self.signed|certificate/);
+  });
+
+  test("to a port without it, and without it to a port that wants it: refused in time", async () => {
+    const plain = server?.servers[0]?.port ?? 0;
+    for (const [where, query] of [
+      [`localhost:${plain}`, `tls=true&tlsCa=${file("server.pem")}`],
+      [`localhost:${secure}`, "tls=false"],
+    ] as const) {
+      expect(await failure((await opened(where, query, 1000)).ping())).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    }
+  });
+
+  test("a file that is not there, or one without TLS", async () => {
+    for (const query of [`tls=true&tlsCa=${file("none.pem")}`, `tlsCa=${file("server.pem")}`, "tls=yes"]) {
+      const error = await failure(openZooKeeper(`zookeeper://localhost:${secure}?${query}`));
+      expect(error.code).toBe("CONFIG_INVALID");
+    }
+  });
+});
