@@ -14,6 +14,7 @@ if (!args.includes("--project=unit")) {
   ensurePackages({
     "default-jre-headless": "/usr/bin/java",
     faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "libhsqldb-java": "/usr/share/java/hsqldb.jar",
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",

@@ -44,6 +44,6 @@ export const init: Command = {
 /** The statements that set up a store; none where it needs none. */
 async function schemaOf(kind: RegistryAddress["kind"], namespace: string): Promise<string> {
   if (kind === "sqlite") return (await import("../assets.ts")).readSql("sqlite/schema.sql").trimEnd();
-  if (kind !== "mysql" && kind !== "postgres") return "";
+  if (kind !== "mysql" && kind !== "oracle" && kind !== "postgres") return "";
   return (await import("../registries/sql/init.ts")).schemaText(kind, namespace);
 }

@@ -24,7 +24,7 @@ export type RegistryAddress = AddressText &
 
 /** Servers of a store with their login. */
 export interface ServerAddress {
-  readonly kind: "redis" | "mysql" | "postgres" | "zookeeper";
+  readonly kind: "redis" | "mysql" | "oracle" | "postgres" | "zookeeper";
   /** How they are reached: `rediss` is TLS, `redis+sentinel` names sentinels, `redis+cluster` some nodes. */
   readonly scheme: ServerScheme;
   readonly servers: readonly { readonly host: string; readonly port: number }[];
@@ -45,6 +45,7 @@ const ports = {
   "redis+sentinel": 26_379,
   "redis+cluster": 6379,
   mysql: 3306,
+  oracle: 1521,
   postgres: 5432,
   zookeeper: 2181,
 } as const;
@@ -56,10 +57,10 @@ const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
   zookeeper: ["sessionTimeout", "tls", "tlsCa"],
   mysql: sqlSettings,
+  oracle: sqlSettings,
   postgres: sqlSettings,
 };
 const present: readonly string[] = [...embedded, ...Object.keys(ports)];
-const planned = ["oracle"];
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
@@ -74,12 +75,6 @@ const controlCharacter = /[\u0000-\u001f\u007f]/;
 export function parseAddress(text: string): RegistryAddress {
   const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
   const scheme = prefix.toLowerCase();
-  if (planned.includes(scheme)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `A registry of the kind \`${scheme}\` is not in this version of Snowlease, got ${redact(text)}; use ${present.join(", ")}.`,
-    );
-  }
   const kind = embedded.find((kind) => kind === scheme);
   if (!present.includes(scheme))
     return refuse(`to start with one of ${present.map((kind) => `${kind}:`).join(" ")}`, text);
@@ -122,7 +117,7 @@ function parseServers(
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`, text);
   }
   const [user = "", ...rest] = login?.split(":") ?? [];
-  const kind = scheme === "mysql" || scheme === "postgres" || scheme === "zookeeper" ? scheme : "redis";
+  const kind = kindOf(scheme);
   const own = settingsOf[kind];
   const those = (wanted: boolean): Record<string, string> =>
     Object.fromEntries(Object.entries(query).filter(([name]) => own.includes(name) === wanted));
@@ -139,6 +134,18 @@ function parseServers(
     redacted: `${scheme}://${login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`}${where}`,
     parameters: those(false),
   };
+}
+
+function kindOf(scheme: ServerScheme): ServerAddress["kind"] {
+  switch (scheme) {
+    case "mysql":
+    case "oracle":
+    case "postgres":
+    case "zookeeper":
+      return scheme;
+    default:
+      return "redis";
+  }
 }
 
 /** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */
@@ -212,7 +219,7 @@ function decode(part: string, text: string): string {
 function redact(text: unknown): string {
   if (typeof text !== "string") return shown(text);
   const [prefix = ""] = /^[a-z+]+:(\/\/)?/i.exec(text) ?? [];
-  const known = [...present, ...planned].some((kind) => prefix.toLowerCase().startsWith(`${kind}:`));
+  const known = present.some((kind) => prefix.toLowerCase().startsWith(`${kind}:`));
   const rest = known ? text.slice(prefix.length) : text;
   return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);
 }

@@ -26,6 +26,7 @@ export async function openRegistry(
     case "redis":
       return (await import("./redis/registry.ts")).redisRegistry(address, { operationTimeout });
     case "mysql":
+    case "oracle":
     case "postgres":
       return (await import("./sql/registry.ts")).sqlRegistry(address, { operationTimeout });
     case "zookeeper":

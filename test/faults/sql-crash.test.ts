@@ -5,6 +5,7 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
@@ -17,7 +18,9 @@ interface Span {
   until: number;
 }
 
-describe.each(databases)("$name", ({ missing, start }) => {
+driveStandIn();
+
+describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
     let server: DatabaseServer;
     const open: Registry[] = [];

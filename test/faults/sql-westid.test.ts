@@ -3,12 +3,15 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openSql } from "../support/sql.ts";
 
 const layout = defaultLayout.fingerprint;
 const skew = 1000;
 
-describe.each(databases)("westid's processes on the same table in $name", ({ missing, start }) => {
+driveStandIn();
+
+describe.each([...databases, oracleStandIn])("westid's processes on the same table in $name", ({ missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
     let server: DatabaseServer;
     let registry: Registry;

@@ -11,6 +11,8 @@ export interface MatrixSubject {
   readonly url: string;
   /** A view on it for the test itself, to read back what was persisted. */
   readonly registry: Registry;
+  /** What else has to stand in a holder's environment. */
+  readonly environment?: Readonly<Record<string, string>>;
   stop(): Promise<void>;
 }
 
@@ -37,7 +39,8 @@ export function restartMatrix(name: string, start: () => Promise<MatrixSubject>)
     });
 
     function holder(options: object = {}, clock?: WallClock): HolderProcess {
-      const made = new HolderProcess({ registry: subject.url, namespace, window: 2000, ...options }, clock);
+      const environment = { ...subject.environment, ...clock?.environment };
+      const made = new HolderProcess({ registry: subject.url, namespace, window: 2000, ...options }, { environment });
       holders.push(made);
       return made;
     }

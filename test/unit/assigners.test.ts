@@ -437,7 +437,7 @@ describe("a registry", () => {
   it.each([
     ["nowhere", "the registry URL to start with"],
     ["memory:?window=2s", "to have no query, got one with `window`"],
-    ["oracle://:s3cret@host", "is not in this version"],
+    ["oracle://:s3cret@host", "to end with the name of a database"],
   ])("is refused when it is named %s", async (url, message) => {
     const said = await refusal(registryAssigner(url).assign(request(), signal));
     expect(said).toContain(message);

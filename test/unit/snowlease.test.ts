@@ -198,7 +198,7 @@ describe("the worker ID", () => {
     [{ ordinal: true, host: "orders" }, {}],
     [{ assigner: "/nowhere.mjs" }, {}],
     [{ interface: "none0" }, {}],
-    [{ registry: "oracle://ada:s3cret@host/db" }, {}],
+    [{ registry: "oracle://ada:s3cret@host" }, {}],
     [{ unknown: 1 }, {}],
   ])("is never skipped when it is not usable: %j %j", async (options, env) => {
     Object.assign(process.env, env);

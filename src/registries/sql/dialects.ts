@@ -9,6 +9,8 @@ export async function dialectOf(kind: ServerAddress["kind"]): Promise<Dialect> {
       return (await import("./postgres/dialect.ts")).postgres;
     case "mysql":
       return (await import("./mysql/dialect.ts")).mysql;
+    case "oracle":
+      return (await import("./oracle/dialect.ts")).oracle;
     default:
       throw new SnowleaseError(
         "CONFIG_INVALID",

@@ -1,0 +1,17 @@
+-- A page of what is known about worker IDs, in ascending order.
+
+-- name: page
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM (
+  SELECT * FROM {window} WHERE worker_id > :after ORDER BY worker_id FETCH FIRST :limit ROWS ONLY
+) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+ORDER BY w.worker_id;
+
+-- name: foreign
+-- Numbers of a span that somebody took who keeps no window, and that have no record here.
+SELECT a.worker_id, a.pid, a.ip, a.hostname
+FROM {assign} a
+WHERE a.worker_id > :after AND a.worker_id <= CAST(:last AS NUMBER(19))
+  AND NOT EXISTS (SELECT 1 FROM {window} w WHERE w.worker_id = a.worker_id)
+ORDER BY a.worker_id
+FETCH FIRST :limit ROWS ONLY;

@@ -1,0 +1,224 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { subscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
+import type oracledb from "oracledb";
+import { shown, SnowleaseError } from "../../../core/errors.ts";
+import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
+import { loadStatements, named, placeholder } from "../statements.ts";
+import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
+
+type Driver = typeof oracledb;
+
+const statements = loadStatements("oracle");
+const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+
+/** How long a connection that nobody uses any more may take to say so, ms. */
+const farewell = 1000;
+
+/** Oracle 19c and newer, by the driver's thin mode: no client libraries. */
+export const oracle: Dialect = {
+  kind: "oracle",
+  title: "Oracle",
+  driver: "oracledb",
+  meaningOf,
+
+  async load() {
+    return (await import("oracledb")).default;
+  },
+
+  connect: (driver, target) => connect(driver as Driver, target),
+
+  sameServer(stored, seen) {
+    const [name, life = ""] = stored.split("/");
+    const [seenName, seenLife = ""] = seen.split("/");
+    // A switchover loses nothing: another name, the same life. Who may not ask for that goes by the name.
+    return life !== "" && seenLife !== "" ? life === seenLife : name === seenName;
+  },
+
+  promiseOf(row) {
+    const survives = "Acknowledged writes survive kill -9 and power loss of this server (COMMIT WRITE IMMEDIATE WAIT)";
+    const whole = !String(row["identity"]).endsWith("/");
+    return whole
+      ? `${survives}; after a failover, a restore or a flashback of the database there is a quarantine, and a standby that lags may lack them.`
+      : `${survives}; another database in its place starts a quarantine, and one that was restored or flashed back in place is not noticed (this user may not read v$database).`;
+  },
+};
+
+/** Who is connecting: the driver gives its sockets to nobody, and waits for an answer before it ends a connection that is in use. */
+const connecting = new AsyncLocalStorage<OracleSession>();
+subscribe("net.client.socket", (message) => {
+  connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
+});
+
+function connect(driver: Driver, target: Target): Connecting {
+  const session = new OracleSession(driver, target.operationTimeout);
+  return { ready: connecting.run(session, () => session.open(target)), destroy: () => session.destroy() };
+}
+
+class OracleSession implements Session {
+  readonly #driver: Driver;
+  readonly #timeout: number;
+  #connection: oracledb.Connection | undefined;
+  #socket: Socket | undefined;
+  #running = 0;
+  #ended = false;
+  names: Readonly<Record<string, string>> = {};
+
+  constructor(driver: Driver, timeout: number) {
+    this.#driver = driver;
+    this.#timeout = timeout;
+  }
+
+  /** Takes a socket of its own; another one where a listener sends it on. */
+  adopt(socket: Socket): void {
+    this.#socket = socket;
+    if (this.#ended) this.#cut();
+  }
+
+  async open(target: Target): Promise<Session> {
+    const { host, port, user, password, database, tls, tlsCa } = target;
+    if (!/^[\w.$#-]+$/.test(database)) throw noService(database);
+    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) throw noWallet();
+    const place = `(ADDRESS=(PROTOCOL=${tls ? "tcps" : "tcp"})(HOST=${host})(PORT=${port}))`;
+    this.#running++;
+    try {
+      const connection = await this.#driver.getConnection({
+        user,
+        password,
+        connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
+        // Whole seconds: it is given up before that.
+        connectTimeout: Math.ceil(this.#timeout / 1000),
+        ...(tlsCa !== undefined && { walletContent: tlsCa }),
+      });
+      connection.callTimeout = this.#timeout;
+      this.#connection = connection;
+    } catch (error) {
+      throw oneLine(error);
+    } finally {
+      this.#running--;
+    }
+    const { identity, database_role: role, charset } = await this.#introduction();
+    if (role !== null && role !== "PRIMARY") throw refused("ORA-16000", `the database is a ${String(role)}`);
+    if (charset !== "AL32UTF8" && charset !== "UTF8") {
+      throw refused("ORA-01482", `the database has the character set ${String(charset)}`);
+    }
+    this.names = { identity: `'${String(identity).replaceAll("'", "''")}'` };
+    return this;
+  }
+
+  /** What the server tells of itself: more to those who may read `v$database`. */
+  async #introduction(): Promise<Row> {
+    const ask = async (identity: string): Promise<Row> => {
+      const text = named(statement("open"), { identity: statement(identity) });
+      return (await this.#one({ text, parameters: {} })).rows[0] ?? {};
+    };
+    try {
+      return await ask("identity");
+    } catch (error) {
+      const code = meaningOf(error)?.code;
+      if (code !== "SCHEMA_INCOMPATIBLE" && code !== "FORBIDDEN") throw error;
+      return ask("identity-in-part");
+    }
+  }
+
+  get usable(): boolean {
+    return !this.#ended && this.#socket?.destroyed !== true;
+  }
+
+  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
+    if (begins) await this.#do("begin");
+    const results: Result[] = [];
+    for (const statement of statements) results.push(await this.#one(statement));
+    return results;
+  }
+
+  async #one({ text, parameters }: Statement): Promise<Result> {
+    if (this.#connection === undefined || this.#ended) throw new Error("the connection was closed");
+    const bound = Object.fromEntries(
+      [...text.matchAll(placeholder)].map(([, name = ""]) => [name, this.#bind(name, parameters[name] ?? null)]),
+    );
+    this.#running++;
+    try {
+      const { rows, metaData, rowsAffected } = await this.#connection.execute<Value[]>(text, bound, {
+        outFormat: this.#driver.OUT_FORMAT_ARRAY,
+        fetchTypeHandler: ({ dbType }) =>
+          dbType === this.#driver.DB_TYPE_BLOB ? { type: this.#driver.BUFFER } : undefined,
+      });
+      const names = (metaData ?? []).map(({ name }) => name.toLowerCase());
+      const named = (cells: Value[]): Row => Object.fromEntries(cells.map((cell, i) => [names[i] ?? "", cell]));
+      return { rows: (rows ?? []).map(named), count: rowsAffected ?? 0 };
+    } catch (error) {
+      // It knows no IF NOT EXISTS before version 23.
+      if (/^CREATE\s/.test(text) && isAlreadyThere(error)) return { rows: [], count: 0 };
+      if (cameToNothing(error)) this.#cut();
+      throw oneLine(error);
+    } finally {
+      this.#running--;
+    }
+  }
+
+  /** A value with its type, so that nothing is guessed from one that is not there. */
+  #bind(name: string, value: Value): oracledb.BindParameter {
+    const { BUFFER, NUMBER, STRING } = this.#driver;
+    if (value instanceof Uint8Array) return { type: BUFFER, val: Buffer.from(value) };
+    if (value === null) return { type: name === "recents" ? BUFFER : STRING, val: null };
+    if (typeof value === "string") return { type: STRING, val: value };
+    return { type: NUMBER, val: Number(value) };
+  }
+
+  async commit(): Promise<boolean> {
+    await this.#do("commit");
+    return true;
+  }
+
+  async rollback(): Promise<void> {
+    await this.#do("rollback");
+  }
+
+  async #do(name: string): Promise<void> {
+    await this.#one({ text: statement(name), parameters: {} });
+  }
+
+  hold(held: boolean): void {
+    if (held) this.#socket?.ref();
+    else this.#socket?.unref();
+  }
+
+  destroy(): void {
+    if (this.#ended) return;
+    if (this.#connection === undefined || this.#running > 0 || !this.usable) return this.#cut();
+    this.#ended = true;
+    // A word of farewell where it can be sent; nobody waits for an answer.
+    setTimeout(() => this.#cut(), farewell).unref();
+    this.#connection.close().then(
+      () => this.#cut(),
+      () => this.#cut(),
+    );
+  }
+
+  #cut(): void {
+    this.#ended = true;
+    // The driver waits for a socket that is connecting until it connects or fails.
+    this.#socket?.destroy(this.#socket.connecting ? new Error("it was given up") : undefined);
+  }
+}
+
+/** What a server means that does not say it. */
+function refused(code: string, message: string): Error {
+  return Object.assign(new Error(`${code}: ${message}`), { code });
+}
+
+function noService(name: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected the registry URL to end with the name of a service, like freepdb1.example.org, got ${shown(name)}.`,
+  );
+}
+
+/** The driver takes certificates only with the private key that Oracle's own wallets hold. */
+function noWallet(): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    "Expected `tlsCa` of an Oracle registry to be a wallet (ewallet.pem with a private key), since its driver takes no bare certificates; leave it out, and name them in the environment variable NODE_EXTRA_CA_CERTS.",
+  );
+}

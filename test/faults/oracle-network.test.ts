@@ -1,0 +1,180 @@
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
+import { pathToFileURL } from "node:url";
+import { afterEach, describe, expect, test } from "vitest";
+import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import { claimRequest } from "../support/claims.ts";
+import { freePort } from "../support/servers.ts";
+import { openSql } from "../support/sql.ts";
+
+/*
+ * The real driver against whoever may sit on a port. No Oracle is needed for that; what one says in words of its own is in
+ * test/unit/oracle-errors.test.ts.
+ */
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+/** Somebody on a port of this machine; every connection that is open is among `sockets`. */
+async function somebody(
+  greet: (socket: Socket) => void,
+  server: Server = createServer(),
+): Promise<{ port: number; sockets: Set<Socket> }> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.on("close", () => sockets.delete(socket));
+    if ("setSecureContext" in server) return;
+    greet(socket);
+    socket.resume();
+  });
+  server.on("secureConnection", greet);
+  server.on("tlsClientError", () => undefined);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  ends.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as AddressInfo).port, sockets };
+}
+
+/** What a claim at a port comes to: one line, and no password in it. */
+async function failureAt(port: number, query = "", timeout = 1200, host = "127.0.0.1"): Promise<SnowleaseError> {
+  const registry = await openSql(`oracle://ada:s3cret@${host}:${port}/ids${query}`, timeout);
+  const error: unknown = await registry.claim(claimRequest()).catch((error: unknown) => error);
+  await registry.close();
+  if (!isSnowleaseError(error)) throw new Error(`Expected a SnowleaseError, got ${String(error)}.`);
+  expect(error.message).not.toMatch(/[\r\n]|s3cret|CONNECTION_ID/);
+  expect(error.message).toMatch(/; .+\.$/);
+  return error;
+}
+
+/** A packet of TNS: length, checksum, type, flags, checksum; and what it holds. */
+function packet(type: number, body: Buffer): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt16BE(8 + body.length, 0);
+  head.writeUInt8(type, 4);
+  return Buffer.concat([head, body]);
+}
+
+/** How a listener refuses: reasons, length, text. */
+function refusal(code: number): Buffer {
+  const text = Buffer.from(
+    `(DESCRIPTION=(TMP=)(VSNNUM=318767104)(ERR=${code})(ERROR_STACK=(ERROR=(CODE=${code})(EMFI=4))))`,
+  );
+  const head = Buffer.alloc(4);
+  head.writeUInt16BE(text.length, 2);
+  return packet(4, Buffer.concat([head, text]));
+}
+
+/** How it lets a client in: version 318, and the usual sizes. */
+function acceptance(): Buffer {
+  const body = Buffer.alloc(37);
+  body.writeUInt16BE(318, 0);
+  body.writeUInt16BE(8192, 4);
+  body.writeUInt16BE(8192, 6);
+  body.writeUInt32BE(8192, 24);
+  return packet(2, body);
+}
+
+describe("the driver of Oracle", () => {
+  test("nobody on the port", async () => {
+    const { code, message } = await failureAt(await freePort());
+    expect([code, message]).toEqual([
+      "REGISTRY_UNAVAILABLE",
+      expect.stringMatching(/NJS-503.*ECONNREFUSED.*nothing was changed/),
+    ]);
+  });
+
+  test("a name that no host has", async () => {
+    const { code, message } = await failureAt(1521, "", 1200, "nowhere.invalid");
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
+  });
+
+  test.each([
+    ["says nothing at all", undefined],
+    ["lets in and says nothing more", acceptance()],
+  ])("somebody who %s: in time, and no connection is left", async (_, greeting) => {
+    const { port, sockets } = await somebody((socket) => socket.once("data", () => greeting && socket.write(greeting)));
+    const { code, message } = await failureAt(port);
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
+    while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+
+  test.each([
+    ["hangs up", (socket: Socket) => socket.destroy()],
+    ["hangs up once it is asked", (socket: Socket) => socket.once("data", () => socket.destroy())],
+    ["speaks HTTP", (socket: Socket) => socket.end("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")],
+    ["speaks nonsense", (socket: Socket) => socket.once("data", () => socket.write(Buffer.alloc(4096, 0xa5)))],
+    [
+      "sends a packet of no known type",
+      (socket: Socket) => socket.once("data", () => socket.write(packet(99, Buffer.alloc(64)))),
+    ],
+    [
+      "lets in with nonsense",
+      (socket: Socket) => socket.once("data", () => socket.write(Buffer.concat([acceptance(), Buffer.alloc(999, 7)]))),
+    ],
+  ])("somebody who %s", async (_, greet) => {
+    const { port, sockets } = await somebody(greet);
+    const { code, message } = await failureAt(port);
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
+    while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+
+  test.each([
+    [12_514, "has no such service", "NJS-518"],
+    [12_516, "has no connection left", "ORA-12516"],
+    [12_528, "is starting or stopping", "ORA-12528"],
+  ])("a listener that refuses with %i is asked again until the deadline", async (number, says, told) => {
+    let asked = 0;
+    const { port } = await somebody((socket) => socket.once("data", () => (asked++, socket.end(refusal(number)))));
+    const { code, message } = await failureAt(port);
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining(says)]);
+    expect(message).toContain(told);
+    expect(asked).toBeGreaterThan(1);
+  });
+
+  test("a program that gave up ends at once, whoever keeps silent", async () => {
+    const { port } = await somebody(() => undefined);
+    const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
+    const script = `const { snowlease } = await import(${JSON.stringify(dist)});
+      const registry = "oracle://ada:s3cret@127.0.0.1:${port}/ids?operationTimeout=300";
+      await snowlease({ registry, maxWait: 0 }).catch(({ code }) => console.log(code));`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let told = "";
+    child.stdout.on("data", (text) => (told += text));
+    await once(child, "close");
+    expect(told.trim()).toBe("REGISTRY_UNAVAILABLE");
+  });
+
+  describe("with TLS", () => {
+    const folder = mkdtempSync(join(tmpdir(), "snowlease-oracle-tls-"));
+    const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
+    execFileSync(
+      "openssl",
+      ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"].concat(
+        ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        ["-keyout", key, "-out", certificate],
+      ),
+      { stdio: "ignore" },
+    );
+    const pems = { key: readFileSync(key), cert: readFileSync(certificate) };
+    rmSync(folder, { recursive: true });
+
+    test("a certificate that nobody vouches for is refused", async () => {
+      const { port } = await somebody(() => undefined, createTlsServer(pems));
+      const { code, message } = await failureAt(port, "?tls=true");
+      expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringMatching(/NJS-506.*self.signed/)]);
+    });
+  });
+});

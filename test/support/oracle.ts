@@ -1,0 +1,118 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type oracledb from "oracledb";
+import { vi } from "vitest";
+import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
+import type { DatabaseServer } from "./databases.ts";
+import { driver } from "./oracle/driver.mjs";
+import { freePort, ServerProcess } from "./servers.ts";
+
+const jar = "/usr/share/java/hsqldb.jar";
+const folder = join(import.meta.dirname, "oracle");
+
+/** The driver's place is taken by one that talks to the stand-in. For a test file that runs against that alone. */
+export function driveStandIn(): void {
+  vi.spyOn(oracle, "load").mockResolvedValue(driver);
+}
+
+/** The same for programs that are started with this environment. */
+export const standInEnvironment: Readonly<Record<string, string>> = {
+  NODE_OPTIONS: `--import=${pathToFileURL(join(folder, "instead.mjs")).href}`,
+};
+
+/** Why there is no stand-in for Oracle to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const standInMissing: string | undefined =
+  process.env["CI"] === undefined && !existsSync(jar)
+    ? "HSQLDB is not installed: as root, apt-get install --no-install-recommends default-jre-headless libhsqldb-java"
+    : undefined;
+
+/** The rows of a statement by column name. */
+async function queryOn(
+  { OUT_FORMAT_ARRAY, BUFFER }: typeof driver,
+  connection: Pick<oracledb.Connection, "execute">,
+  text: string,
+): Promise<Record<string, unknown>[]> {
+  const options: oracledb.ExecuteOptions = {
+    outFormat: OUT_FORMAT_ARRAY,
+    fetchTypeHandler: ({ dbTypeName }) => (dbTypeName === "BLOB" ? { type: BUFFER } : undefined),
+  };
+  const { rows = [], metaData = [] } = await connection.execute<unknown[]>(text, {}, options);
+  const names = metaData.map(({ name }) => name.toLowerCase());
+  return rows.map((row) => Object.fromEntries(row.map((cell, i) => [names[i] ?? "", cell])));
+}
+
+/** As one of the databases that a test runs on. */
+export const oracleStandIn = {
+  name: "oracle",
+  missing: standInMissing,
+  start: (): Promise<DatabaseServer> => OracleStandIn.start(),
+} as const;
+
+/**
+ * No Oracle can be started here. In its place stands a database that takes its syntax (HSQLDB), behind a bridge: the statements
+ * are Oracle's, run as they are, and everything but driver and server is the real thing.
+ */
+export class OracleStandIn implements DatabaseServer {
+  readonly process: ServerProcess = new ServerProcess("oracle");
+  readonly port: number;
+  readonly #zone: string;
+
+  private constructor(port: number, zone: string) {
+    this.port = port;
+    this.#zone = zone;
+  }
+
+  /** Starts one on a free port. Everything it acknowledges is on disk. `zone`: the time zone that it lives in. */
+  static async start(zone = "Pacific/Chatham"): Promise<OracleStandIn> {
+    // Between the choice of a port and its use another may take it.
+    for (let tries = 5; ; tries--) {
+      const server = new OracleStandIn(await freePort(), zone);
+      try {
+        await server.start();
+        return server;
+      } catch (error) {
+        await server.process.remove();
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  /** Starts it again, with what it had saved. */
+  async start(): Promise<void> {
+    const url = `jdbc:hsqldb:file:${join(this.process.folder, "ids")};sql.syntax_ora=true;hsqldb.tx=mvcc;hsqldb.write_delay=false`;
+    const machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", `-Duser.timezone=${this.#zone}`];
+    const bridge = [join(folder, "Bridge.java"), url, String(this.port), join(folder, "dictionary.sql")];
+    const answers = async (): Promise<boolean> => {
+      await this.query("SELECT 1 FROM dual");
+      return true;
+    };
+    await this.process.start("java", [...machine, "-cp", jar, ...bridge], answers);
+  }
+
+  url(query = ""): string {
+    return `oracle://ids@127.0.0.1:${this.port}/ids${query}`;
+  }
+
+  /** One statement by a client of the test's own. */
+  async query(text: string): Promise<Record<string, unknown>[]> {
+    const connection = await driver.getConnection({
+      connectString: `(HOST=127.0.0.1)(PORT=${this.port})(SERVICE_NAME=ids)`,
+    });
+    try {
+      const rows = await queryOn(driver, connection, text);
+      await connection.execute("COMMIT", {}, { outFormat: driver.OUT_FORMAT_ARRAY });
+      return rows;
+    } finally {
+      await connection.close();
+    }
+  }
+
+  async kill(): Promise<void> {
+    await this.process.kill();
+  }
+
+  async remove(): Promise<void> {
+    await this.process.remove();
+  }
+}
