@@ -21,3 +21,24 @@ export function truthOf(name: string, text: string | undefined): boolean | undef
     return text === undefined ? undefined : text === "true";
   return refuse(`\`${name}\``, "to be true or false", text);
 }
+
+/** How servers of a registry URL are reached. */
+export interface Tls {
+  /** TLS, with certificate and host name checked. Default: none. */
+  readonly tls: boolean;
+  /** The certificates to trust (PEM). Default: those that Node trusts. */
+  readonly tlsCa: string | undefined;
+}
+
+/** `tls` and `tlsCa`, which names a file. @throws SnowleaseError CONFIG_INVALID */
+export function tlsOf(settings: Readonly<Record<string, string>>, read: (file: string) => string): Tls {
+  const { tlsCa } = settings;
+  const tls = truthOf("tls", settings["tls"]) ?? false;
+  if (tlsCa === undefined) return { tls, tlsCa };
+  if (!tls) return refuse("`tlsCa`", "only with tls=true", tlsCa);
+  try {
+    return { tls, tlsCa: read(tlsCa) };
+  } catch {
+    return refuse("`tlsCa`", "to name a file that can be read", tlsCa);
+  }
+}

@@ -4,7 +4,8 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import zookeeper from "node-zookeeper-client";
 import { isSnowleaseError } from "../../src/core/errors.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
@@ -535,6 +536,19 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       expect(await direct.unpin(namespace, 0)).toBe(true);
       await expectHeld(arrive);
     });
+  });
+
+  test("a connection over which more was asked than the driver can number goes on", async () => {
+    const created = vi.spyOn(zookeeper, "createClient");
+    onTestFinished(() => created.mockRestore());
+    const registry = await through(5000);
+    await registry.ping();
+    const client = created.mock.results.at(-1)?.value as { connectionManager: { xid: number } };
+    client.connectionManager.xid = 2 ** 31 - 2;
+    const request = ask();
+    const key = keyOf(request, await granted(registry, request));
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+    expect(created).toHaveBeenCalledTimes(1);
   });
 
   test("a connection that has died without a word is noticed, and its session kept, though nobody asks anything", async () => {

@@ -110,17 +110,29 @@ describe("the settings of a ZooKeeper URL", () => {
   const settings = (rest: string): unknown => parseSettings(parseAddress(`zookeeper://${rest}`) as ServerAddress);
 
   test("are read", () => {
-    expect(settings("a")).toEqual({ sessionTimeout: 10_000, chroot: "" });
-    expect(settings("a/")).toEqual({ sessionTimeout: 10_000, chroot: "" });
-    expect(settings("a:1,b/services/ids?sessionTimeout=4s")).toEqual({ sessionTimeout: 4000, chroot: "/services/ids" });
+    const usual = { sessionTimeout: 10_000, chroot: "", tls: false, tlsCa: undefined };
+    expect(settings("a")).toEqual(usual);
+    expect(settings("a/")).toEqual(usual);
+    expect(settings("a:1,b/services/ids?sessionTimeout=4s&tls=true")).toEqual({
+      sessionTimeout: 4000,
+      chroot: "/services/ids",
+      tls: true,
+      tlsCa: undefined,
+    });
   });
 
-  test.each(["a/x/", "a//x", "a/x/../y", "a/.", "a?sessionTimeout=0", "a?sessionTimeout=1h", "a?sessionTimeout=x"])(
-    "are refused: %s",
-    (rest) => {
-      expect(() => settings(rest)).toThrow(/correct the registry URL/);
-    },
-  );
+  test.each([
+    "a/x/",
+    "a//x",
+    "a/x/../y",
+    "a/.",
+    "a?sessionTimeout=0",
+    "a?sessionTimeout=1h",
+    "a?sessionTimeout=x",
+    "a?tls=1",
+  ])("are refused: %s", (rest) => {
+    expect(() => settings(rest)).toThrow(/correct the registry URL/);
+  });
 
   test("with half a login are refused, and it is not shown", () => {
     for (const rest of ["s3cret@a", ":s3cret@a"]) {

@@ -1,6 +1,6 @@
+import { readFileSync } from "node:fs";
 import type { ServerAddress } from "../../core/address.ts";
-import { refuse } from "../../core/settings.ts";
-import { type Tls, tlsOf } from "../certificates.ts";
+import { refuse, type Tls, tlsOf } from "../../core/settings.ts";
 
 /** What only an SQL registry has: parts of its URL. */
 export interface SqlSettings extends Tls {
@@ -19,5 +19,5 @@ export function parseSettings({ servers, path, settings }: ServerAddress): SqlSe
   if (!/^\d{1,3}$/.test(poolSize) || Number(poolSize) < 1 || Number(poolSize) > 100) {
     refuse("`poolSize`", "to be an integer from 1 to 100", poolSize);
   }
-  return { poolSize: Number(poolSize), database: path, ...tlsOf(settings) };
+  return { poolSize: Number(poolSize), database: path, ...tlsOf(settings, (file) => readFileSync(file, "utf8")) };
 }

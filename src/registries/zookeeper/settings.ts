@@ -1,6 +1,6 @@
+import { readFileSync } from "node:fs";
 import type { ServerAddress } from "../../core/address.ts";
-import { refuse, timeOf } from "../../core/settings.ts";
-import { type Tls, tlsOf } from "../certificates.ts";
+import { refuse, timeOf, type Tls, tlsOf } from "../../core/settings.ts";
 
 /** What only a ZooKeeper registry has: parts of its URL. */
 export interface ZooKeeperSettings extends Tls {
@@ -27,7 +27,7 @@ export function parseSettings({ path, user, password, settings }: ServerAddress)
   return {
     sessionTimeout: sessionOf(settings["sessionTimeout"]),
     chroot: path === "" ? "" : `/${path}`,
-    ...tlsOf(settings),
+    ...tlsOf(settings, (file) => readFileSync(file, "utf8")),
   };
 }
 

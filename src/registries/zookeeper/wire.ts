@@ -3,9 +3,9 @@ import { connect as connectTls } from "node:tls";
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
+import type { Tls } from "../../core/settings.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Node, Session } from "./session.ts";
-import type { Tls } from "../certificates.ts";
 import { within } from "./within.ts";
 
 /*
