@@ -63,7 +63,7 @@ export const groups = {
 export async function run() {
   const results = {};
   for (const [key, { cases }] of Object.entries(groups)) {
-    results[key] = await interleave(import.meta.url, key, Object.keys(cases));
+    results[key] = await interleave(import.meta.url, key, Object.keys(cases), { processes: 2 });
   }
   const first = { made: results.made.get("snowlease next()"), text: results.text.get("snowlease nextString()") };
   const costs = (key, name) => {

@@ -3,7 +3,7 @@ import FlakeId from "flake-idgen";
 import hyperid from "hyperid";
 import { nanoid } from "nanoid";
 import { Snowflake as NodejsSnowflake } from "nodejs-snowflake";
-import { simpleflake } from "simpleflakes";
+import simpleflakes from "simpleflakes";
 import { Generator } from "snowflake-generator";
 import SnowflakeId from "snowflake-id";
 import { Worker } from "snowflake-uuid";
@@ -72,7 +72,7 @@ export const peers = {
     text: String,
   },
   "tsid-ts": { make: () => () => getTsid().toBigInt(), text: String },
-  simpleflakes: { make: () => () => simpleflake(), text: String },
+  simpleflakes: { make: () => () => simpleflakes.simpleflake(), text: String },
   "snowflake-generator": {
     make() {
       const generator = new Generator(epoch, 7);
