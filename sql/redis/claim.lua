@@ -1,51 +1,44 @@
+local token, clock, window, layout, host, ip, pid, instance, pool, first, last, lag, reuse, continues,
+  process, wanted, preferred, maxWindow, maxClockSkew, beside, looks, gone, there = unpack(ARGV)
+
 -- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is core/pool.ts and core/window.ts.
 --
--- token clock window layout host ip pid instance continues reuse poolFirst poolLast pool (its name, '' for the whole layout)
--- workerId? preferred (numbers with blanks between) maxWindow? maxClockSkew? lag beside?
--- process? (which process asks), place (all of it but the process itself), gone, there ("N:fence" of claims of this host whose
--- processes were looked at, and are dead, or alive)
+-- pool: first-last, or '*' for the whole layout. preferred: numbers with blanks between. process: which process asks, '' where that
+-- cannot be told. looks: '1' where it can look at others of its place (all of `process` but pid and start). gone, there: "N:fence" of
+-- claims of this host whose processes it looked at, with blanks between: dead, or alive.
 --
--- granted + record rollback? | held + record | foreign workerId use | exhausted freeAt? | look N:fence process … | refused |
--- quarantine until | wrong-type
+-- granted clock workerId fence from until rollback recentFrom recent (nil where there is none) | held + record |
+-- foreign + workerId use | exhausted + first last freeAt? | look + N:fence process … | refused + | quarantine + until
 
--- What is read in any case says itself that it is of another type.
-expect('zset', 'ids', 'unused', 'foreign', 'prunable', restingName(arg.pool), hostName(arg.pool, arg.host))
-expect('stream', 'history')
-expect('set', 'pools')
-expect('list', 'pid:lease@' .. arg.ip)
-if wrongType then
-  return wrongType
-end
+clock, window, first, last, wanted = tonumber(clock), tonumber(window), tonumber(first), tonumber(last), tonumber(wanted)
+local disposable = reuse == 'never'
+-- The registry's clock and the claimer's: what both have passed.
+local passed = math.min(clock, now)
 
-local quarantined = guard()
+local quarantined = guard(lag)
 if quarantined then
   return quarantined
 end
-
-local clock, window = tonumber(arg.clock), tonumber(arg.window)
-local first, last = tonumber(arg.poolFirst), tonumber(arg.poolLast)
-local wanted = tonumber(arg.workerId)
 
 local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
-local continues, disposable = arg.continues ~= '0', arg.reuse == 'never'
-
 -- Whatever is wrong with the request is told by core/window.ts, from the same figures.
-local longest, skew = maxWindow(), maxClockSkew()
+local longest, skew = meta.maxWindow, meta.maxClockSkew
+maxWindow, maxClockSkew = tonumber(maxWindow), tonumber(maxClockSkew)
 if meta.layout == nil then
-  longest, skew = tonumber(arg.maxWindow) or longest, tonumber(arg.maxClockSkew) or skew
+  longest, skew = maxWindow or longest, maxClockSkew or skew
 end
 if
-  (meta.layout ~= nil and meta.layout ~= arg.layout)
-  or (arg.maxWindow ~= nil and tonumber(arg.maxWindow) ~= longest)
-  or (arg.maxClockSkew ~= nil and tonumber(arg.maxClockSkew) ~= skew)
+  (meta.layout or layout) ~= layout
+  or (maxWindow or longest) ~= longest
+  or (maxClockSkew or skew) ~= skew
   or not (window % 1 == 0 and window >= 1 and window <= longest)
-  or (wanted ~= nil and not inPool(wanted))
+  or not (wanted == nil or inPool(wanted))
   or not (math.abs(clock - now) <= skew)
 then
-  return { 'refused', 'layout', meta.layout or arg.layout, 'maxWindow', int(longest), 'maxClockSkew', int(skew), 'clock', int(now) }
+  return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
 end
 
 local function sameEra(record)
@@ -53,33 +46,23 @@ local function sameEra(record)
 end
 
 local function granted(record, rollback)
-  local list = {
-    'granted', 'clock', int(now), 'workerId', int(record.workerId), 'fence', int(record.fence),
-    'from', int(record.from), 'until', int(record['until']),
+  local continued = record.recentFrom
+  return {
+    'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false,
+    continued or false, continued and record.recent or false,
   }
-  local function add(name, value)
-    list[#list + 1], list[#list + 2] = name, value
-  end
-  if record.recentFrom then
-    add('recentFrom', int(record.recentFrom))
-    add('recent', record.recent or '')
-  end
-  if rollback then
-    add('rollback', int(rollback))
-  end
-  return list
 end
 
-local repeated = redis.call('HGET', key('token'), arg.token)
+local repeated = read(tokenKey, redis.pcall('HGET', tokenKey, token))
 if repeated then
-  local record = read(tonumber(repeated))
-  if record ~= nil and record.token == arg.token and sameEra(record) then
+  local record = load(tonumber(repeated))
+  if record ~= nil and record.token == token and sameEra(record) then
     return granted(record)
   end
 end
 
 local function inherits(record)
-  return record.clean == '1' and record.recentFrom ~= nil and continues and sameEra(record)
+  return record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
 end
 
 -- core/window.ts: isFree.
@@ -87,10 +70,10 @@ local function isFree(record)
   if record.pinned ~= nil then
     return false
   end
-  if record['until'] <= math.min(clock, now) then
+  if record['until'] <= passed then
     return true
   end
-  if record.clean ~= '1' or not sameEra(record) then
+  if not record.clean or not sameEra(record) then
     return false
   end
   return record['until'] <= clock or (inherits(record) and clock >= record.floor)
@@ -99,41 +82,62 @@ end
 -- core/window.ts: rollbackOf.
 local function rollbackOf(record)
   local behind = record.seenClock - clock
-  local tolerated = record.host == arg.host and overtaking or skew
+  local tolerated = record.host == host and overtaking or skew
   if behind > tolerated then
     return behind
   end
 end
 
 -- Somebody who keeps no window takes numbers here, or may: what none of us held all the time may have been used by them.
-if arg.beside ~= nil then
+if beside == 'westid' then
   noteBeside()
 end
+local foreignKey = prefix .. 'foreign'
 local function noteForeign(n, record)
+  expect('zset', foreignKey)
   noteBeside()
   if record == nil then
     use(n)
   else
+    expectFiled(record)
     unindex(record)
   end
-  redis.call('ZADD', key('foreign'), int(now), n)
+  redis.call('ZADD', foreignKey, now, n)
 end
 
 -- core/window.ts: claimed.
 local function grant(n, before, rollback)
-  expect('zset', 'history:' .. n)
-  expectFiled(before)
-  if wrongType then
-    return wrongType
+  local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
+  local moves = before == nil or before.pool ~= pool or before.host ~= host
+  local later = before ~= nil and before.fence > 0
+  local takenOver = later and before.ended == nil
+
+  expect('list', listKey)
+  expect('zset', restingKey(pool))
+  if wanted ~= nil then
+    expect('zset', hostKey(pool, host))
   end
+  if before == nil then
+    expect('zset', unusedKey)
+  elseif moves then
+    expectFiled(before)
+  end
+  if takenOver and before.ip ~= ip then
+    expect('list', hostList(before.ip))
+  end
+  if meta.beside then
+    expect('zset', foreignKey)
+  end
+  local note = later and historyOf(n)
+
   if meta.layout == nil then
-    makeNamespace(arg.layout, int(longest), int(skew))
+    makeNamespace(layout, longest, skew)
   end
   local old = before and before['until'] or 0
-  local from = math.max(old, now - skew, eraBegin())
+  local from = math.max(old, now - skew, meta.quarantine)
   local inherited = before ~= nil and inherits(before)
   local ends = math.max(clock, now) + window
-  if meta.beside ~= nil and redis.call('EXISTS', key('use:' .. n)) == 0 then
+  if meta.beside and redis.call('EXISTS', useKey) == 0 then
     -- Such a window begins later than usual, and is as long as any other.
     from = math.max(from, now + skew)
     ends = math.max(ends, from + window)
@@ -141,88 +145,99 @@ local function grant(n, before, rollback)
   end
   local record = {
     workerId = n,
-    fence = math.max(before and before.fence or 0, eraBegin()) + 1,
-    token = arg.token,
+    fence = math.max(before and before.fence or 0, meta.quarantine) + 1,
+    token = token,
     from = from,
     ['until'] = math.max(old, ends),
     seenClock = clock,
-    clean = '0',
+    clean = false,
     floor = inherited and before.recentFrom or from,
     recentFrom = inherited and before.recentFrom or nil,
     recent = inherited and before.recent or nil,
     continuedFrom = inherited and before.recentFrom or nil,
-    host = arg.host,
-    ip = arg.ip,
-    pid = arg.pid,
-    instance = arg.instance,
-    process = arg.process,
+    host = host,
+    ip = ip,
+    pid = pid,
+    instance = instance,
+    process = process ~= '' and process or nil,
     claimedAt = now,
     era = meta.era,
-    pool = arg.pool,
+    pool = pool,
   }
-  write(record, before)
+  write(record)
   if before == nil then
     use(n)
-  elseif before.fence > 0 then
-    if before.ended == nil then
-      noteEnd(before, 'taken-over')
-      leave(before)
-    end
-    local id = redis.call('ZREVRANGE', key('history:' .. n), 0, 0)[1]
-    if id then
-      -- An operator may have reopened the window after it was noted.
-      local row = before.ended == 'reset' and redis.call('XRANGE', key('history'), id, id)[1]
-      local ended = row and pairsOf(row[2])['until'] or int(old)
-      redis.call('ZADD', key('prunable'), ended, id .. ' ' .. n)
-    end
+  elseif moves then
+    unindex(before)
   end
-  redis.call('HSET', key('token'), arg.token, n)
-  redis.call('SET', key('use:' .. n), useOf(record))
-  redis.call('RPUSH', key('pid:lease@' .. arg.ip), arg.pid .. 'x' .. n)
-  redis.call('SADD', key('pools'), arg.pool)
-  redis.call('ZREM', key('foreign'), n)
+  index(record)
+  if later then
+    local _, text = load(n)
+    if takenOver then
+      leave(before)
+      before.ended, before.releasedAt = 'taken-over', now
+      text = packed(before)
+    end
+    note(before, text)
+  end
+  if before ~= nil and before.token ~= nil then
+    redis.call('HDEL', tokenKey, before.token)
+  end
+  redis.call('HSET', tokenKey, token, n)
+  redis.call('SET', useKey, useOf(record))
+  redis.call('RPUSH', listKey, pid .. 'x' .. n)
+  if not string.find(meta.pools, ' ' .. pool .. ' ', 1, true) then
+    redis.call('HSET', metaKey, 'pools', (meta.pools == '' and ' ' or meta.pools) .. pool .. ' ')
+  end
+  if meta.beside then
+    redis.call('ZREM', foreignKey, n)
+  end
   return granted(record, rollback or (before and rollbackOf(before)))
 end
 
 if wanted ~= nil then
-  local record = read(wanted)
+  local record = load(wanted)
   if disposable and record ~= nil and record.fence > 0 then
-    return { 'exhausted', 'first', int(wanted), 'last', int(wanted), 'clock', int(now) }
+    return { 'exhausted', 'first', wanted, 'last', wanted, 'clock', now }
   end
   local foreign = foreignUse(wanted, record)
   if foreign then
     noteForeign(wanted, record)
-    return { 'foreign', 'workerId', int(wanted), 'use', foreign, 'clock', int(now) }
+    return { 'foreign', 'workerId', wanted, 'use', foreign, 'clock', now }
   end
   if record == nil or isFree(record) then
     return grant(wanted, record)
   end
-  return answer('held', record, info())
+  return listed({ 'held', info() }, record)
 end
 
 -- The other pools whose numbers may lie in this one: after a pool was widened, narrowed or moved, some are still filed there.
-local otherPools = nil
-local function others()
-  if otherPools == nil then
-    otherPools = {}
-    for _, pool in ipairs(redis.call('SMEMBERS', key('pools'))) do
-      local a, b = string.match(pool, '^(%d+)-(%d+)$')
-      if pool ~= arg.pool and (a == nil or (tonumber(a) <= last and tonumber(b) >= first)) then
-        table.insert(otherPools, pool)
-      end
+local others = {}
+if meta.pools ~= ' ' .. pool .. ' ' then
+  for name in string.gmatch(meta.pools, '%S+') do
+    local a, b = string.match(name, '^(%d+)-(%d+)$')
+    if name ~= pool and (a == nil or (tonumber(a) <= last and tonumber(b) >= first)) then
+      table.insert(others, name)
     end
   end
-  return otherPools
 end
 
--- The first few of an index that lie in the pool, as {worker ID, until}, those of the pool's own index first.
-local function oldest(nameOf)
-  local function from(pool, limit)
-    local found, at, size = {}, 0, limit
-    while #found < limit do
-      local page = redis.call('ZRANGE', key(nameOf(pool)), at, at + size - 1, 'WITHSCORES')
+-- The first few of an index that lie in the pool, the oldest window first, as worker IDs; those of the pool's own index first.
+local function oldest(keyOf)
+  local own = keyOf(pool)
+  if #others == 0 then
+    local found = read(own, redis.pcall('ZRANGE', own, 0, look - 1))
+    for i, n in ipairs(found) do
+      found[i] = tonumber(n)
+    end
+    return found
+  end
+  local function from(key)
+    local found, at, size = {}, 0, look
+    while #found < look do
+      local page = read(key, redis.pcall('ZRANGE', key, at, at + size - 1, 'WITHSCORES'))
       for i = 1, #page, 2 do
-        if inPool(tonumber(page[i])) and #found < limit then
+        if inPool(tonumber(page[i])) and #found < look then
           table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
         end
       end
@@ -234,33 +249,38 @@ local function oldest(nameOf)
     end
     return found
   end
-  local found = from(arg.pool, look)
-  if found[1] ~= nil and found[1][2] <= math.min(clock, now) then
-    return found
-  end
-  for _, pool in ipairs(others()) do
-    for _, entry in ipairs(from(pool, look)) do
-      table.insert(found, entry)
+  local found = from(own)
+  if found[1] == nil or found[1][2] > passed then
+    for _, name in ipairs(others) do
+      for _, entry in ipairs(from(keyOf(name))) do
+        table.insert(found, entry)
+      end
     end
+    table.sort(found, function(a, b)
+      return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
+    end)
   end
-  table.sort(found, function(a, b)
-    return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
-  end)
+  for i, entry in ipairs(found) do
+    found[i] = entry[1]
+  end
   return found
 end
 
+local ofHost = oldest(function(name)
+  return hostKey(name, host)
+end)
+
 -- The record with the newest window of this host: has its clock been set back?
-local rollback = nil
-do
-  local newest = nil
-  local pools = { arg.pool }
-  for _, pool in ipairs(others()) do
-    table.insert(pools, pool)
-  end
-  for _, pool in ipairs(pools) do
-    for _, n in ipairs(redis.call('ZREVRANGE', key(hostName(pool, arg.host)), 0, look - 1)) do
-      if inPool(tonumber(n)) then
-        local record = read(tonumber(n))
+local newest = nil
+if #others == 0 and #ofHost < look then
+  newest = ofHost[1] and load(ofHost[#ofHost])
+else
+  table.insert(others, pool)
+  for _, name in ipairs(others) do
+    local key = hostKey(name, host)
+    for _, text in ipairs(read(key, redis.pcall('ZREVRANGE', key, 0, look - 1))) do
+      if inPool(tonumber(text)) then
+        local record = load(tonumber(text))
         if record ~= nil and (newest == nil or record['until'] > newest['until']) then
           newest = record
         end
@@ -268,16 +288,17 @@ do
       end
     end
   end
-  rollback = newest and rollbackOf(newest)
+  table.remove(others)
 end
+local rollback = newest and rollbackOf(newest)
 
-local function listed(list, record)
-  return string.find(' ' .. (arg[list] or '') .. ' ', ' ' .. int(record.workerId) .. ':' .. int(record.fence) .. ' ', 1, true) ~= nil
+local function names(list, record)
+  return string.find(' ' .. (list or '') .. ' ', ' ' .. record.workerId .. ':' .. record.fence .. ' ', 1, true) ~= nil
 end
 
 -- A record that can be had now, and that no foreigner has taken.
 local function available(n)
-  local record = read(n)
+  local record = load(n)
   if record == nil or not isFree(record) then
     return nil
   end
@@ -290,10 +311,10 @@ end
 
 local stalled = nil
 if not disposable then
-  for text in string.gmatch(arg.preferred or '', '%d+') do
+  for text in string.gmatch(preferred or '', '%d+') do
     local n = tonumber(text)
     if inPool(n) then
-      if redis.call('EXISTS', key('window:' .. n)) == 1 then
+      if load(n) ~= nil then
         local record = available(n)
         if record ~= nil then
           return grant(n, record, rollback)
@@ -306,21 +327,19 @@ if not disposable then
     end
   end
 
+  local place = looks == '1' and string.match(process, '^(.*/)%d+/%d+$') or nil
   local unclear = {}
-  for _, entry in ipairs(oldest(function(pool)
-    return hostName(pool, arg.host)
-  end)) do
-    local record = available(entry[1])
+  for _, n in ipairs(ofHost) do
+    local record = available(n)
     if record ~= nil then
       -- A process of this very place that did not give back: dead, or only cut off, and then it may still renew.
-      local here = record.token ~= nil and record.process ~= nil and arg.place ~= nil
-        and string.sub(record.process, 1, #arg.place) == arg.place
-      if not here or listed('gone', record) then
-        return grant(entry[1], record, rollback)
-      elseif listed('there', record) then
+      local here = record.token and record.process and place and string.sub(record.process, 1, #place) == place
+      if not here or names(gone, record) then
+        return grant(n, record, rollback)
+      elseif names(there, record) then
         stalled = stalled or record
       else
-        table.insert(unclear, int(record.workerId) .. ':' .. int(record.fence))
+        table.insert(unclear, n .. ':' .. record.fence)
         table.insert(unclear, record.process)
       end
     end
@@ -340,31 +359,37 @@ while true do
     break
   end
   local n = math.max(from, first)
-  if not foreignUse(n, nil) then
+  local record = load(n)
+  if record == nil and not foreignUse(n, nil) then
     return grant(n, nil, rollback)
   end
   if meta.layout == nil then
-    makeNamespace(arg.layout, int(longest), int(skew))
+    makeNamespace(layout, longest, skew)
   end
-  noteForeign(n, nil)
+  if record == nil then
+    noteForeign(n, nil)
+  else
+    use(n)
+  end
 end
 if disposable then
-  return { 'exhausted', 'first', int(first), 'last', int(last), 'clock', int(now) }
+  return { 'exhausted', 'first', first, 'last', last, 'clock', now }
 end
 
 local freeAt = nil
 for _ = 1, look do
-  local candidates = oldest(restingName)
+  local candidates = oldest(restingKey)
   local met = false
-  freeAt = candidates[1] and candidates[1][2]
-  for _, entry in ipairs(candidates) do
-    local record = read(entry[1])
-    if record ~= nil and not met and isFree(record) and not (stalled ~= nil and record.workerId == stalled.workerId) then
-      if foreignUse(entry[1], record) then
-        noteForeign(entry[1], record)
+  local soonest = candidates[1] and load(candidates[1])
+  freeAt = soonest and soonest['until']
+  for _, n in ipairs(candidates) do
+    local record = load(n)
+    if record ~= nil and not met and isFree(record) and record ~= stalled then
+      if foreignUse(n, record) then
+        noteForeign(n, record)
         met = true
       else
-        return grant(entry[1], record, rollback)
+        return grant(n, record, rollback)
       end
     end
   end
@@ -377,21 +402,23 @@ if stalled ~= nil then
 end
 
 -- Numbers of foreigners who have left in the meantime, a few at a time.
-for _, text in ipairs(redis.call('ZRANGE', key('foreign'), 0, 63)) do
-  local n = tonumber(text)
-  if inPool(n) then
-    local record = read(n)
-    if not foreignUse(n, record) and (record == nil or isFree(record)) then
-      return grant(n, record, rollback)
+if meta.beside then
+  for _, text in ipairs(read(foreignKey, redis.pcall('ZRANGE', foreignKey, 0, 63))) do
+    local n = tonumber(text)
+    if inPool(n) then
+      local record = load(n)
+      if not foreignUse(n, record) and (record == nil or isFree(record)) then
+        return grant(n, record, rollback)
+      end
     end
+    -- Those of other pools go to the end, too, or they would hide the ones behind them.
+    redis.call('ZADD', foreignKey, now, n)
   end
-  -- Those of other pools go to the end, too, or they would hide the ones behind them.
-  redis.call('ZADD', key('foreign'), int(now), n)
 end
 
-local list = { 'exhausted', 'first', int(first), 'last', int(last), 'clock', int(now) }
+local list = { 'exhausted', 'first', first, 'last', last, 'clock', now }
 if freeAt ~= nil then
   table.insert(list, 'freeAt')
-  table.insert(list, int(freeAt))
+  table.insert(list, freeAt)
 end
 return list

@@ -1,10 +1,7 @@
 -- What is fixed for a namespace.
 --
--- found layout maxWindow maxClockSkew clock | absent | wrong-type
+-- found + layout maxWindow maxClockSkew clock | absent
 
-if wrongType then
-  return wrongType
-end
 if meta.layout == nil then
   return { 'absent' }
 end

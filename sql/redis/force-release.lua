@@ -1,44 +1,42 @@
+local workerId, force, resetWindow, lag = unpack(ARGV)
+
 -- Ends somebody's claim; the window stays closed, unless an operator vouches for it: core/window.ts, forced.
 --
--- workerId force resetWindow lag
---
--- released until | absent | live + record | wrong-type
+-- released + until | absent | live + record
 
-expectWorker(arg.workerId)
-if wrongType then
-  return wrongType
+local record = load(tonumber(workerId))
+if meta.replId ~= nil then
+  guard(lag)
 end
-if meta.runId ~= nil then
-  guard()
-end
-
-local record = read(tonumber(arg.workerId))
 if record == nil or record.host == nil then
   return { 'absent' }
 end
-if arg.force ~= '1' and record.token ~= nil and record['until'] > now then
-  return answer('live', record, info())
+if force ~= '1' and record.token ~= nil and record['until'] > now then
+  return listed({ 'live', info() }, record)
 end
+local use = readUse(workerId)
 expectFiled(record)
-if wrongType then
-  return wrongType
-end
+expect('hash', tokenKey)
+expect('list', hostList(record.ip))
 
-local before = {}
-for name, value in pairs(record) do
-  before[name] = value
-end
-record.token, record.recentFrom, record.recent, record.clean = nil, nil, nil, '0'
+local token = record.token
+record.token, record.recentFrom, record.clean = nil, nil, false
 record.releasedAt = record.releasedAt or now
-if arg.resetWindow == '1' then
+if resetWindow == '1' then
+  -- How far a claim reached that had ended before is told by its history all the same.
+  if record.ended ~= nil then
+    record.reopened = record.reopened or record['until']
+  end
   record['until'] = math.min(record['until'], now)
 end
-local how = arg.resetWindow == '1' and 'reset' or 'forced'
-noteEnd(record, how)
-record.ended = how
-write(record, before)
-leave(record)
-if arg.resetWindow == '1' and meta.beside == nil and redis.call('GET', key('use:' .. arg.workerId)) == useOf(record) then
-  redis.call('DEL', key('use:' .. arg.workerId))
+record.ended = record.ended or (resetWindow == '1' and 'reset' or 'forced')
+write(record)
+index(record)
+if token ~= nil then
+  redis.call('HDEL', tokenKey, token)
 end
-return { 'released', 'until', int(record['until']) }
+leave(record)
+if resetWindow == '1' and not meta.beside and use == useOf(record) then
+  redis.call('DEL', prefix .. 'use:' .. workerId)
+end
+return { 'released', 'until', record['until'] }

@@ -1,22 +1,22 @@
+local layout, maxWindow, maxClockSkew, lag = unpack(ARGV)
+
 -- Makes a namespace, on an administrator's word that nothing of it is alive; or tells what is fixed for it.
 --
--- layout maxWindow? maxClockSkew? lag
---
--- ready layout maxWindow maxClockSkew | wrong-type
+-- ready + layout maxWindow maxClockSkew clock
 
-expect('zset', 'ids', 'unused')
-if wrongType then
-  return wrongType
+local function untouched()
+  local first, last = rangeAt(0)
+  return first == nil or (first == 0 and last == highest)
 end
 
 -- What may have been forgotten here is all of it, and that is what the administrator speaks of.
-if meta.layout == nil and redis.call('EXISTS', key('ids')) == 0 then
-  redis.call('HDEL', key('meta'), 'quarantine')
-  beginEra(identity(), nil)
+if meta.layout == nil and untouched() then
+  beginEra(redis.call('INFO', 'replication'), 0)
+  meta.replId = redis.call('HGET', metaKey, 'replId')
 end
 -- Before new limits are set: the windows that may be out there were granted under others.
-guard()
+guard(lag)
 if meta.layout == nil then
-  makeNamespace(arg.layout, arg.maxWindow or int(defaultMaxWindow), arg.maxClockSkew or int(defaultMaxClockSkew))
+  makeNamespace(layout, tonumber(maxWindow) or meta.maxWindow, tonumber(maxClockSkew) or meta.maxClockSkew)
 end
 return { 'ready', info() }

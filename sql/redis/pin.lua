@@ -1,32 +1,27 @@
+local workerId, reason, lag = unpack(ARGV)
+
 -- Keeps a worker ID out of the pool.
 --
--- workerId reason lag
---
--- pinned | absent (no such namespace) | wrong-type
+-- pinned | absent (no such namespace)
 
-expectWorker(arg.workerId)
-if wrongType then
-  return wrongType
+local n = tonumber(workerId)
+local record = load(n)
+readUse(n)
+expect('zset', unusedKey)
+if record ~= nil then
+  expectFiled(record)
 end
 if meta.layout == nil then
   return { 'absent' }
 end
-guard()
+guard(lag)
 
-local n = tonumber(arg.workerId)
-local before = read(n)
-expectFiled(before)
-if wrongType then
-  return wrongType
-end
-local record = { workerId = n, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = '0', floor = 0 }
-if before ~= nil then
-  for name, value in pairs(before) do
-    record[name] = value
-  end
-else
+local unused = record == nil
+record = record or { workerId = n, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, floor = 0 }
+record.pinned = reason
+write(record)
+if unused then
   use(n)
 end
-record.pinned = arg.reason
-write(record, before)
+unindex(record)
 return { 'pinned' }

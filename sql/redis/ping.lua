@@ -1,11 +1,9 @@
 -- This server's clock; and that it takes writes.
 --
--- pong clock | wrong-type
+-- pong + clock
 
-expect('string', 'ping')
-if wrongType then
-  return wrongType
-end
-redis.call('SET', key('ping'), int(now))
-redis.call('DEL', key('ping'))
-return { 'pong', 'clock', int(now) }
+local key = prefix .. 'ping'
+expect('string', key)
+redis.call('SET', key, now)
+redis.call('DEL', key)
+return { 'pong', 'clock', now }

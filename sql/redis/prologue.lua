@@ -1,30 +1,24 @@
 -- Stands before every other script here. KEYS[1] is the prefix of all keys of one namespace: `workerId`, `workerId/NAMESPACE`,
--- in braces on a cluster, so that they share a slot. ARGV is name, value, name, value. An answer is a list: what came of it,
--- then name, value, name, value.
+-- in braces on a cluster, so that they share a slot. ARGV is what the script's first line names, '' or nothing where it is not
+-- given. An answer is a list: what came of it, then what the script's header says; or, where it says `+`, name, value, name, value.
 --
---   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine
---   window:N       hash    the record of worker ID N
+--   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine; the pools asked for
+--   window:N       hash    worker ID N: its record (MessagePack), its holder's token, the recents that may be continued
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. All that a westid process looks at
---   ids            zset    worker IDs with a record, by number
 --   unused         zset    ranges of numbers without a record: the first as member, the last as score
 --   resting[:A-B]  zset    worker IDs last claimed from the pool A-B (or from the whole layout), by the end of their window
 --   host[:A-B]:H   zset    the same for each host
---   pools          set     the A-B that there are
 --   foreign        zset    worker IDs that somebody took who keeps no window, by when that was last looked at
 --   token          hash    token -> worker ID
 --   pid:lease@IP   list    {pid}x{N}: what this host holds
---   history        stream  a claim that ended, each
---   history:N      zset    ids of its entries about N, by fence
---   prunable       zset    "id N" of entries behind which N was claimed again, by the end of their window
+--   history:N      zset    N's records of claims before the last one, by fence
+--   prunable       zset    worker IDs with a history, by the end of the oldest window in it
 --
--- What is read is of the right type before anything is written, `until` is written first: a script that fails half way leaves
--- its first writes behind. Times are Unix ms, by this server's clock unless a name says otherwise.
+-- What a script writes, it has read, or looked at the type of, before it writes anything; a record is written first, and whole: a
+-- script that fails half way leaves its first writes behind. Times are Unix ms, by this server's clock unless a name says otherwise.
 
-local prefix = KEYS[1]
-local arg = {}
-for i = 1, #ARGV, 2 do
-  arg[ARGV[i]] = ARGV[i + 1]
-end
+local prefix = KEYS[1] .. ':'
+local metaKey, tokenKey, unusedKey = prefix .. 'meta', prefix .. 'token', prefix .. 'unused'
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -33,91 +27,68 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local look = 8
 -- Two requests of one host that overtook each other are no clock that was set back: core/window.ts.
 local overtaking = 50
--- Where nothing is known of a namespace: core/registry.ts.
-local defaultMaxWindow, defaultMaxClockSkew = 600000, 10000
+-- The highest number that there can be: the end of the last range of unused ones.
+local highest = 9007199254740991
 
-local function key(name)
-  return prefix .. ':' .. name
+-- Ends the script where a key is another program's.
+local function misplaced(key)
+  error('MISPLACED ' .. redis.call('TYPE', key)['ok'] .. ' ' .. key, 0)
 end
 
--- A whole number as text; Lua itself would write 1.7e+12.
-local function int(n)
-  return string.format('%.0f', n)
+-- Ends the script where a field is not what these scripts put there.
+local function nonsense(key, field, value)
+  error('NONSENSE ' .. key .. ' ' .. field .. ' ' .. string.sub(tostring(value or ''), 1, 40), 0)
 end
 
-local function pairsOf(list)
-  local map = {}
-  for i = 1, #list, 2 do
-    map[list[i]] = list[i + 1]
-  end
-  return map
-end
-
--- Ends the script, before it has written anything, where a key holds something else than these scripts put there.
-local wrongType = nil
-local expected = {}
-local function expect(type, ...)
-  for _, name in ipairs({ ... }) do
-    if not expected[name] then
-      expected[name] = true
-      local found = redis.call('TYPE', key(name))['ok']
-      if found ~= 'none' and found ~= type then
-        wrongType = { 'wrong-type', 'key', key(name), 'type', found, 'expected', type }
-      end
+-- What a command replied that reads a key.
+local function read(key, reply)
+  if type(reply) == 'table' and reply.err then
+    if string.find(reply.err, '^WRONGTYPE') then
+      misplaced(key)
     end
+    error((string.gsub(reply.err, '^ERR ', '')), 0)
+  end
+  return reply
+end
+
+-- For a key that is written and not read.
+local function expect(type, key)
+  local found = redis.call('TYPE', key)['ok']
+  if found ~= type and found ~= 'none' then
+    misplaced(key)
   end
 end
 
--- Ends the script where a field of a hash is not the whole number that these scripts put there.
-local function expectWhole(name, hash, field, optional)
-  local value = hash[field]
-  if value == nil then
-    if optional then
-      return
+local meta
+do
+  local found = read(metaKey, redis.pcall(
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'pools'
+  ))
+  local function whole(field, text, default)
+    local value = text and tonumber(text) or default
+    if text and not (tonumber(text) and value >= 0 and value % 1 == 0) then
+      nonsense(metaKey, field, text)
     end
-  elseif #value <= 16 and string.find(value, '^%d+$') then
-    return
+    return value
   end
-  error('NONSENSE ' .. key(name) .. ' ' .. field .. ' ' .. string.sub(value or '', 1, 40), 0)
-end
-
-expect('hash', 'meta')
-local meta = wrongType and {} or pairsOf(redis.call('HGETALL', key('meta')))
-for _, field in ipairs({ 'maxWindow', 'maxClockSkew', 'era', 'quarantine' }) do
-  expectWhole('meta', meta, field, true)
-end
-
-local function maxWindow()
-  return tonumber(meta.maxWindow) or defaultMaxWindow
-end
-
-local function maxClockSkew()
-  return tonumber(meta.maxClockSkew) or defaultMaxClockSkew
-end
-
-local function setMeta(values)
-  local flat = {}
-  for name, value in pairs(values) do
-    meta[name] = value
-    table.insert(flat, name)
-    table.insert(flat, value)
-  end
-  redis.call('HSET', key('meta'), unpack(flat))
+  meta = {
+    layout = found[1] or nil,
+    replId = found[2] or nil,
+    -- Where nothing is known of a namespace: core/registry.ts.
+    maxWindow = whole('maxWindow', found[3], 600000),
+    maxClockSkew = whole('maxClockSkew', found[4], 10000),
+    era = whole('era', found[5], 0),
+    -- The end of the last quarantine: no window of this era begins before it.
+    quarantine = whole('quarantine', found[6], 0),
+    beside = found[7],
+    -- '*' is that of the whole layout.
+    pools = found[8] or '',
+  }
 end
 
 local function field(info, name)
   local _, last = string.find(info, '\n' .. name .. ':', 1, true)
   return last and string.match(info, '^%x+', last + 1) or ''
-end
-
--- Which server this is, and which data set it holds.
-local function identity()
-  local replication = redis.call('INFO', 'replication')
-  return {
-    runId = field(redis.call('INFO', 'server'), 'run_id'),
-    replId = field(replication, 'master_replid'),
-    replId2 = field(replication, 'master_replid2'),
-  }
 end
 
 -- How much this process has taken over from a primary: more, and what it held before is gone.
@@ -126,243 +97,212 @@ local function received()
 end
 
 -- From now on what this server holds counts as all there is. No two eras bear the same number, even if `meta` was lost in between.
-local function beginEra(id, quarantine)
-  setMeta({
-    runId = id.runId,
-    replId = id.replId,
-    received = received(),
-    era = int(math.max(now, (tonumber(meta.era) or 0) + 1)),
-    quarantine = quarantine,
-  })
+local function beginEra(replication, quarantine)
+  meta.era, meta.quarantine = math.max(now, meta.era + 1), quarantine
+  redis.call(
+    'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', field(replication, 'master_replid'),
+    'received', received(), 'era', meta.era, 'quarantine', quarantine
+  )
 end
 
 -- A server that was restarted, promoted or flushed may have forgotten windows that it had acknowledged. From the moment that is
 -- noticed, nothing is granted or renewed until every window that may ever have been granted has passed: until `quarantine`. Records
 -- written before are of an older era: nobody continues behind them, and every window begins at `quarantine` or later.
 -- Answers the refusal to give, or nothing.
-local function guard()
-  local id = identity()
-  if meta.runId ~= id.runId or meta.replId ~= id.replId then
+--
+-- A primary makes up its replication id when it starts or is promoted, and keeps it for itself: the primary that bears the id in
+-- `meta` is the very process that wrote it, and has been the primary ever since. (A replica bears its primary's.)
+local function guard(lag)
+  local replication = redis.call('INFO', 'replication')
+  local primary = string.find(replication, '\nrole:master\r', 1, true)
+  local own = primary and meta.replId and meta.replId ~= ''
+    and string.find(replication, '\nmaster_replid:' .. meta.replId .. '\r', 1, true)
+  if not own then
+    local found = redis.call('HMGET', metaKey, 'runId', 'received')
     -- The same process under a new id that it did not inherit: a first replica came, or the last one left. One that was a replica
     -- in between, and was promoted long ago, looks alike.
-    local same = meta.runId == id.runId and string.match(id.replId2, '^0*$') and meta.received == received()
+    local same = primary and found[1] == field(redis.call('INFO', 'server'), 'run_id')
+      and string.find(field(replication, 'master_replid2'), '^0*$') and found[2] == received()
     if same then
-      setMeta({ replId = id.replId })
+      redis.call('HSET', metaKey, 'replId', field(replication, 'master_replid'))
     else
-      local quarantine = now + maxWindow() + 2 * maxClockSkew() + (tonumber(arg.lag) or 0)
-      beginEra(id, int(math.max(quarantine, tonumber(meta.quarantine) or 0)))
+      local quarantine = now + meta.maxWindow + 2 * meta.maxClockSkew + (tonumber(lag) or 0)
+      beginEra(replication, math.max(quarantine, meta.quarantine))
     end
   end
-  if now < (tonumber(meta.quarantine) or 0) then
-    return { 'quarantine', 'until', meta.quarantine, 'clock', int(now) }
+  if now < meta.quarantine then
+    return { 'quarantine', 'until', meta.quarantine, 'clock', now }
   end
-end
-
--- The end of the last quarantine: no window of this era begins before it.
-local function eraBegin()
-  return tonumber(meta.quarantine) or 0
 end
 
 -- Whether a holder that has come through the last quarantine tells what it used before it: that window is closed, and how far it
 -- reached may have been forgotten here.
 local function beforeEra(record, timestamp)
-  return record.fence <= eraBegin() and timestamp < eraBegin()
+  return record.fence <= meta.quarantine and timestamp < meta.quarantine
 end
 
 local function info()
-  return 'layout', meta.layout or '', 'maxWindow', int(maxWindow()), 'maxClockSkew', int(maxClockSkew()), 'clock', int(now)
+  return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew, 'clock', now
 end
 
-local numbers = {
-  'fence', 'from', 'until', 'seenClock', 'floor', 'recentFrom', 'lastTimestamp', 'lastSequence', 'claimedAt', 'releasedAt', 'continuedFrom',
+-- The fields of a record; those that only a claim leaves behind may be missing.
+local kinds = {
+  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number', clean = 'boolean',
+  host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string', claimedAt = 'number',
+  era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number', lastSequence = 'number',
+  releasedAt = 'number', ended = 'string', reopened = 'number', pinned = 'string',
 }
-local texts = { 'token', 'clean', 'recent', 'host', 'ip', 'pid', 'instance', 'process', 'pinned', 'era', 'pool', 'ended' }
 
-local optional = { recentFrom = true, lastTimestamp = true, lastSequence = true, releasedAt = true, continuedFrom = true }
-
--- The record of a worker ID, or nothing: as it was when this script began.
-local known = {}
-local function read(n)
-  if known[n] ~= nil then
-    return known[n] or nil
+-- A record from its text.
+local function unpacked(key, text)
+  local ok, record = pcall(cmsgpack.unpack, text)
+  if not ok or type(record) ~= 'table' then
+    nonsense(key, 'record', text)
   end
-  local name = 'window:' .. n
-  local found = redis.call('HGETALL', key(name))
-  if #found == 0 then
-    known[n] = false
-    return nil
-  end
-  local record = pairsOf(found)
-  for _, field in ipairs(numbers) do
-    expectWhole(name, record, field, optional[field] or (field == 'claimedAt' and record.fence == 0))
-    record[field] = tonumber(record[field])
-  end
-  if record.fence > 0 then
-    for _, field in ipairs({ 'host', 'ip', 'pid', 'instance' }) do
-      record[field] = record[field] or ''
+  for name, value in pairs(record) do
+    local kind = kinds[name]
+    if type(value) ~= kind or (kind == 'number' and (value < 0 or value % 1 ~= 0 or value > highest)) then
+      nonsense(key, tostring(name), value)
     end
   end
-  record.workerId = n
-  known[n] = record
+  local missing = not record.fence and 'fence' or not record.from and 'from' or not record['until'] and 'until'
+    or not record.seenClock and 'seenClock' or not record.floor and 'floor'
+  -- A number that was pinned before anybody claimed it has no claim.
+  if not missing and (record.host or record.fence > 0) then
+    missing = not record.host and 'host' or not record.ip and 'ip' or not record.pid and 'pid'
+      or not record.claimedAt and 'claimedAt'
+  end
+  if missing then
+    nonsense(key, missing)
+  end
   return record
 end
 
--- The fields of a record as they are stored, `until` first; and the names of those that it has not.
-local function fieldsOf(record)
-  local stored, absent, at = { 'until', int(record['until']) }, {}, 2
-  for _, name in ipairs(numbers) do
-    local value = record[name]
-    if value == nil then
-      absent[#absent + 1] = name
-    elseif name ~= 'until' then
-      stored[at + 1], stored[at + 2] = name, int(value)
-      at = at + 2
+-- The record of a worker ID and its text, or nothing: as it was when this script began.
+local known, texts = {}, {}
+local function load(n)
+  if known[n] == nil then
+    local key = prefix .. 'window:' .. n
+    local found = read(key, redis.pcall('HMGET', key, 'record', 'token', 'recent'))
+    local record = found[1] and unpacked(key, found[1])
+    if record then
+      record.workerId, record.recent = n, found[3] or ''
+      record.token = found[2] and found[2] ~= '' and found[2] or nil
+      texts[n] = found[1]
     end
+    known[n] = record
   end
-  for _, name in ipairs(texts) do
-    local value = record[name]
-    if value == nil then
-      absent[#absent + 1] = name
-    else
-      stored[at + 1], stored[at + 2] = name, value
-      at = at + 2
-    end
-  end
-  return stored, absent
+  return known[n] or nil, texts[n]
 end
 
--- `...`: more names and values.
-local function answer(outcome, record, ...)
-  local list = { outcome, ... }
-  if record ~= nil then
-    local at = #list
-    list[at + 1], list[at + 2] = 'workerId', record.workerId
-    for i, value in ipairs((fieldsOf(record))) do
-      list[at + 2 + i] = value
-    end
+-- Name, value, name, value: of a record, for who is not in the store.
+local function listed(list, record)
+  for name, value in pairs(record) do
+    list[#list + 1] = name
+    list[#list + 1] = value == true and '1' or value or '0'
   end
   return list
 end
 
-local function restingName(pool)
-  return pool == '' and 'resting' or 'resting:' .. pool
+local function restingKey(pool)
+  return pool == '*' and prefix .. 'resting' or prefix .. 'resting:' .. pool
 end
 
-local function hostName(pool, host)
-  return (pool == '' and 'host:' or 'host:' .. pool .. ':') .. host
+local function hostKey(pool, host)
+  return pool == '*' and prefix .. 'host:' .. host or prefix .. 'host:' .. pool .. ':' .. host
 end
 
 local function unindex(record)
   if record.pool ~= nil then
-    redis.call('ZREM', key(restingName(record.pool)), record.workerId)
-    redis.call('ZREM', key(hostName(record.pool, record.host)), record.workerId)
+    redis.call('ZREM', restingKey(record.pool), record.workerId)
+    redis.call('ZREM', hostKey(record.pool, record.host), record.workerId)
   end
 end
 
 local function index(record)
   if record.pool ~= nil and record.pinned == nil then
-    redis.call('ZADD', key(restingName(record.pool)), int(record['until']), record.workerId)
-    redis.call('ZADD', key(hostName(record.pool, record.host)), int(record['until']), record.workerId)
+    redis.call('ZADD', restingKey(record.pool), record['until'], record.workerId)
+    redis.call('ZADD', hostKey(record.pool, record.host), record['until'], record.workerId)
   end
 end
 
--- Stores a record in the place of the one before, and files it.
-local function write(record, before)
-  local stored, absent = fieldsOf(record)
-  local name = key('window:' .. record.workerId)
-  redis.call('HSET', name, unpack(stored))
-  if before ~= nil and #absent > 0 then
-    redis.call('HDEL', name, unpack(absent))
+-- The indexes under which a record is filed.
+local function expectFiled(record)
+  if record.pool ~= nil then
+    expect('zset', restingKey(record.pool))
+    expect('zset', hostKey(record.pool, record.host))
   end
-  if before == nil then
-    redis.call('ZADD', key('ids'), record.workerId, record.workerId)
-  else
-    if before.token ~= nil and before.token ~= record.token then
-      redis.call('HDEL', key('token'), before.token)
-    end
-    if before.pool ~= record.pool or before.host ~= record.host or record.pinned ~= nil then
-      unindex(before)
-    end
-  end
-  index(record)
+end
+
+-- The text of a record: neither the token nor the recents, which are no part of history.
+local function packed(record)
+  local token, recent = record.token, record.recent
+  record.token, record.recent = nil, nil
+  local text = cmsgpack.pack(record)
+  record.token, record.recent = token, recent
+  return text
+end
+
+local function write(record)
+  local recent = record.recentFrom and record.recent or ''
+  redis.call(
+    'HSET', prefix .. 'window:' .. record.workerId, 'record', packed(record), 'token', record.token or '', 'recent', recent
+  )
 end
 
 -- What `use:N` holds while this record's holder has it, and after it, until the number is given back.
 local function useOf(record)
-  return (record.pid or '') .. 'x' .. (record.ip or '') .. 'x' .. (record.host or '')
+  return record.pid .. 'x' .. record.ip .. 'x' .. record.host
+end
+
+local function readUse(n)
+  local key = prefix .. 'use:' .. n
+  return read(key, redis.pcall('GET', key))
 end
 
 -- What somebody else has written at `use:N`, or nothing.
 local function foreignUse(n, record)
-  local use = redis.call('GET', key('use:' .. n))
-  if use and (record == nil or record.fence == 0 or use ~= useOf(record)) then
+  local use = readUse(n)
+  if use and (record == nil or record.host == nil or use ~= useOf(record)) then
     return use
   end
 end
 
 -- Somebody who keeps no window takes numbers here: remembered for good.
 local function noteBeside()
-  if meta.beside == nil then
-    setMeta({ beside = '1' })
+  if not meta.beside then
+    meta.beside = '1'
+    redis.call('HSET', metaKey, 'beside', '1')
   end
+end
+
+local function hostList(ip)
+  return prefix .. 'pid:lease@' .. ip
 end
 
 -- This holder's word that it has the number is taken back.
 local function leave(record)
-  redis.call('LREM', key('pid:lease@' .. (record.ip or '')), 0, (record.pid or '') .. 'x' .. record.workerId)
+  redis.call('LREM', hostList(record.ip), 0, record.pid .. 'x' .. record.workerId)
 end
 
--- What a script about one worker ID may read or write, but for the indexes of its pool and host.
-local function expectWorker(n)
-  expect('hash', 'window:' .. n, 'token')
-  expect('string', 'use:' .. n)
-  expect('zset', 'ids', 'unused', 'foreign', 'prunable', 'history:' .. n)
-  expect('stream', 'history')
-end
-
--- The indexes under which a record is filed.
-local function expectFiled(record)
-  if record ~= nil and record.host ~= nil then
-    expect('list', 'pid:lease@' .. record.ip)
-    if record.pool ~= nil then
-      expect('zset', restingName(record.pool), hostName(record.pool, record.host))
+-- What has to be asked before anything is written: how to put a claim into the history of a worker ID.
+local function historyOf(n)
+  local key = prefix .. 'history:' .. n
+  local empty = read(key, redis.pcall('ZCARD', key)) == 0
+  if empty then
+    expect('zset', prefix .. 'prunable')
+  end
+  return function(record, text)
+    redis.call('ZADD', key, record.fence, text)
+    if empty then
+      redis.call('ZADD', prefix .. 'prunable', record.reopened or record['until'], n)
     end
-  end
-end
-
--- Writes the window of a record into the history; `how` its claim ended, unless it goes on. Answers the entry's id.
-local function noteWindow(record, how)
-  local row = {
-    'worker', record.workerId, 'fence', int(record.fence), 'from', int(record.from), 'until', int(record['until']),
-    'host', record.host, 'ip', record.ip, 'pid', record.pid, 'instance', record.instance,
-    'claimedAt', int(record.claimedAt),
-  }
-  local function add(name, value)
-    table.insert(row, name)
-    table.insert(row, value)
-  end
-  if how ~= nil then
-    add('endedAt', int(now))
-    add('end', how)
-  end
-  if record.continuedFrom ~= nil then
-    add('continuedFrom', int(record.continuedFrom))
-  end
-  local id = redis.call('XADD', key('history'), '*', unpack(row))
-  redis.call('ZADD', key('history:' .. record.workerId), int(record.fence), id)
-  return id
-end
-
--- Notes how the claim of a record ended, unless that was noted before.
-local function noteEnd(record, how)
-  if record.ended == nil and record.claimedAt ~= nil then
-    noteWindow(record, how)
   end
 end
 
 -- The range of unused numbers that ends at n or above it: its first and last.
 local function rangeAt(n)
-  local found = redis.call('ZRANGEBYSCORE', key('unused'), n, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local found = read(unusedKey, redis.pcall('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
   if #found == 2 then
     return tonumber(found[1]), tonumber(found[2])
   end
@@ -370,7 +310,7 @@ end
 
 local function addRange(first, last)
   if first <= last then
-    redis.call('ZADD', key('unused'), int(last), int(first))
+    redis.call('ZADD', unusedKey, last, first)
   end
 end
 
@@ -378,16 +318,18 @@ end
 local function use(n)
   local first, last = rangeAt(n)
   if first ~= nil and first <= n then
-    redis.call('ZREM', key('unused'), int(first))
+    redis.call('ZREM', unusedKey, first)
     addRange(first, n - 1)
     addRange(n + 1, last)
   end
 end
 
 -- A namespace is made with one range that holds every number.
-local function makeNamespace(layout, longest, skew)
-  setMeta({ layout = layout, maxWindow = longest, maxClockSkew = skew, schema = '1' })
-  if redis.call('EXISTS', key('unused')) == 0 and redis.call('EXISTS', key('ids')) == 0 then
-    addRange(0, 9007199254740991)
+local function makeNamespace(layout, maxWindow, maxClockSkew)
+  local empty = rangeAt(0) == nil
+  meta.layout, meta.maxWindow, meta.maxClockSkew = layout, maxWindow, maxClockSkew
+  redis.call('HSET', metaKey, 'layout', layout, 'maxWindow', maxWindow, 'maxClockSkew', maxClockSkew, 'schema', '1')
+  if empty then
+    addRange(0, highest)
   end
 end

@@ -1,25 +1,35 @@
--- Deletes entries of the history whose window ended before a time, a batch at a time; the last one of a worker ID stays.
---
--- before limit
---
--- pruned count | wrong-type
+local before, limit = unpack(ARGV)
 
-expect('zset', 'prunable')
-expect('stream', 'history')
-if wrongType then
-  return wrongType
+-- Deletes claims from the history whose window ended before a time, those of a worker ID in their order, a batch at a time. The
+-- last claim of a worker ID stays: it is its record.
+--
+-- pruned + count
+
+before, limit = tonumber(before), tonumber(limit)
+local prunable, count = prefix .. 'prunable', 0
+
+local function endOf(key, text)
+  local record = unpacked(key, text)
+  return record.reopened or record['until']
 end
-local found = redis.call('ZRANGEBYSCORE', key('prunable'), '-inf', '(' .. arg.before, 'LIMIT', 0, tonumber(arg.limit))
-for _, member in ipairs(found) do
-  expect('zset', 'history:' .. string.match(member, ' (.*)$'))
+
+for _, n in ipairs(read(prunable, redis.pcall('ZRANGEBYSCORE', prunable, '-inf', '(' .. string.format('%.0f', before), 'LIMIT', 0, limit))) do
+  local key = prefix .. 'history:' .. n
+  local found = read(key, redis.pcall('ZRANGE', key, 0, limit - count))
+  local ended = 0
+  while count < limit and found[ended + 1] and endOf(key, found[ended + 1]) < before do
+    ended, count = ended + 1, count + 1
+  end
+  if ended > 0 then
+    redis.call('ZREMRANGEBYRANK', key, 0, ended - 1)
+  end
+  if found[ended + 1] then
+    redis.call('ZADD', prunable, endOf(key, found[ended + 1]), n)
+  else
+    redis.call('ZREM', prunable, n)
+  end
+  if count == limit then
+    break
+  end
 end
-if wrongType then
-  return wrongType
-end
-for _, member in ipairs(found) do
-  local id, n = string.match(member, '^(.*) (.*)$')
-  redis.call('XDEL', key('history'), id)
-  redis.call('ZREM', key('history:' .. n), id)
-  redis.call('ZREM', key('prunable'), member)
-end
-return { 'pruned', 'count', int(#found) }
+return { 'pruned', 'count', count }

@@ -1,68 +1,59 @@
--- Gives a worker ID back, and stores what was used: core/window.ts, released.
---
--- workerId fence token clock until? lastTimestamp? lastSequence? recentFrom? recent? lag
---
--- released | lost | refused + record | wrong-type
+local workerId, fence, token, clock, ends, lastTimestamp, lastSequence, recentFrom, recent, lag = unpack(ARGV)
 
-expectWorker(arg.workerId)
-if wrongType then
-  return wrongType
-end
-if meta.runId ~= nil then
-  guard()
-end
+-- Gives a worker ID back, and stores what was used: core/window.ts, released. Without `ends` the window stays as it is.
+--
+-- released | lost | refused + record
 
-local record = read(tonumber(arg.workerId))
-if record ~= nil and record.token == nil and record.fence == tonumber(arg.fence) then
+local record = load(tonumber(workerId))
+if meta.replId ~= nil then
+  guard(lag)
+end
+ends, fence = tonumber(ends), tonumber(fence)
+if record ~= nil and record.token == nil and record.fence == fence then
   -- An operator may have ended the claim in between: what was used can then no longer be told.
-  return { (record.clean == '1' or arg['until'] == nil) and 'released' or 'lost' }
+  return { (record.clean or ends == nil) and 'released' or 'lost' }
 end
-if record == nil or record.token ~= arg.token or record.fence ~= tonumber(arg.fence) then
+if record == nil or record.token ~= token or record.fence ~= fence then
   return { 'lost' }
 end
+local use = readUse(workerId)
 expectFiled(record)
-if wrongType then
-  return wrongType
-end
+expect('hash', tokenKey)
+expect('list', hostList(record.ip))
 
-local before = {}
-for name, value in pairs(record) do
-  before[name] = value
-end
-record.token, record.recentFrom, record.recent = nil, nil, nil
-record.seenClock, record.releasedAt = tonumber(arg.clock), now
-record.clean = '0'
-
+local clean = false
 -- What was granted under another era is not what is stored: how far it reached nobody knows here.
-if arg['until'] ~= nil and before.era == meta.era then
-  local ends, timestamp, begin = tonumber(arg['until']), tonumber(arg.lastTimestamp), tonumber(arg.recentFrom)
-  if timestamp ~= nil and beforeEra(before, timestamp) then
+if ends ~= nil and record.era == meta.era then
+  local timestamp, sequence, begin = tonumber(lastTimestamp), tonumber(lastSequence), tonumber(recentFrom)
+  if timestamp ~= nil and beforeEra(record, timestamp) then
     timestamp = nil
   end
-  local least = math.max(before.from, (before.lastTimestamp or 0) + 1)
+  local least = math.max(record.from, (record.lastTimestamp or 0) + 1)
   if
-    not (ends % 1 == 0 and ends >= least and ends <= before['until'])
-    or (timestamp ~= nil and not (timestamp >= before.floor and timestamp < ends))
-    or (begin ~= nil and not (begin >= before.floor and begin <= ends))
+    not (ends % 1 == 0 and ends >= least and ends <= record['until'])
+    or (timestamp ~= nil and not (timestamp >= record.floor and timestamp < ends))
+    or (begin ~= nil and not (begin >= record.floor and begin <= ends))
   then
-    return answer('refused', before, info())
+    return listed({ 'refused', info() }, record)
   end
-  record['until'], record.clean = ends, '1'
-  record.floor = begin or ends
-  record.recentFrom, record.recent = begin, arg.recent
-  if timestamp ~= nil and timestamp >= (before.lastTimestamp or -1) then
-    local sequence = tonumber(arg.lastSequence)
-    if timestamp > (before.lastTimestamp or -1) or sequence > (before.lastSequence or -1) then
-      record.lastTimestamp, record.lastSequence = timestamp, sequence
-    end
+  clean = true
+  record['until'], record.floor = ends, begin or ends
+  record.recentFrom, record.recent = begin, recent
+  local known, highestKnown = record.lastTimestamp or -1, record.lastSequence or -1
+  if timestamp ~= nil and (timestamp > known or (timestamp == known and sequence > highestKnown)) then
+    record.lastTimestamp, record.lastSequence = timestamp, sequence
   end
+else
+  record.recentFrom = nil
 end
-noteEnd(record, 'released')
-record.ended = 'released'
-write(record, before)
+record.token, record.clean, record.seenClock = nil, clean, tonumber(clock)
+record.releasedAt, record.ended = now, 'released'
+write(record)
+index(record)
+redis.call('HDEL', tokenKey, token)
 leave(record)
 -- For those who look at nothing else it is taken until its window has passed; and for good where they have ever been seen.
-if record['until'] <= now and meta.beside == nil and redis.call('GET', key('use:' .. arg.workerId)) == useOf(record) then
-  redis.call('DEL', key('use:' .. arg.workerId))
+if record['until'] <= now and not meta.beside and use == useOf(record) then
+  redis.call('DEL', prefix .. 'use:' .. workerId)
 end
 return { 'released' }

@@ -1,20 +1,15 @@
+local workerId = unpack(ARGV)
+
 -- One worker ID.
 --
--- workerId
---
--- worker clock use? + record | absent | wrong-type
+-- worker + clock use? + record | absent
 
-expect('hash', 'window:' .. arg.workerId)
-expect('string', 'use:' .. arg.workerId)
-if wrongType then
-  return wrongType
-end
-local record = read(tonumber(arg.workerId))
-local use = foreignUse(arg.workerId, record)
+local record = load(tonumber(workerId))
+local use = foreignUse(workerId, record)
 if record == nil and not use then
   return { 'absent' }
 end
-local list = answer('worker', record or { workerId = arg.workerId, ['until'] = 0 }, info())
+local list = listed({ 'worker', info() }, record or { workerId = workerId, ['until'] = 0 })
 if use then
   table.insert(list, 'use')
   table.insert(list, use)

@@ -1,45 +1,50 @@
--- A page of records in ascending order of worker ID, and what foreigners hold among them.
---
--- after limit foreignLast (the highest worker ID that a foreigner could hold)
---
--- page next? clock; then for each: `{worker}` use? and the record
+local after, limit, foreignLast = unpack(ARGV)
 
-expect('zset', 'ids')
-if wrongType then
-  return wrongType
+-- A page of records in ascending order of worker ID, and what foreigners hold among them (up to `foreignLast`).
+--
+-- page + clock next?; then for each a list: `worker` use? and the record
+
+after, limit, foreignLast = tonumber(after), tonumber(limit), tonumber(foreignLast)
+
+-- What is not unused has a record, or a foreigner had it when it was met.
+local found, n, full = {}, after + 1, false
+local ranges = read(unusedKey, redis.pcall('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, limit + 1))
+for i = 1, #ranges, 2 do
+  local first, last = tonumber(ranges[i]), tonumber(ranges[i + 1])
+  while n < first and not full do
+    table.insert(found, n)
+    n, full = n + 1, #found == limit
+  end
+  if full then
+    break
+  end
+  n = math.max(n, last + 1)
 end
 
-local limit, after = tonumber(arg.limit), tonumber(arg.after)
-local found = redis.call('ZRANGEBYSCORE', key('ids'), '(' .. arg.after, '+inf', 'LIMIT', 0, limit)
-local full = #found == limit
-local list = { 'page', 'clock', int(now) }
+local list = { 'page', 'clock', now }
 if full then
   table.insert(list, 'next')
   table.insert(list, found[#found])
 end
-local ours = {}
-for _, text in ipairs(found) do
-  ours[text] = true
+local used = {}
+for _, each in ipairs(found) do
+  used[each] = true
 end
-local upTo = math.min(tonumber(arg.foreignLast), full and tonumber(found[#found]) or math.huge)
-for n = after + 1, upTo do
-  if not ours[int(n)] and redis.call('EXISTS', key('use:' .. n)) == 1 then
-    table.insert(found, int(n))
+for each = after + 1, math.min(foreignLast, full and found[#found] or foreignLast) do
+  if not used[each] and redis.call('EXISTS', prefix .. 'use:' .. each) == 1 then
+    table.insert(found, each)
   end
 end
-for _, text in ipairs(found) do
-  expect('hash', 'window:' .. text)
-  expect('string', 'use:' .. text)
-  if wrongType then
-    return wrongType
+for _, each in ipairs(found) do
+  local record = load(each)
+  local use = foreignUse(each, record)
+  if record ~= nil or use then
+    local row = listed({ 'worker' }, record or { workerId = each, ['until'] = 0 })
+    if use then
+      table.insert(row, 'use')
+      table.insert(row, use)
+    end
+    table.insert(list, row)
   end
-  local record = read(tonumber(text))
-  local use = foreignUse(text, record)
-  local row = answer('worker', record or { workerId = text, ['until'] = 0 })
-  if use then
-    table.insert(row, 'use')
-    table.insert(row, use)
-  end
-  table.insert(list, row)
 end
 return list

@@ -9,8 +9,8 @@ import { freePort } from "../support/servers.ts";
 
 /** The commands that a user needs: all of these, and no others. */
 const commands =
-  "eval evalsha info time type exists get set del hget hgetall hset hdel lrem rpush sadd smembers xadd xdel xrange " +
-  "zadd zrange zrangebyscore zrem zrevrange zrevrangebyscore";
+  "eval evalsha info time type exists get set del hget hmget hset hdel lrem rpush " +
+  "zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore";
 const secret = "open-sesame";
 
 /** Everything that a registry can be asked for. */

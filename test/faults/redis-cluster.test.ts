@@ -32,7 +32,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
       await registry.release({ ...keyOf(request, await granted(registry, request)), clock: Date.now() });
       const { owner, slot } = await cluster.ownerOf(prefix);
       const keys = (await owner.client().keys("*")).filter((key) => key.startsWith(prefix));
-      expect(keys).toEqual(expect.arrayContaining([`${prefix}:meta`, `${prefix}:window:0`, `${prefix}:history`]));
+      expect(keys).toEqual(expect.arrayContaining([`${prefix}:meta`, `${prefix}:window:0`, `${prefix}:resting`]));
       expect(await owner.client().call("CLUSTER", "COUNTKEYSINSLOT", slot)).toBe(keys.length);
     }
     expect((await registry.ping()).promise).toContain("not across a partition");

@@ -3,10 +3,10 @@ import { createConnection } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimKey, Registry } from "../../src/core/registry.ts";
+import type { ClaimKey, Grant, Refusal, Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
-import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+import { openRedis, recordAt, redisMissing, RedisServer, spoilRecord } from "../support/redis.ts";
 import { ask } from "../support/servers.ts";
 
 const namespace = "orders";
@@ -41,7 +41,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   });
   afterAll(() => server.remove());
 
-  /** Worker 0 is held, 1 was given back and claimed again before, 2 is pinned. */
+  /** Worker 0 is held, 1 was given back and claimed again before, 2 is pinned, 3 was given back. */
   beforeEach(async () => {
     await client.flushall();
     registry = await connect(server.url());
@@ -50,11 +50,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const grant = await granted(registry, request);
     live = keyOf(request, grant);
     from = grant.from;
-    for (let i = 0; i < 2; i++) {
-      const second = claimRequest({ workerId: 1 });
-      const key = keyOf(second, await granted(registry, second));
-      const { from } = (await registry.worker(namespace, 1)) ?? { from: 0 };
-      await registry.release({ ...key, clock: Date.now(), used: { until: from } });
+    for (const workerId of [1, 1, 3]) {
+      const second = claimRequest({ workerId });
+      const given = await granted(registry, second);
+      await registry.release({ ...keyOf(second, given), clock: Date.now(), used: { until: given.from } });
     }
     await registry.pin(namespace, 2, "broken");
   });
@@ -79,6 +78,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     describe: () => registry.describe(namespace),
     "claim any": () => registry.claim(claimRequest()),
     "claim the wanted": () => registry.claim(claimRequest({ workerId: 1 })),
+    "claim what was claimed once": () => registry.claim(claimRequest({ workerId: 3 })),
     "claim in another pool": () => registry.claim(claimRequest({ pool: { first: 0, last: 511 } })),
     renew: () =>
       registry.renew({ ...live, clock: Date.now(), window: 3000, checkpoint: { timestamp: from, sequence: 1 } }),
@@ -100,18 +100,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     "window:2": { type: "hash", noticed: ["workers", "unpin"] },
     "use:0": { type: "string", noticed: ["renew", "release", "workers", "worker", "forceRelease"] },
     "use:1": { type: "string", noticed: ["claim the wanted", "claim any", "workers", "pin"] },
-    ids: { type: "zset", noticed: ["claim any", "claim the wanted", "renew", "release", "workers", "pin", "unpin"] },
-    unused: { type: "zset", noticed: ["claim any", "claim the wanted", "pin", "unpin"] },
+    unused: { type: "zset", noticed: ["workers", "pin", "unpin"] },
     resting: { type: "zset", noticed: ["claim any", "claim the wanted", "renew", "release", "forceRelease"] },
     "host:alpha": { type: "zset", noticed: ["claim any", "claim the wanted", "renew", "release", "forceRelease"] },
-    pools: { type: "set", noticed: ["claim any", "claim the wanted"] },
-    foreign: { type: "zset", noticed: ["claim any", "claim the wanted"] },
-    token: { type: "hash", noticed: ["claim any", "claim the wanted", "renew", "release"] },
+    foreign: { type: "zset", noticed: [] },
+    token: { type: "hash", noticed: ["claim any", "claim the wanted", "release", "forceRelease"] },
     "pid:lease@10.0.0.1": { type: "list", noticed: ["claim any", "claim the wanted", "release", "forceRelease"] },
-    history: { type: "stream", noticed: ["claim any", "release", "history", "forceRelease", "prune"] },
-    "history:0": { type: "zset", noticed: ["release", "forceRelease"] },
     "history:1": { type: "zset", noticed: ["claim any", "claim the wanted", "history", "prune"] },
-    prunable: { type: "zset", noticed: ["claim any", "claim the wanted", "prune"] },
+    "history:3": { type: "zset", noticed: ["claim what was claimed once"] },
+    prunable: { type: "zset", noticed: ["claim what was claimed once", "prune"] },
   };
 
   for (const [name, { type, noticed }] of Object.entries(keys)) {
@@ -140,21 +137,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   const maybe = ["recentFrom", "lastTimestamp", "lastSequence", "releasedAt", "continuedFrom"];
   for (const field of [...whole, ...maybe]) {
     for (const nonsense of [
-      "abc",
-      "",
+      '"abc"',
+      '""',
+      '"1700000000000"',
+      '"1\\r\\n2"',
+      '"\\u0000"',
       "1.5",
       "-7",
-      "1e12",
-      "nan",
-      "inf",
-      "0x10",
-      " 1",
+      "NaN",
+      "Infinity",
       "9".repeat(30),
-      "1\r\n2",
-      "\u0000",
+      "true",
+      "{}",
     ]) {
-      test(`a record whose \`${field}\` is ${JSON.stringify(nonsense)}: says so, and nothing is half written`, async () => {
-        for (const workerId of [0, 1]) await client.hset(`${prefix}:window:${workerId}`, field, nonsense);
+      test(`a record whose \`${field}\` is ${nonsense}: says so, and nothing is half written`, async () => {
+        for (const workerId of [0, 1]) await spoilRecord(client, `${prefix}:window:${workerId}`, field, nonsense);
         const before = await dump();
         const those = ["claim any", "claim the wanted", "renew", "release", "workers", "worker", "forceRelease", "pin"];
         for (const operation of those) {
@@ -168,7 +165,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   }
 
   test.each(whole)("a record without `%s` says so", async (field) => {
-    await client.hdel(`${prefix}:window:0`, field);
+    await spoilRecord(client, `${prefix}:window:0`, field);
     const before = await dump();
     const error = await failure(registry.worker(namespace, 0));
     expect(error).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
@@ -179,16 +176,36 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     expect(await dump()).toEqual(before);
   });
 
-  test.each(["token", "clean", "recent", "host", "ip", "pid", "instance", "process", "pinned", "era", "pool", "ended"])(
+  const window0 = `${prefix}:window:0`;
+  const nonsense = "\u0000\r\n§ nonsense";
+  test.each([
+    "clean",
+    "host",
+    "ip",
+    "pid",
+    "instance",
+    "process",
+    "pinned",
+    "era",
+    "pool",
+    "ended",
+    "+token",
+    "+recent",
+  ])(
     "a record whose `%s` is nonsense or gone: nobody gets its window, and nothing but our codes comes out",
-    async (field) => {
-      for (const spoil of [
-        () => client.hset(`${prefix}:window:0`, field, "\u0000\r\n§ nonsense"),
-        () => client.hset(`${prefix}:window:0`, field, ""),
-        () => client.hdel(`${prefix}:window:0`, field),
-      ]) {
+    async (name) => {
+      const field = name.replace("+", "");
+      const beside = [
+        () => client.hset(window0, field, nonsense),
+        () => client.hset(window0, field, ""),
+        () => client.hdel(window0, field),
+      ];
+      const within = ["true", "7", "{}", JSON.stringify(nonsense), '""', undefined].map(
+        (json) => () => spoilRecord(client, window0, field, json),
+      );
+      for (const spoil of name === field ? within : beside) {
         await spoil();
-        const until = Number(await client.hget(`${prefix}:window:0`, "until"));
+        const until = Number((await recordAt(client, window0))?.["until"]);
         for (const operation of ["claim any", "workers", "worker", "history", "renew"]) {
           const error = await operations[operation]?.().then(
             () => undefined,
@@ -196,10 +213,29 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
           );
           if (error !== undefined) expect(error).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
         }
-        const answer = await registry.claim(claimRequest({ workerId: 0 }));
-        if (answer.outcome === "granted") expect(answer.from).toBeGreaterThanOrEqual(until);
-        expect(Number(await client.hget(`${prefix}:window:0`, "until"))).toBeGreaterThanOrEqual(until);
+        const answer = await registry.claim(claimRequest({ workerId: 0 })).catch((error: unknown) => error);
+        if (isSnowleaseError(answer)) expect(answer).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
+        else if ((answer as Grant | Refusal).outcome === "granted")
+          expect((answer as Grant).from).toBeGreaterThanOrEqual(until);
+        expect(Number((await recordAt(client, window0))?.["until"])).toBeGreaterThanOrEqual(until);
       }
+    },
+  );
+
+  test.each(["", "7", "nonsense", "\u00c1", "\u0081\u00a1"])(
+    "a record that is no record (%j) says so, and nothing is half written",
+    async (text) => {
+      await client.hset(window0, "record", Buffer.from(text, "latin1"));
+      const before = await dump();
+      for (const operation of ["renew", "release", "workers", "worker", "forceRelease"]) {
+        const error = await failure(operations[operation]?.() ?? Promise.resolve());
+        expect([operation, error.code]).toEqual([operation, "SCHEMA_INCOMPATIBLE"]);
+        expect(error.message).toContain(`at the key \`${window0}\``);
+      }
+      expect(await failure(registry.claim(claimRequest({ workerId: 0 })))).toMatchObject({
+        code: "SCHEMA_INCOMPATIBLE",
+      });
+      expect(await dump()).toEqual(before);
     },
   );
 
@@ -225,7 +261,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     expect((await registry.history(namespace, 0)).map(({ end }) => end)).toEqual(["released"]);
   });
 
-  test("what a claim writes first is its record, and of that `until` first", async () => {
+  test("what a claim writes first is its record, in one piece", async () => {
     const monitor = await server.client().monitor();
     onTestFinished(() => monitor.disconnect());
     const seen: string[][] = [];
@@ -234,16 +270,16 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     });
     await registry.claim(claimRequest({ workerId: 1, window: 200 }));
     await registry.renew({ ...live, clock: Date.now(), window: 200 });
-    const reads = /^(?:time|type|hget|hgetall|info|get|exists|smembers|zrange|zrevrange|zrangebyscore|xrange)$/i;
+    const reads = /^(?:time|type|hget|hmget|info|get|exists|zcard|zrange|zrevrange|zrangebyscore)$/i;
     const writesOf = (key: string): string[][] =>
       seen.filter(([name = "", at]) => !reads.test(name) && at === `${prefix}:${key}`);
     await eventually(async () => writesOf("window:0").length, Boolean);
     const [first] = seen.filter(([name = ""]) => !reads.test(name));
-    expect(first?.slice(0, 3)).toEqual([expect.stringMatching(/^hset$/i), `${prefix}:window:1`, "until"]);
+    expect(first?.slice(0, 3)).toEqual([expect.stringMatching(/^hset$/i), `${prefix}:window:1`, "record"]);
     expect(writesOf("window:0")[0]?.slice(0, 3)).toEqual([
       expect.stringMatching(/^hset$/i),
       `${prefix}:window:0`,
-      "until",
+      "record",
     ]);
   });
 
@@ -257,7 +293,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
       expect(error.message).toContain("has no memory left");
     }
     expect(await dump()).toEqual(before);
-    expect(await registry.workers(namespace)).toHaveLength(3);
+    expect(await registry.workers(namespace)).toHaveLength(4);
     await client.config("SET", "maxmemory", "0");
     expect(await operations["renew"]?.()).toMatchObject({ outcome: "renewed" });
   });
@@ -287,7 +323,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const error = await failure(below.renew({ ...live, clock: Date.now(), window: 100 }));
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
     expect(error.message).toContain("is a replica");
-    expect(await below.workers(namespace)).toHaveLength(3);
+    expect(await below.workers(namespace)).toHaveLength(4);
     await replica.client().config("SET", "replica-serve-stale-data", "no");
     await server.client().config("SET", "min-replicas-to-write", "2");
     onTestFinished(() => void server.client().config("SET", "min-replicas-to-write", "0"));

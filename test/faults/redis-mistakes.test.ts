@@ -41,15 +41,15 @@ const mistakes: readonly {
   {
     fault: "never notices that the server is another one",
     file: "redis/prologue.lua",
-    right: "if meta.runId ~= id.runId or meta.replId ~= id.replId then",
-    wrong: "if meta.runId == nil then",
+    right: "if not own then",
+    wrong: "if meta.replId == nil then",
     first: "claim",
     leadsTo: ["a claim overlaps", "a renewal overlaps"],
   },
   {
     fault: "does not wait for windows to pass",
     file: "redis/prologue.lua",
-    right: "now + maxWindow() + 2 * maxClockSkew()",
+    right: "now + meta.maxWindow + 2 * meta.maxClockSkew",
     wrong: "now",
     first: "claim",
     leadsTo: ["a claim overlaps"],
@@ -57,7 +57,7 @@ const mistakes: readonly {
   {
     fault: "grants without looking",
     file: "redis/claim.lua",
-    right: "local quarantined = guard()",
+    right: "local quarantined = guard(lag)",
     wrong: "local quarantined = nil",
     first: "claim",
     leadsTo: ["a claim overlaps"],
@@ -65,7 +65,7 @@ const mistakes: readonly {
   {
     fault: "begins a window before the quarantine ended",
     file: "redis/claim.lua",
-    right: "now - skew, eraBegin()",
+    right: "now - skew, meta.quarantine",
     wrong: "now - skew",
     first: "claim",
     leadsTo: ["a window begins too early"],
@@ -73,7 +73,7 @@ const mistakes: readonly {
   {
     fault: "does not raise the fence above forgotten ones",
     file: "redis/claim.lua",
-    right: "math.max(before and before.fence or 0, eraBegin()) + 1",
+    right: "math.max(before and before.fence or 0, meta.quarantine) + 1",
     wrong: "(before and before.fence or 0) + 1",
     first: "claim",
     leadsTo: ["a fence comes again"],
@@ -89,7 +89,7 @@ const mistakes: readonly {
   {
     fault: "renews without looking",
     file: "redis/renew.lua",
-    right: "local quarantined = guard()",
+    right: "local quarantined = guard(lag)",
     wrong: "local quarantined = nil",
     first: "renewal",
     leadsTo: ["a renewal overlaps"],
@@ -97,7 +97,7 @@ const mistakes: readonly {
   {
     fault: "renews a window as if it had never been closed",
     file: "redis/renew.lua",
-    right: "record.from = math.max(record.from, eraBegin())",
+    right: "record.from = math.max(record.from, meta.quarantine)",
     wrong: "",
     first: "renewal",
     leadsTo: ["a renewal overlaps"],
@@ -105,7 +105,7 @@ const mistakes: readonly {
   {
     fault: "lets `init` end any quarantine",
     file: "redis/init.lua",
-    right: "meta.layout == nil and redis.call('EXISTS', key('ids')) == 0",
+    right: "meta.layout == nil and untouched()",
     wrong: "true",
     first: "init",
     leadsTo: ["a claim overlaps", "a renewal overlaps"],

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Address, failure, Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
@@ -125,6 +125,22 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     // Each time the server took another id, and each time it was the same data.
     expect(new Set(ids).size).toBe(4);
     expect(await quarantineOf(one)).toBe(0);
+  });
+
+  test("a replica that takes writes has the primary's id and its `meta`, and grants nothing all the same", async () => {
+    await other.follow(link.port);
+    await claim();
+    const id = (await other.replication()).get("master_replid");
+    await eventually(
+      () => other.client().hget(`workerId/${namespace}:meta`, "replId"),
+      (stored) => stored === id,
+    );
+    await other.client().config("SET", "replica-read-only", "no");
+    const below = await openRedis(other.url("?maxLag=0"));
+    onTestFinished(() => below.close());
+    for (let i = 0; i < 2; i++) {
+      expect((await failure(below.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
+    }
   });
 
   test("made a replica of one that had fallen behind, and the primary again: what it forgot in between is noticed", async () => {

@@ -6,7 +6,7 @@ import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { Maker } from "../support/maker.ts";
-import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+import { openRedis, recordAt, redisMissing, RedisServer } from "../support/redis.ts";
 
 const namespace = "default";
 const layout = defaultLayout.fingerprint;
@@ -105,9 +105,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     for (const key of keys.toSorted()) {
       if (key.includes("lease@")) continue;
       const workerId = /use:(\d+)$/.exec(key)?.[1];
-      const record =
-        workerId === undefined ? [] : await client.hmget(`workerId:window:${workerId}`, "pid", "ip", "host");
-      if (workerId !== undefined && (await client.get(key)) === record.join("x")) continue;
+      const record = workerId === undefined ? undefined : await recordAt(client, `workerId:window:${workerId}`);
+      if (record !== undefined && (await client.get(key)) === [record["pid"], record["ip"], record["host"]].join("x")) {
+        continue;
+      }
       found.set(key, `${await client.ttl(key)} ${(await client.dumpBuffer(key))?.toString("base64")}`);
     }
     return found;

@@ -104,3 +104,20 @@ export class RedisServer {
 export function openRedis(url: string, operationTimeout = 5000): Promise<Registry> {
   return redisRegistry(parseAddress(url) as ServerAddress, { operationTimeout });
 }
+
+/** The record that is stored at a key, without its token and its recents, which lie beside it. */
+export async function recordAt(client: Redis, key: string): Promise<Record<string, unknown> | undefined> {
+  const script =
+    "local text = redis.call('HGET', KEYS[1], 'record') return text and cjson.encode(cmsgpack.unpack(text))";
+  const text = (await client.eval(script, 1, key)) as string | null;
+  return text === null ? undefined : (JSON.parse(text) as Record<string, unknown>);
+}
+
+/** Puts something else in a field of a record, as JSON; or takes the field away. */
+export async function spoilRecord(client: Redis, key: string, field: string, json?: string): Promise<void> {
+  const script =
+    "local record = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'record')) " +
+    "record[ARGV[1]] = ARGV[2] and cjson.decode('[' .. ARGV[2] .. ']')[1] " +
+    "redis.call('HSET', KEYS[1], 'record', cmsgpack.pack(record))";
+  await client.eval(script, 1, key, field, ...(json === undefined ? [] : [json]));
+}

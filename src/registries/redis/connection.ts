@@ -66,10 +66,9 @@ export async function openConnection(
   /** What the client last said about its connection: it says it to nobody who waits. */
   let said: unknown;
   let attempt: Promise<void> | undefined;
-  let asking = 0;
   let closed = false;
   client.on("error", (error: unknown) => (said = error));
-  client.on("ready", () => hold(client, asking > 0));
+  client.on("ready", () => letGo(client));
 
   async function ready(deadline: number): Promise<void> {
     // Of several tries the last one that said why it failed is told: time may run out in the middle of another.
@@ -89,12 +88,9 @@ export async function openConnection(
 
   async function exchange(commands: readonly Command[], deadline: number): Promise<(Reply | Error)[]> {
     const left = Math.max(1, deadline - monotonic(clock));
-    const sent = commands.map(([name, ...args]) =>
-      (client.callBuffer(name, ...args) as Promise<Reply>).catch((error: unknown) => {
-        if (isReply(error) || isUnsent(error)) return error;
-        throw error;
-      }),
-    );
+    const sent = commands.map(([name, ...args]) => {
+      return (client.callBuffer(name, ...args) as Promise<Reply>).catch(refusal);
+    });
     try {
       return await within(left, Promise.all(sent));
     } catch (error) {
@@ -111,10 +107,9 @@ export async function openConnection(
     deadline: () => monotonic(clock) + operationTimeout,
 
     async send(deadline, ...commands) {
-      if (++asking === 1) hold(client, true);
       try {
         for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
-          await ready(deadline);
+          if (closed || client.status !== "ready") await ready(deadline);
           const replies = await exchange(commands, deadline);
           const [first] = replies;
           if (!passes(first) || monotonic(clock) + pause >= deadline) return replies;
@@ -122,7 +117,8 @@ export async function openConnection(
           await clock.sleep(pause);
         }
       } finally {
-        if (--asking === 0) hold(client, false);
+        // One may be connecting still; the nodes of a cluster are connected to one by one.
+        if (client.status !== "ready" || client.nodes !== undefined) letGo(client);
       }
     },
 
@@ -154,25 +150,33 @@ function statusOf(client: Client): string {
   return client.status;
 }
 
-async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("")), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-    promise.catch(() => undefined);
-  }
+/** What a server answered that is an error; what became of the connection is none. */
+function refusal(error: unknown): Error {
+  if (isReply(error) || isUnsent(error)) return error;
+  throw error;
 }
 
-/** A connection that nobody waits for does not keep a program alive that has nothing else to do. */
-function hold(client: Client, held: boolean): void {
+function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error("")), ms);
+    promise.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error as Error);
+      },
+    );
+  });
+}
+
+/** A connection does not keep a program alive that has nothing else to do: whoever waits for a reply has a timer that does. */
+function letGo(client: Client): void {
   for (const node of client.nodes?.("all") ?? [client]) {
-    const { stream } = node as { readonly stream?: { ref?(): void; unref?(): void } };
-    if (held) stream?.ref?.();
-    else stream?.unref?.();
+    const { stream } = node as { readonly stream?: { unref?(): void } };
+    stream?.unref?.();
   }
 }
 

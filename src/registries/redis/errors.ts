@@ -65,6 +65,15 @@ export function replyError(cause: Error, where: string): SnowleaseError {
       { cause },
     );
   }
+  const [, type, place] = /MISPLACED (\S+) (.*?)(?: script: |$)/.exec(cause.message) ?? [];
+  if (place !== undefined) {
+    return new SnowleaseError(
+      "SCHEMA_INCOMPATIBLE",
+      `Redis ${where} holds a ${type} at the key \`${place}\`, where something of ours belongs: it is another program's, and was left as it is; use another namespace.`,
+      {},
+      { cause },
+    );
+  }
   const { code, says, advice } = meaningOf(cause) ?? {
     code: "REGISTRY_UNAVAILABLE",
     says: "failed",
@@ -102,7 +111,8 @@ function meaningOf({ message }: Error): Meaning | undefined {
   // Inside a script the refusal is worded otherwise. What the script did before it stays; a claim then rests, as if its holder had died.
   if (message.includes("The user executing the script")) return known["NOPERM"];
   if (message.includes("non local key in a cluster node")) return known["CROSSSLOT"];
-  return known[/^[A-Z]+/.exec(message)?.[0] ?? ""];
+  // A script that passes on what a command was refused with puts a word before it.
+  return known[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];
 }
 
 /** Nobody answered in time. `sent`: it may have been done all the same. */

@@ -47,7 +47,7 @@ export function foreignHolder(use: string): HolderLabel {
 export function historyRowOf(fields: Fields): HistoryRow {
   const end = optionalText(fields, "end") as HistoryRow["end"];
   return {
-    workerId: numberOf(fields, "worker"),
+    workerId: numberOf(fields, "workerId"),
     fence: numberOf(fields, "fence"),
     from: numberOf(fields, "from"),
     until: numberOf(fields, "until"),

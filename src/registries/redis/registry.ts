@@ -1,6 +1,6 @@
 import type { ServerAddress } from "../../core/address.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "../../core/errors.ts";
-import { Layout } from "../../core/layout.ts";
+import { Layout, type PoolBounds } from "../../core/layout.ts";
 import {
   type ClaimRequest,
   defaultLimits,
@@ -17,7 +17,6 @@ import {
   checkPin,
   checkSkew,
   checkWindow,
-  grantOf,
   noNamespace,
   refusalOf,
   released,
@@ -28,7 +27,7 @@ import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
 import { checkEviction, promiseOf } from "./promise.ts";
 import { foreignHolder, historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
-import { type Answer, type Arguments, maybeNumber, numberOf, scriptsOn, textOf } from "./scripts.ts";
+import { type Answer, type Arguments, maybeNumber, numberAt, numberOf, scriptsOn, textOf } from "./scripts.ts";
 import { parseSettings } from "./settings.ts";
 
 interface RedisOptions {
@@ -57,7 +56,8 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   const connection = await openConnection(address, settings, { operationTimeout });
   const scripts = scriptsOn(connection);
   const lag = settings.maxLag;
-  let checkedEviction: Promise<void> | undefined;
+  let checking: Promise<void> | undefined;
+  let checked = false;
 
   /** The prefix of a namespace's keys; on a cluster they have to lie together. */
   function prefixOf(namespace: string): string {
@@ -71,18 +71,18 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     args: Arguments,
     deadline: number = connection.deadline(),
   ): Promise<Answer> {
-    await allowed(deadline);
-    return scripts.run(deadline, name, prefixOf(namespace), { ...args, lag });
+    if (!checked) await allowed(deadline);
+    return scripts.run(deadline, name, prefixOf(namespace), args);
   }
 
   /** A server that deletes keys as it likes forgets windows without anybody noticing. */
   async function allowed(deadline: number): Promise<void> {
-    checkedEviction ??= checkEviction(connection, deadline);
+    checking ??= checkEviction(connection, deadline);
     try {
-      await checkedEviction;
-    } catch (error) {
-      checkedEviction = undefined;
-      throw error;
+      await checking;
+      checked = true;
+    } finally {
+      checking = undefined;
     }
   }
 
@@ -95,10 +95,10 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     deadline: number = connection.deadline(),
   ): Promise<Answer> {
     if (settings.wait === 0) return run(name, namespace, args, deadline);
-    await allowed(deadline);
+    if (!checked) await allowed(deadline);
     // A script that is not known there is sent twice, and each time waited for.
     const patience = Math.max(1, Math.floor(operationTimeout / 3));
-    const [answer, confirmed] = await scripts.runWith(deadline, name, prefixOf(namespace), { ...args, lag }, [
+    const [answer, confirmed] = await scripts.runWith(deadline, name, prefixOf(namespace), args, [
       "WAIT",
       settings.wait,
       patience,
@@ -126,12 +126,12 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       ip,
       pid,
       instance,
-      workerId,
+      wanted: workerId,
       reuse,
       continues: continues !== false,
-      poolFirst: pool.first,
-      poolLast: pool.last,
-      pool: isWhole(request) ? "" : `${pool.first}-${pool.last}`,
+      first: pool.first,
+      last: pool.last,
+      pool: isWhole(request) ? "*" : `${pool.first}-${pool.last}`,
       preferred: preferred
         ?.slice(0, 8)
         .filter((id) => Number.isSafeInteger(id) && id >= 0)
@@ -140,14 +140,13 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       maxClockSkew: limits?.maxClockSkew,
       beside: settings.beside,
       process: own ? self : undefined,
+      lag,
       ...looked,
     };
-    const undo = async ({ fields }: Answer): Promise<void> => {
-      const record = recordOf(fields);
-      const key = { namespace, workerId: record.workerId, fence: record.fence, token };
-      await registry
-        .release({ ...key, clock, used: { until: record.from, recents: record.recents } })
-        .catch(() => undefined);
+    const undo = async (answer: Answer): Promise<void> => {
+      const { workerId, fence, from, recents } = grantedBy(answer);
+      const used = { until: from, recents };
+      await registry.release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
     return runConfirmed("claim", namespace, args, undo, deadline);
   }
@@ -165,8 +164,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       async () => {
         for (let look = 1; ; look++) {
           for (const name of unclear.keys()) (isGone(textOf(unclear, name)) ? gone : there).push(name);
-          const asks = look < mostLooks ? place : undefined;
-          const looked = { place: asks, gone: gone.join(" "), there: there.join(" ") };
+          const looked = { looks: look < mostLooks, gone: gone.join(" "), there: there.join(" ") };
           const answer = await claimOnce(request, looked, deadline);
           if (answer.outcome !== "look") return answer;
           unclear = answer.fields;
@@ -181,7 +179,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     async init(request) {
       const { namespace, layout, maxWindow, maxClockSkew } = request;
       checkCaps(request);
-      const info = infoOf((await run("init", namespace, { layout, maxWindow, maxClockSkew })).fields);
+      const info = infoOf((await run("init", namespace, { layout, maxWindow, maxClockSkew, lag })).fields);
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
       return info;
@@ -195,21 +193,23 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     async claim(request) {
       checkCaps(request.limits ?? {});
       const deadline = connection.deadline();
-      const looked = { place: request.holder.pid === process.pid ? place : undefined };
-      const first = await claimOnce(request, looked, deadline);
+      const looks = place !== undefined && request.holder.pid === process.pid ? true : undefined;
+      const first = await claimOnce(request, { looks }, deadline);
       return claimAnswer(first.outcome === "look" ? await claimBehind(request, first, deadline) : first, request);
     },
 
     async renew(request) {
       const { namespace, workerId, fence, token, clock, window, checkpoint } = request;
-      const args = { workerId, fence, token, clock, window, ...checkpointArguments(checkpoint) };
+      const args = { workerId, fence, token, clock, window, lag, ...checkpointArguments(checkpoint) };
       // What no replica has confirmed is in force here all the same: the holder goes on with the window that it had.
-      const { outcome, fields } = await runConfirmed("renew", namespace, args, async () => undefined);
+      const answer = await runConfirmed("renew", namespace, args, async () => undefined);
+      const { outcome } = answer;
       if (outcome === "lost") return { outcome };
-      const now = numberOf(fields, "clock");
       if (outcome === "renewed") {
-        return { outcome, from: numberOf(fields, "from"), until: numberOf(fields, "until"), clock: now };
+        return { outcome, from: numberAt(answer, 1), until: numberAt(answer, 2), clock: numberAt(answer, 0) };
       }
+      const { fields } = answer;
+      const now = numberOf(fields, "clock");
       const info = infoOf(fields);
       checkWindow(window, info);
       checkSkew(clock, now, info);
@@ -224,10 +224,11 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
         fence,
         token,
         clock,
-        until: used?.until,
+        ends: used?.until,
         ...checkpointArguments(used?.checkpoint),
         recentFrom: used?.recents?.from,
         recent: used?.recents?.bytes,
+        lag,
       });
       if (outcome === "lost" || outcome === "released") return { outcome };
       released(recordOf(fields), request, numberOf(fields, "clock"));
@@ -256,7 +257,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       const most = Math.min(limit, 10_000);
       const found = [];
       for (let below: number | undefined = Number.MAX_SAFE_INTEGER; below !== undefined && found.length < most;) {
-        const args: Arguments = { workerId, from, until, below, limit: most - found.length };
+        const args: Arguments = { workerId, from, till: until, below, limit: most - found.length };
         const { fields, rows } = await run("history", namespace, args);
         found.push(...rows.map(historyRowOf));
         below = maybeNumber(fields, "next");
@@ -265,7 +266,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     },
 
     async forceRelease({ namespace, workerId, force, resetWindow = false }) {
-      const { outcome, fields } = await run("force-release", namespace, { workerId, force, resetWindow });
+      const { outcome, fields } = await run("force-release", namespace, { workerId, force, resetWindow, lag });
       if (outcome === "absent") return { outcome };
       if (outcome === "released") return { outcome, until: numberOf(fields, "until") };
       const { holder, until } = recordOf(fields);
@@ -276,11 +277,11 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       const info = await registry.describe(namespace);
       if (info === undefined) throw noNamespace(namespace);
       checkPin(workerId, reason, info);
-      await run("pin", namespace, { workerId, reason });
+      await run("pin", namespace, { workerId, reason, lag });
     },
 
     async unpin(namespace, workerId) {
-      return (await run("unpin", namespace, { workerId })).outcome === "unpinned";
+      return (await run("unpin", namespace, { workerId, lag })).outcome === "unpinned";
     },
 
     async prune(namespace, before) {
@@ -315,11 +316,11 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     );
   }
 
-  function claimAnswer({ outcome, fields }: Answer, request: ClaimRequest): Grant | Refusal {
+  function claimAnswer(answer: Answer, request: ClaimRequest): Grant | Refusal {
+    if (answer.outcome === "granted") return grantedBy(answer);
+    const { outcome, fields } = answer;
     const clock = numberOf(fields, "clock");
     switch (outcome) {
-      case "granted":
-        return grantOf(recordOf(fields), clock, maybeNumber(fields, "rollback"));
       case "held":
         return refusalOf(recordOf(fields), request, clock, infoOf(fields));
       case "exhausted": {
@@ -338,6 +339,23 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   }
 }
 
+/** The grant that a claim was answered with: its header in `sql/redis/claim.lua`. */
+function grantedBy(answer: Answer): Grant {
+  const [rollback, recentFrom, bytes] = answer.values.slice(6);
+  return {
+    outcome: "granted",
+    clock: numberAt(answer, 0),
+    workerId: numberAt(answer, 1),
+    fence: numberAt(answer, 2),
+    from: numberAt(answer, 3),
+    until: numberAt(answer, 4),
+    ...(typeof rollback === "number" && { rollback }),
+    ...(typeof recentFrom === "number" && {
+      recents: { from: recentFrom, bytes: bytes instanceof Uint8Array ? Uint8Array.from(bytes) : new Uint8Array() },
+    }),
+  };
+}
+
 function checkpointArguments(checkpoint: { timestamp: number; sequence: number } | undefined): Arguments {
   return checkpoint === undefined ? {} : { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };
 }
@@ -354,13 +372,25 @@ function checkCaps(limits: Partial<NamespaceLimits>): void {
   }
 }
 
+/** The layouts that claims were made with, and all of their worker IDs: it is the same one each time. */
+const wholes = new Map<string, PoolBounds | undefined>();
+
 /** Whether a claim may have any worker ID of its layout. */
 function isWhole({ layout, pool }: ClaimRequest): boolean {
+  if (!wholes.has(layout)) {
+    // Whoever asks for many claims for many.
+    if (wholes.size === 100) wholes.clear();
+    wholes.set(layout, wholeOf(layout));
+  }
+  const whole = wholes.get(layout);
+  return whole?.first === pool.first && whole.last === pool.last;
+}
+
+function wholeOf(layout: string): PoolBounds | undefined {
   try {
-    const { pool: whole } = Layout.parse(layout);
-    return whole.first === pool.first && whole.last === pool.last;
+    return Layout.parse(layout).pool;
   } catch (error) {
-    if (isSnowleaseError(error)) return false;
+    if (isSnowleaseError(error)) return undefined;
     throw error;
   }
 }

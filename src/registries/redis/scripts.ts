@@ -4,7 +4,7 @@ import { SnowleaseError } from "../../core/errors.ts";
 import type { Command, Connection, Reply } from "./connection.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
 
-/** What a script is told: names and values. What is undefined is left out. */
+/** What a script is told, under the names that its first line gives to ARGV. What is undefined, or no name there, it is not told. */
 export type Arguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
 
 /** The fields of an answer by name, their bytes. */
@@ -14,6 +14,9 @@ export type Fields = ReadonlyMap<string, Uint8Array>;
 export interface Answer {
   /** The first of its list. */
   readonly outcome: string;
+  /** The list itself. */
+  readonly values: readonly Reply[];
+  /** The same where it is names and values. */
   readonly fields: Fields;
   /** Lists inside it: rows. */
   readonly rows: readonly Fields[];
@@ -35,6 +38,8 @@ export interface Scripts {
 interface Script {
   readonly text: string;
   readonly sha: string;
+  /** What it calls its arguments, in their order. */
+  readonly names: readonly string[];
 }
 
 const decoder = new TextDecoder();
@@ -46,50 +51,83 @@ export function scriptsOn(connection: Connection): Scripts {
   function script(name: string): Script {
     const found = loaded.get(name);
     if (found !== undefined) return found;
-    const text = `${readSql("redis/prologue.lua")}\n${readSql(`redis/${name}.lua`)}`;
-    const made = { text, sha: createHash("sha1").update(text).digest("hex") };
+    const own = readSql(`redis/${name}.lua`);
+    const text = `${readSql("redis/prologue.lua")}\n${own}`;
+    const [, names = ""] = /^local ([^=]+) = unpack\(ARGV\)/.exec(own) ?? [];
+    const made = { text, sha: createHash("sha1").update(text).digest("hex"), names: names.match(/\w+/g) ?? [] };
     loaded.set(name, made);
     return made;
   }
 
-  async function runWith(
+  /** Its replies: that of the script, and those of the commands behind it. */
+  async function replies(
     deadline: number,
     name: string,
     prefix: string,
     args: Arguments,
-    ...behind: readonly Command[]
-  ): Promise<readonly [Answer, ...(Reply | Error)[]]> {
-    const { text, sha } = script(name);
-    const list = Object.entries(args).flatMap(([key, value]) => (value === undefined ? [] : [key, argumentOf(value)]));
-    let [reply, ...replies] = await connection.send(deadline, ["EVALSHA", sha, 1, prefix, ...list], ...behind);
+    behind: readonly Command[],
+  ): Promise<readonly (Reply | Error)[]> {
+    const { text, sha, names } = script(name);
+    const list = names.map((each) => argumentOf(args[each]));
+    // Nothing stands for what is not given at the end, which is where a script names what seldom is.
+    while (list.at(-1) === "") list.pop();
+    const told = await connection.send(deadline, ["EVALSHA", sha, 1, prefix, ...list], ...behind);
     // It was not run, so it may be sent as a text.
-    if (isUnknownScript(reply)) {
-      [reply, ...replies] = await connection.send(deadline, ["EVAL", text, 1, prefix, ...list], ...behind);
-    }
-    if (reply instanceof Error) throw replyError(reply, where);
-    return [checked(answerOf(reply, name, where), where), ...replies];
+    if (!isUnknownScript(told[0])) return told;
+    return connection.send(deadline, ["EVAL", text, 1, prefix, ...list], ...behind);
   }
 
-  return { run: async (...call) => (await runWith(...call))[0], runWith };
+  function answerOf(reply: Reply | Error | undefined, name: string): Answer {
+    if (reply instanceof Error) throw replyError(reply, where);
+    return checked(new ScriptAnswer(reply, name, where), where);
+  }
+
+  return {
+    async run(deadline, name, prefix, args) {
+      return answerOf((await replies(deadline, name, prefix, args, []))[0], name);
+    },
+    async runWith(deadline, name, prefix, args, ...behind) {
+      const [reply, ...others] = await replies(deadline, name, prefix, args, behind);
+      return [answerOf(reply, name), ...others];
+    },
+  };
 }
 
-function argumentOf(value: string | number | boolean | Uint8Array): string | Uint8Array {
+function argumentOf(value: Arguments[string]): string | Uint8Array {
+  if (typeof value === "string") return value;
+  if (value === undefined) return "";
   if (typeof value === "boolean") return value ? "1" : "0";
   // The driver takes only a Buffer as it is.
   return typeof value === "object" ? Buffer.from(value) : String(value);
 }
 
-function answerOf(reply: Reply | undefined, name: string, where: string): Answer {
-  const [head, ...rest] = Array.isArray(reply) ? (reply as readonly Reply[]) : [];
-  if (!(head instanceof Uint8Array)) throw nonsense(name, where);
-  const flat = rest.filter((part) => !Array.isArray(part));
-  const rows = rest.filter((part) => Array.isArray(part)).map((row) => row as readonly Reply[]);
-  return {
-    outcome: decoder.decode(head),
-    fields: fieldsOf(flat, name, where),
+/** A list that a script answered with, read as far as somebody asks. */
+class ScriptAnswer implements Answer {
+  readonly outcome: string;
+  readonly values: readonly Reply[];
+  readonly #name: string;
+  readonly #where: string;
+
+  constructor(reply: Reply | undefined, name: string, where: string) {
+    const values = Array.isArray(reply) ? (reply as readonly Reply[]) : [];
+    const [head] = values;
+    if (!(head instanceof Uint8Array)) throw nonsense(name, where);
+    this.outcome = decoder.decode(head);
+    this.values = values;
+    this.#name = name;
+    this.#where = where;
+  }
+
+  get fields(): Fields {
+    const flat = this.values.filter((part, i) => i > 0 && !Array.isArray(part));
+    return fieldsOf(flat, this.#name, this.#where);
+  }
+
+  get rows(): readonly Fields[] {
+    const rows = this.values.filter((part) => Array.isArray(part)).map((row) => row as readonly Reply[]);
     // A row of records begins with what it is.
-    rows: rows.map((row) => fieldsOf(row.length % 2 === 1 ? row.slice(1) : row, name, where)),
-  };
+    return rows.map((row) => fieldsOf(row.length % 2 === 1 ? row.slice(1) : row, this.#name, this.#where));
+  }
 }
 
 function fieldsOf(list: readonly Reply[], name: string, where: string): Fields {
@@ -112,8 +150,8 @@ function nonsense(name: string, where: string): SnowleaseError {
 
 /** What any script may answer with. */
 function checked(answer: Answer, where: string): Answer {
-  const { outcome, fields } = answer;
-  if (outcome === "quarantine") {
+  if (answer.outcome === "quarantine") {
+    const { fields } = answer;
     const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
     const retryAfterMs = Math.max(1, until - clock);
     throw new SnowleaseError(
@@ -123,13 +161,17 @@ function checked(answer: Answer, where: string): Answer {
       { retryAfterMs, until },
     );
   }
-  if (outcome === "wrong-type") {
-    throw new SnowleaseError(
-      "SCHEMA_INCOMPATIBLE",
-      `Redis ${where} holds a ${textOf(fields, "type")} at the key \`${textOf(fields, "key")}\`, where a ${textOf(fields, "expected")} belongs: it is another program's, and was left as it is; use another namespace.`,
-    );
-  }
   return answer;
+}
+
+/** A number of an answer that is no names and values, by its place behind the outcome. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
+export function numberAt({ outcome, values }: Answer, at: number): number {
+  const value = values[at + 1];
+  if (Number.isSafeInteger(value)) return value as number;
+  throw new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `A Redis script answered \`${outcome}\` without the number that belongs there: look whether it is of this version.`,
+  );
 }
 
 /** A text; empty where there is none. */
