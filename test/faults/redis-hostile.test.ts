@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
 import type { ClaimRequest, Grant, Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, Holders, init, namespace, quarantineOf } from "../support/failover.ts";
+import { failure, Holders, namespace, quarantineOf } from "../support/failover.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const prefix = `workerId/${namespace}`;
+/** Nobody's window passes here by itself. */
+const window = 60_000;
 /** A replica holds the same at once; a primary forgets that it had one after a second. */
 const quick = ["--repl-diskless-sync-delay", "0", "--repl-backlog-ttl", "1"];
 const none = "0".repeat(40);
@@ -18,7 +21,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
   beforeEach(async () => {
     server = await RedisServer.start(quick);
     registry = await openRedis(server.url("?maxLag=0"));
-    await init(registry);
+    await registry.init({ namespace, layout: defaultLayout.fingerprint, maxWindow: window, maxClockSkew: 2000 });
   });
   afterEach(async () => {
     await registry.close();
@@ -28,14 +31,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
   /** A claim of a number that has been held since, and whether its window begins before that of its holder ends. */
   async function overlaps({ until }: Grant, wish: Partial<ClaimRequest>): Promise<boolean> {
     try {
-      const answer = await registry.claim(claimRequest({ window: 1000, ...wish }));
+      const answer = await registry.claim(claimRequest({ window, ...wish }));
       return answer.outcome === "granted" && answer.workerId === 3 && answer.from < until;
     } catch {
       return false;
     }
   }
 
-  const take = (): Promise<Grant> => granted(registry, claimRequest({ workerId: 3, window: 1000 }));
+  const take = (): Promise<Grant> => granted(registry, claimRequest({ workerId: 3, window }));
 
   describe("both keys of a number go, while a holder has it", () => {
     const [record, use] = [`${prefix}:window:3`, `${prefix}:use:3`] as const;
@@ -62,7 +65,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     test("deleted, then asked for by nobody in particular: nobody gets it", async () => {
       await take();
       await ways["deleted"]?.();
-      const answers = await Promise.all([1, 2, 3, 4].map(() => granted(registry, claimRequest({ window: 500 }))));
+      const answers = await Promise.all([1, 2, 3, 4].map(() => granted(registry, claimRequest({ window }))));
       expect(answers.map(({ workerId }) => workerId)).toEqual([0, 1, 2, 4]);
     });
   });
@@ -70,21 +73,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
   test.fails("a Java process with the pid, address and host name of one that gave back: the number is foreign", async () => {
     // Pid 1 of a container that was started again with another program in it.
     const holder = { host: "orders", ip: "172.18.0.5", pid: 1, instance: "" };
-    const request = claimRequest({ holder, window: 1000 });
+    const request = claimRequest({ holder, window });
     const grant = await granted(registry, request);
     await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
     expect(await server.client().setnx(`${prefix}:use:${grant.workerId}`, "1x172.18.0.5xorders")).toBe(1);
     expect(await registry.worker(namespace, grant.workerId)).toMatchObject({ state: "foreign" });
-    const answer = await registry.claim(claimRequest({ workerId: grant.workerId }));
+    const answer = await registry.claim(claimRequest({ workerId: grant.workerId, window }));
     expect(answer).toMatchObject({ outcome: "foreign" });
   });
 
   test("another database in its place: a quarantine there, and what was granted still stands here", async () => {
     await take();
     await server.client().swapdb(0, 1);
-    expect((await failure(registry.claim(claimRequest({ window: 500 })))).code).toBe("QUARANTINE");
+    expect((await failure(registry.claim(claimRequest({ window })))).code).toBe("QUARANTINE");
     await server.client().swapdb(0, 1);
-    const answer = await registry.claim(claimRequest({ workerId: 3, window: 500 }));
+    const answer = await registry.claim(claimRequest({ workerId: 3, window }));
     expect(answer).toMatchObject({ outcome: "held" });
     expect(await quarantineOf(server)).toBe(0);
   });
@@ -93,11 +96,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     const replica = await RedisServer.start(quick);
     onTestFinished(() => replica.remove());
     await replica.follow(server.port);
-    const careful = await openRedis(server.url("?maxLag=0&wait=1"), 1500);
+    const careful = await openRedis(server.url("?maxLag=0&wait=1"), 6000);
     onTestFinished(() => careful.close());
-    await granted(careful, claimRequest({ window: 500 }));
+    await granted(careful, claimRequest({ window }));
     replica.process.signal("SIGSTOP");
-    const request = claimRequest({ window: 1000 });
+    const request = claimRequest({ window });
     await granted(registry, request);
     // This time the script writes nothing that WAIT could wait for.
     const error = await failure(careful.claim(request));
@@ -117,7 +120,6 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
       () => server.replication(),
       (told) => told.get("master_replid2") === none,
     );
-    // The window is long over by now; but whoever claims may not be told that nothing of it was forgotten.
     expect(await overlaps(grant, { workerId: 3 })).toBe(false);
     expect(await quarantineOf(server)).toBeGreaterThan(0);
   });
