@@ -65,7 +65,7 @@ export class Ring {
     this.#padding = Math.floor((this.size * paddingFactor) / 100);
     this.#options = options;
     lease.onChange(() => this.#follow());
-    void this.#refillSoon();
+    this.#follow();
     if (scheduleInterval !== undefined) void this.#refillEvery(scheduleInterval);
   }
 

@@ -138,6 +138,16 @@ describe("a ring", () => {
     expect(layout.decompose(ring.next()).workerId).toBe(8);
   });
 
+  it("on a lease that has ended is empty, and stays so", async () => {
+    const { ids, clock } = await open({ mode: "lead", layout });
+    await ids.close();
+    let full = 0;
+    const ring = new Ring(ids, { scheduleInterval: 1, onFull: () => void full++ });
+    await clock.advance(100);
+    expect([ring.left, full]).toEqual([0, 0]);
+    expect(thrown(() => ring.next())).toEqual(coded("LEASE_LOST"));
+  });
+
   it("needs a generator in lead mode, and options that it can have", async () => {
     const { ids } = await open({ layout });
     expect(thrown(() => new Ring(ids)).code).toBe("CONFIG_INVALID");

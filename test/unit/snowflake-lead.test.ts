@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { Layout } from "../../src/core/layout.ts";
+import { Layout, layouts } from "../../src/core/layout.ts";
 import { Lease } from "../../src/core/lease.ts";
 import { listRecents } from "../../src/core/recent.ts";
 import { type Mode, Snowflake } from "../../src/core/snowflake.ts";
+import { snowlease } from "../../src/snowlease.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import {
   coded,
@@ -186,6 +187,21 @@ describe("lead mode", () => {
       expect(Array.from(one.ids.take(count))).toEqual(Array.from({ length: count }, () => other.ids.next()));
       expect(one.ids.next()).toBe(other.ids.next());
     }
+  });
+
+  it("is an option of snowlease(), and so is spread", async () => {
+    const clock = fakeClock({ start });
+    const registry = memoryRegistry({ clock });
+    await expect(snowlease({ registry, clock, workerId: 7, spread: 3 })).rejects.toEqual(coded("CONFIG_INVALID"));
+    // Nothing was claimed for it.
+    expect(await registry.describe("default")).toBeUndefined();
+    const ids = await snowlease({ registry, clock, workerId: 7, mode: "lead", spread: "4" });
+    const made = ids.take(10 * 4096);
+    expect(made.length).toBe(10 * 4096);
+    const begins = Array.from(made, (id) => layouts.westid.decompose(id)).filter(({ sequence }) => sequence < 4);
+    expect(new Set(begins.map(({ timestamp }) => timestamp)).size).toBeGreaterThan(9);
+    expect(begins.length).toBeLessThan(40);
+    await ids.close();
   });
 
   it("is refused by any other name, and the lease is then free for another generator", async () => {
