@@ -12,7 +12,7 @@ export const init: Command = {
   ],
   examples: [
     "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
-    "snowlease init --registry sqlite:./registry.db --print",
+    "snowlease init --registry oracle://ids:PASSWORD@db:1521/ids --namespace orders --print",
   ],
   settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "config"],
   flags: [{ name: "print", description: "Show the statements that set up the store, and touch nothing." }],

@@ -7,6 +7,7 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { driveStandIn, OracleStandIn, standInMissing } from "../support/oracle.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
@@ -180,6 +181,83 @@ describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "MariaDB", () =>
     await expectQuarantine(registry, registry, async () => {
       await server.kill();
       await server.start(["--server-id=2"]);
+    });
+  });
+});
+
+describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-in", () => {
+  driveStandIn();
+
+  async function begun(): Promise<{ server: OracleStandIn; registry: Registry }> {
+    const server = await OracleStandIn.start();
+    ends.push(() => server.remove());
+    const registry = await opened(server.url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+    return { server, registry };
+  }
+
+  /** A session that is open stays with what it was told: until it has been idle for a while. */
+  async function changed(server: OracleStandIn, registry: Registry, ...statements: string[]): Promise<Registry> {
+    await registry.close();
+    for (const statement of statements) await server.query(statement);
+    return opened(server.url());
+  }
+
+  const reset = `UPDATE "V$DATABASE" SET "RESETLOGS_CHANGE#" = 815, resetlogs_time = TIMESTAMP '2026-11-02 03:04:05'`;
+  const renamed = "UPDATE userenv SET value = 'ids_site2' WHERE name = 'DB_UNIQUE_NAME'";
+
+  test("a database that was opened with RESETLOGS may have forgotten windows", async () => {
+    const { server, registry } = await begun();
+    let after: Registry | undefined;
+    const later = new Proxy({} as Registry, { get: (_, name) => Reflect.get(after as object, name) as unknown });
+    await expectQuarantine(registry, later, async () => {
+      after = await changed(server, registry, reset);
+    });
+    expect((await later.ping()).promise).toContain("after a failover, a restore or a flashback");
+  });
+
+  test("the same one started again after a crash, and its standby after a switchover, have forgotten nothing", async () => {
+    const { server, registry } = await begun();
+    const request = ask({ window: 1000 });
+    const key = keyOf(request, await granted(registry, request));
+    await server.kill();
+    await server.start();
+    const renewal = { ...key, window: 1000 };
+    expect(await registry.renew({ ...renewal, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
+    const after = await changed(server, registry, renamed);
+    expect(await after.renew({ ...renewal, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
+  });
+
+  test("who may not read v$database goes by the database's name, and is told what is not noticed", async () => {
+    const { server, registry } = await begun();
+    await granted(registry, ask());
+    let app = await changed(server, registry, 'DROP TABLE "V$DATABASE"');
+    await granted(app, ask());
+    expect((await app.ping()).promise).toContain("restored or flashed back in place is not noticed");
+    app = await changed(server, app, renamed);
+    await expect(app.claim(ask())).rejects.toMatchObject({ code: "QUARANTINE" });
+  });
+
+  test.each([
+    ["PHYSICAL STANDBY", "read-only"],
+    ["SNAPSHOT STANDBY", "read-only"],
+  ])("a %s takes no claims", async (role, says) => {
+    const { server, registry } = await begun();
+    await changed(server, registry, `UPDATE userenv SET value = '${role}' WHERE name = 'DATABASE_ROLE'`);
+    const impatient = await openSql(server.url(), 700);
+    ends.push(() => impatient.close());
+    await expect(impatient.claim(ask())).rejects.toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      message: expect.stringContaining(says) as string,
+    });
+  });
+
+  test("a database that does not hold every text is refused", async () => {
+    const { server, registry } = await begun();
+    const other = await changed(server, registry, "UPDATE nls_database_parameters SET value = 'WE8MSWIN1252'");
+    await expect(other.claim(ask())).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("AL32UTF8") as string,
     });
   });
 });

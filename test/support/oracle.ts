@@ -1,8 +1,11 @@
-import { existsSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type oracledb from "oracledb";
-import { vi } from "vitest";
+import { afterAll, vi } from "vitest";
+import { parseAddress } from "../../src/core/address.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import type { DatabaseServer } from "./databases.ts";
 import { driver } from "./oracle/driver.mjs";
@@ -12,8 +15,8 @@ const jar = "/usr/share/java/hsqldb.jar";
 const folder = join(import.meta.dirname, "oracle");
 
 /** The driver's place is taken by one that talks to the stand-in. For a test file that runs against that alone. */
-export function driveStandIn(): void {
-  vi.spyOn(oracle, "load").mockResolvedValue(driver);
+export function driveStandIn(): { mockRestore(): void } {
+  return vi.spyOn(oracle, "load").mockResolvedValue(driver);
 }
 
 /** The same for programs that are started with this environment. */
@@ -26,6 +29,20 @@ export const standInMissing: string | undefined =
   process.env["CI"] === undefined && !existsSync(jar)
     ? "HSQLDB is not installed: as root, apt-get install --no-install-recommends default-jre-headless libhsqldb-java"
     : undefined;
+
+let classes: string | undefined;
+afterAll(() => {
+  if (classes !== undefined) rmSync(classes, { recursive: true, force: true });
+});
+
+/** The bridge as Java runs it: compiled once, by the compiler that a JRE of Debian brings. */
+function bridgeFolder(): string {
+  if (classes !== undefined) return classes;
+  const target = mkdtempSync(join(tmpdir(), "snowlease-bridge-"));
+  execFileSync("java", ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", target, join(folder, "Bridge.java")]);
+  classes = target;
+  return target;
+}
 
 /** The rows of a statement by column name. */
 async function queryOn(
@@ -80,14 +97,14 @@ export class OracleStandIn implements DatabaseServer {
 
   /** Starts it again, with what it had saved. */
   async start(): Promise<void> {
-    const url = `jdbc:hsqldb:file:${join(this.process.folder, "ids")};sql.syntax_ora=true;hsqldb.tx=mvcc;hsqldb.write_delay=false`;
+    const url = `jdbc:hsqldb:file:${join(this.process.folder, "ids")};sql.syntax_ora=true;hsqldb.tx=mvcc;hsqldb.write_delay=false;hsqldb.lock_file=false`;
     const machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", `-Duser.timezone=${this.#zone}`];
-    const bridge = [join(folder, "Bridge.java"), url, String(this.port), join(folder, "dictionary.sql")];
+    const bridge = ["Bridge", url, String(this.port), join(folder, "dictionary.sql")];
     const answers = async (): Promise<boolean> => {
       await this.query("SELECT 1 FROM dual");
       return true;
     };
-    await this.process.start("java", [...machine, "-cp", jar, ...bridge], answers);
+    await this.process.start("java", [...machine, "-cp", `${jar}:${bridgeFolder()}`, ...bridge], answers);
   }
 
   url(query = ""): string {
@@ -114,5 +131,39 @@ export class OracleStandIn implements DatabaseServer {
 
   async remove(): Promise<void> {
     await this.process.remove();
+  }
+}
+
+/** A real server, which somebody else owns, at a registry URL. */
+export class RealOracle {
+  readonly #url: string;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  url(query = ""): string {
+    return this.#url + query;
+  }
+
+  /** One statement by a client of the test's own. */
+  async query(text: string): Promise<Record<string, unknown>[]> {
+    const { default: real } = await import("oracledb");
+    const address = parseAddress(this.#url);
+    if (address.kind !== "oracle") throw new Error("ORACLE_URL has to begin with oracle://.");
+    const { servers, user, password, path } = address;
+    const where = `${servers[0]?.host}:${servers[0]?.port}/${path}`;
+    const connection = await real.getConnection({ user, password, connectString: where });
+    try {
+      const rows = await queryOn(real, connection, text);
+      await connection.commit();
+      return rows;
+    } finally {
+      await connection.close();
+    }
+  }
+
+  remove(): Promise<void> {
+    return Promise.resolve();
   }
 }

@@ -13,6 +13,8 @@ const codes = {
   40001: 60,
   42501: 942,
   42504: 955,
+  // What it makes of a subquery on a table that is not there.
+  42581: 942,
 };
 
 class Connection {

@@ -1,0 +1,289 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { schemaText } from "../../src/registries/sql/init.ts";
+import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
+import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { Sandbox } from "../support/cli.ts";
+import { driveStandIn, OracleStandIn, RealOracle, standInEnvironment, standInMissing } from "../support/oracle.ts";
+import { driver } from "../support/oracle/driver.mjs";
+import { openSql } from "../support/sql.ts";
+
+const layout = defaultLayout.fingerprint;
+const given = process.env["ORACLE_URL"];
+
+const subjects = [
+  { name: "a stand-in for Oracle", real: false, missing: standInMissing, start: () => OracleStandIn.start() },
+  {
+    name: "a real Oracle",
+    real: true,
+    missing: given === undefined ? "a real Oracle: ORACLE_URL names none, so nothing was run on one" : undefined,
+    start: () => Promise.resolve(new RealOracle(given ?? "")),
+  },
+];
+
+describe.each(subjects)("$name", ({ real, missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "", () => {
+    let server: OracleStandIn | RealOracle;
+    const open: Registry[] = [];
+    const made: string[] = [];
+
+    beforeAll(async () => {
+      const driven = real ? undefined : driveStandIn();
+      server = await start();
+      return () => driven?.mockRestore();
+    });
+    afterEach(async () => {
+      for (const registry of open.splice(0)) await registry.close();
+    });
+    afterAll(async () => {
+      for (const namespace of made) {
+        for (const table of ["assign", "window", "history", "meta"])
+          await server.query(`DROP TABLE workerid_${table}_${namespace}`).catch(() => undefined);
+      }
+      await server.remove();
+    });
+
+    async function opened(): Promise<Registry> {
+      const registry = await openSql(server.url());
+      open.push(registry);
+      return registry;
+    }
+
+    function newNamespace(): string {
+      const namespace = `o${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`;
+      made.push(namespace);
+      return namespace;
+    }
+
+    test("its clock is that of the world, in any zone, and goes on when summer ends", async () => {
+      const registry = await opened();
+      const { clock, promise, schema } = await registry.ping();
+      expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
+      expect(promise).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
+      expect(schema).toBe(1);
+      const text = loadStatements("oracle").get("session.clock") ?? "";
+      for (const [time, zone] of [
+        ["2026-10-25 02:59:59.999", "+02:00"],
+        ["2026-10-25 02:00:00.000", "+01:00"],
+        ["2026-03-29 01:59:59.999", "+01:00"],
+        ["2028-02-29 12:45:00.001", "+12:45"],
+        ["2099-12-31 23:59:59.999", "-11:00"],
+      ]) {
+        const [row] = await server.query(text.replace("SYSTIMESTAMP", `FROM_TZ(TIMESTAMP '${time}', '${zone}')`));
+        expect(row?.["clock"]).toBe(Date.parse(`${time?.replace(" ", "T")}${zone}`));
+      }
+    });
+
+    test("no tables: what to run", async () => {
+      const registry = await opened();
+      await expect(registry.claim(claimRequest({ namespace: "never" }))).rejects.toMatchObject({
+        code: "SCHEMA_INCOMPATIBLE",
+        message: expect.stringMatching(
+          /; run `snowlease init --registry 'oracle:[^']+' --namespace never`\.$/,
+        ) as string,
+      });
+      expect(await registry.describe("never")).toBeUndefined();
+    });
+
+    test("eight that make the tables at once, and one that finds half of them", async () => {
+      const namespace = newNamespace();
+      const registries = await Promise.all(Array.from({ length: 8 }, opened));
+      await Promise.all(registries.map((registry) => registry.init({ namespace, layout })));
+      const registry = await opened();
+      const names = namesOf(namespace);
+      await server.query(named("DROP TABLE {meta}", names));
+      await server.query(named("DROP INDEX {host_index}", names));
+      expect(await registry.init({ namespace, layout })).toMatchObject({ layout });
+      expect(await server.query(named("SELECT value FROM {meta} WHERE name = 'schema'", names))).toEqual([
+        { value: "1" },
+      ]);
+      await expect(
+        server.query(named("CREATE INDEX {host_index} ON {window} (until_ms)", names)),
+      ).rejects.toMatchObject({
+        code: "ORA-00955",
+      });
+      await granted(registry, claimRequest({ namespace }));
+    });
+
+    test("tables that somebody else made by hand, from what `init --print` shows", async () => {
+      const namespace = newNamespace();
+      for (const statement of schemaText("oracle", namespace).split(/;\n\n|;$/)) {
+        if (statement !== "") await server.query(statement);
+      }
+      const registry = await opened();
+      await registry.init({ namespace, layout });
+      expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ workerId: 0, fence: 1 });
+    });
+
+    test("westid's table as it is, with its rows", async () => {
+      const namespace = newNamespace();
+      await server.query(
+        `CREATE TABLE workerid_assign_${namespace} (worker_id INT PRIMARY KEY, pid INT NOT NULL, ip VARCHAR2(15) NOT NULL, hostname VARCHAR2(60) NOT NULL, create_time TIMESTAMP NOT NULL)`,
+      );
+      await server.query(
+        `INSERT INTO workerid_assign_${namespace} (worker_id, pid, ip, hostname, create_time) VALUES (0, 4711, '10.0.0.9', 'java-1', CURRENT_TIMESTAMP)`,
+      );
+      const registry = await opened();
+      await registry.init({ namespace, layout, maxClockSkew: 1000 });
+      const host = `knoten-${"ä".repeat(100)}`;
+      const request = claimRequest({ namespace, holder: { host, ip: "10.0.0.9", pid: 2 ** 40, instance: "" } });
+      const { workerId, from, clock } = await granted(registry, request);
+      expect([workerId, from]).toEqual([1, clock + 1000]);
+      expect(await registry.worker(namespace, 0)).toMatchObject({ state: "foreign", holder: { host: "java-1" } });
+      const rows = await server.query(`SELECT * FROM workerid_assign_${namespace} WHERE worker_id = 1`);
+      expect(rows[0]).toMatchObject({ pid: 2 ** 31 - 1, hostname: `knoten-${"?".repeat(53)}` });
+      expect(rows[0]?.["ip"]).toMatch(/^lease@[0-9a-f]{9}$/);
+    });
+
+    test("empty texts, long ones, and more bytes than fit a row", async () => {
+      const namespace = newNamespace();
+      const registry = await opened();
+      await registry.init({ namespace, layout });
+      for (const holder of [
+        { host: "", ip: "", pid: 0, instance: "" },
+        { host: "ü".repeat(255), ip: "1".repeat(255), pid: 1, instance: "🐧".repeat(255) },
+      ]) {
+        const request = claimRequest({ namespace, holder });
+        const grant = await granted(registry, request);
+        expect((await registry.worker(namespace, grant.workerId))?.holder).toEqual(holder);
+        expect((await registry.history(namespace, grant.workerId))[0]?.holder).toEqual(holder);
+        const bytes = Uint8Array.from({ length: 60_000 }, (_, i) => i % 251);
+        const recents = { from: grant.from, bytes };
+        await registry.release({
+          ...keyOf(request, grant),
+          clock: Date.now(),
+          used: { until: grant.from + 1, recents },
+        });
+        expect((await registry.worker(namespace, grant.workerId))?.recents).toEqual(recents);
+      }
+      const odd = claimRequest({ namespace, token: "x".repeat(65) });
+      await expect(registry.claim(odd)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+      await registry.pin(namespace, 9, "ß".repeat(200));
+      expect(await registry.worker(namespace, 9)).toMatchObject({ pinned: "ß".repeat(200) });
+    });
+
+    test("fifty claims at once", async () => {
+      const namespace = newNamespace();
+      const registry = await openSql(server.url("?poolSize=10"), 30_000);
+      open.push(registry);
+      await registry.init({ namespace, layout });
+      const grants = await Promise.all(
+        Array.from({ length: 50 }, () => granted(registry, claimRequest({ namespace, window: 60_000 }))),
+      );
+      expect(new Set(grants.map(({ workerId }) => workerId)).size).toBe(50);
+    });
+
+    describe.skipIf(!real)("as only Oracle has it", () => {
+      test("claims read by the indexes that were made for them", async () => {
+        const namespace = newNamespace();
+        await (await opened()).init({ namespace, layout });
+        const names = namesOf(namespace);
+        for (const [statement, index] of [
+          ["claim.by-token", "token_index"],
+          ["claim.numbers", "window_key"],
+          ["claim.oldest", "until_index"],
+          ["claim.oldest-of-host", "host_index"],
+          ["claim.newest-of-host", "host_index"],
+          ["claim.left-by-foreigners", "until_index"],
+          ["record.get", "window_key"],
+        ] as const) {
+          const text = named(loadStatements("oracle").get(statement) ?? "", names).replace(
+            placeholder,
+            (_, name: string) => (/token|filed|host/.test(name) ? "'x'" : "7"),
+          );
+          await server.query("DELETE FROM plan_table");
+          await server.query(`EXPLAIN PLAN FOR ${text}`);
+          const steps = await server.query("SELECT object_name FROM plan_table");
+          const used = steps.map((step) => String(step["object_name"]).toLowerCase());
+          expect([statement, used]).toEqual([statement, expect.arrayContaining([names[index]])]);
+        }
+      });
+    });
+
+    describe.skipIf(real)("which can be ended and looked into", () => {
+      test("killed with -9 before and after each step of a claim: it comes to one claim, whole", async () => {
+        const namespace = newNamespace();
+        const first = await opened();
+        await first.init({ namespace, layout });
+        await granted(first, claimRequest({ namespace, window: 600_000 }));
+        let claims = 1;
+        for (const step of [
+          /^SET TRANSACTION/,
+          /^INSERT INTO workerid_w/,
+          /^INSERT INTO workerid_a/,
+          /^INSERT INTO workerid_h/,
+          /^COMMIT/,
+        ]) {
+          for (const after of [false, true]) {
+            let ended: Promise<void> | undefined;
+            const end = async (): Promise<void> => {
+              const standIn = server as OracleStandIn;
+              await standIn.kill();
+              await standIn.start();
+            };
+            const driven = vi.spyOn(oracle, "load").mockResolvedValue({
+              ...driver,
+              async getConnection(target: object) {
+                const connection = await driver.getConnection(target);
+                const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
+                connection.execute = (async (text: string, ...rest: unknown[]) => {
+                  const isIt = ended === undefined && step.test(text);
+                  if (isIt && !after) ended = end();
+                  if (isIt && !after) await ended;
+                  const answer = await execute(text, ...rest);
+                  if (!isIt || !after) return answer;
+                  // What it answers then is lost.
+                  ended = end();
+                  await ended;
+                  throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
+                }) as typeof connection.execute;
+                return connection;
+              },
+            });
+            const registry = await openSql(server.url(), 50_000);
+            open.push(registry);
+            driven.mockRestore();
+            driveStandIn();
+            const request = claimRequest({ namespace, window: 600_000 });
+            const grant = await granted(registry, request);
+            await ended;
+            expect(ended).toBeDefined();
+            expect([grant.workerId, grant.fence]).toEqual([claims++, 1]);
+            const key = keyOf(request, grant);
+            expect(await registry.renew({ ...key, clock: Date.now(), window: 600_000 })).toMatchObject({
+              outcome: "renewed",
+            });
+          }
+        }
+        const counts = await Promise.all(
+          ["assign", "window", "history"].map((table) =>
+            server.query(`SELECT COUNT(*) AS n FROM workerid_${table}_${namespace}`),
+          ),
+        );
+        expect(counts.flat()).toEqual(counts.map(() => ({ n: claims })));
+      }, 120_000);
+
+      test("the command line", async () => {
+        const sandbox = new Sandbox();
+        const namespace = newNamespace();
+        const where = ["--registry", server.url(), "--namespace", namespace];
+        const run = async (...args: string[]): Promise<string> => {
+          const { code, stdout, stderr } = await sandbox.run([...args, ...where], { env: { ...standInEnvironment } });
+          expect([args, code, stderr]).toEqual([args, 0, ""]);
+          return stdout;
+        };
+        expect(await run("init", "--print")).toContain(`CREATE TABLE workerid_assign_${namespace} (`);
+        expect(await run("init")).toContain(`Namespace ${namespace} is ready in oracle://`);
+        const ids = (await run("id", "-n", "3")).trim().split("\n");
+        expect(ids).toHaveLength(3);
+        expect(await run("workers")).toMatch(/\bfree\b/);
+        expect(await run("explain", ids[0] ?? "")).toContain("fence 1, claimed");
+        // Whether this machine's clock is kept is not what this is about.
+        const { stdout } = await sandbox.run(["doctor", ...where], { env: { ...standInEnvironment } });
+        expect(stdout).toMatch(/survive kill -9/);
+      });
+    });
+  });
+});
