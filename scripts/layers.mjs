@@ -21,14 +21,15 @@ const layers = {
   "options.ts": ["core/", "npm:zod"],
   "config.ts": ["core/", "options.ts", "node:"],
   "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "node:"],
+  "lend.ts": ["core/", "shared/", "http/", "node:"],
   "conformance/": ["core/"],
   "conformance.ts": ["core/", "conformance/"],
   "testing.ts": ["core/", "registries/memory/"],
-  "index.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "snowlease.ts"],
+  "index.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/": [...machinery, "ops/"],
   "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
-  "cli/": [...machinery, "snowlease.ts", "ops/", "http/", "daemon.ts"],
+  "cli/": [...machinery, "snowlease.ts", "lend.ts", "ops/", "http/", "daemon.ts"],
 };
 
 const pattern = (part) =>

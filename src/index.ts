@@ -25,4 +25,7 @@ export { Ring, type RingOptions } from "./core/ring.ts";
 export type { RollbackOptions } from "./core/rollback.ts";
 export { type Mode, Snowflake, type SnowflakeOptions, type WaitOptions } from "./core/snowflake.ts";
 export type { TextOptions } from "./core/text-run.ts";
+export { lendLease, type Lender } from "./lend.ts";
+export { JoinedLease, joinLease, type SharedLease } from "./shared/member.ts";
+export { SharedSnowflake } from "./shared/shared-snowflake.ts";
 export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";

@@ -5,8 +5,9 @@ import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
 import { ordinalAssigner } from "./assigners/ordinal.ts";
 import { propertyAssigner } from "./assigners/property.ts";
-import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config.ts";
+import { type Config, generatorOptions, leaseDefaults, lentName, resolveConfig } from "./config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
+import { checkTruth } from "./core/check.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
 import type { Layout, PoolBounds } from "./core/layout.ts";
@@ -15,6 +16,8 @@ import type { Refusal, Registry } from "./core/registry.ts";
 import { type Mode, Snowflake } from "./core/snowflake.ts";
 import { timeText } from "./core/window.ts";
 import { deferredRegistry } from "./registries/deferred.ts";
+import { BorrowedLanes } from "./shared/borrowed.ts";
+import { SharedSnowflake } from "./shared/shared-snowflake.ts";
 
 /** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
 export type Duration = number | string;
@@ -85,6 +88,11 @@ export interface SnowleaseOptions {
   readonly host?: string | undefined;
   /** Names this process in the registry. */
   readonly instance?: string | undefined;
+  /**
+   * Lets worker threads (`share()`, `joinLease`) and child processes (`lendLease`) make IDs on the same lease. Default false. Not with
+   * `mode: "lead"` nor `spread`.
+   */
+  readonly shared?: boolean | undefined;
   /** Ends the search for a worker ID: `snowlease` then rejects with its reason. */
   readonly signal?: AbortSignal | undefined;
   /** Default: the machine's. */
@@ -109,6 +117,8 @@ export interface SnowleaseOptions {
  * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
  * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING; nothing stays open then.
  */
+export function snowlease(options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
+export function snowlease(options?: SnowleaseOptions): Promise<Snowflake>;
 export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
   if (typeof options !== "object" || options === null) {
     throw new SnowleaseError(
@@ -116,10 +126,26 @@ export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowfla
       `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:./registry.db" }.`,
     );
   }
-  const { signal, clock, ...others } = options;
+  const { signal, clock, shared, ...others } = options;
+  const isShared = checkTruth("shared", shared);
   const config = resolveConfig({ options: others, env: process.env });
   const lease = await openLease(config, { signal, clock });
-  return new Snowflake(lease, generatorOptions(config));
+  return generatorOn(lease, config, isShared);
+}
+
+/** A generator on a lease that was opened with this configuration. */
+export async function generatorOn(lease: Lease, config: Config, isShared: boolean = false): Promise<Snowflake> {
+  const options = generatorOptions(config);
+  if (isShared) {
+    const { registry } = config;
+    return new SharedSnowflake(lease, options, "claim" in registry ? undefined : lentName(registry));
+  }
+  if (lease.tenure?.shared !== true) return new Snowflake(lease, options);
+  const share = await BorrowedLanes.open(lease).catch(async (error: unknown) => {
+    await lease.close();
+    throw error;
+  });
+  return new Snowflake(lease, { ...options, share });
 }
 
 /** What surrounds a process; all default to this one's. */

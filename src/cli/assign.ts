@@ -1,4 +1,5 @@
 import { fstatSync } from "node:fs";
+import { SnowleaseError } from "../core/errors.ts";
 import type { Command } from "./command.ts";
 import { holdLease } from "./hold.ts";
 import { claimConfig, deferConfigured } from "./settings.ts";
@@ -21,6 +22,12 @@ export const assign: Command = {
   async run(invocation) {
     const { flags, output } = invocation;
     const config = await claimConfig(invocation);
+    if (config.registryFrom === "borrowed") {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        "Here `snowlease exec` has a worker ID for all that it runs: it stands in SNOWLEASE_WORKER_ID; name another namespace, or a registry by `--registry`, to claim one for a program of your own.",
+      );
+    }
     const stop = onInterrupt();
     const registry = await deferConfigured(config);
     try {

@@ -1,11 +1,11 @@
 import type { Config } from "../config.ts";
+import type { Lender } from "../lend.ts";
 import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import type { Lease } from "../core/lease.ts";
 import { Child, passedSignals, StartFailure } from "./child.ts";
 import type { Command } from "./command.ts";
 import { errorLine } from "./exit-codes.ts";
 import { type HeldLease, holdLease } from "./hold.ts";
-import { lendOverSocket } from "./lend.ts";
 import { addressOf, claimConfig, deferConfigured } from "./settings.ts";
 import { signalExitCode } from "./signals.ts";
 
@@ -15,7 +15,7 @@ export const exec: Command = {
   details: [
     "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
       "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
-      "over SNOWLEASE_LEASE_SOCKET, one process at a time, and stays inside its window whatever happens. If it asks by itself for " +
+      "over SNOWLEASE_LEASE_SOCKET, as many processes at a time as there are, and stays inside its window whatever happens. If it asks by itself for " +
       "another worker ID, pool or layout, it is refused; for another namespace, or a registry named by flag or option, it claims there. " +
       "(What the environment says of the registry counts as what `exec` itself was told.)",
     "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
@@ -58,9 +58,11 @@ export const exec: Command = {
       const held = await holdLease(config, registry, stop);
       const { lease } = held;
       try {
-        await using lender = await lendOverSocket(lease);
+        // Where this lease is itself borrowed, its lender is there for all of us.
+        await using lender = config.registryFrom === "borrowed" ? undefined : await lendAll(lease);
         stop.throwIfAborted();
-        child = new Child(invocation.operands, environment(lease, lender.socket, origin, invocation.flags.has("java")));
+        const added = { ...lender?.env, SNOWLEASE_LEASE_REGISTRY: origin };
+        child = new Child(invocation.operands, environment(lease, added, invocation.flags.has("java")));
         const over = new AbortController();
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);
         over.abort();
@@ -86,24 +88,25 @@ export const exec: Command = {
 /** Before there is a program to pass them to, these do not mean an end. */
 const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
-function environment(
-  { workerId, layout, namespace }: Lease,
-  socket: string,
-  origin: string | undefined,
-  java: boolean,
-): NodeJS.ProcessEnv {
+/** Lends a lease whose worker ID other programs may use, too, such as one that knows no Snowlease: nobody can say what all of them made. */
+async function lendAll(lease: Lease): Promise<Lender> {
+  const [{ lendOverSocket }, { SharedLedger }] = await Promise.all([
+    import("../lend.ts"),
+    import("../shared/ledger.ts"),
+  ]);
+  return lendOverSocket(lease, new SharedLedger(lease, false));
+}
+
+function environment({ workerId, layout }: Lease, added: NodeJS.ProcessEnv, java: boolean): NodeJS.ProcessEnv {
   const { datacenter, worker = workerId } = layout.split(workerId);
   const options = process.env["JAVA_TOOL_OPTIONS"] ?? "";
   return {
     ...process.env,
+    ...added,
     SNOWLEASE_WORKER_ID: String(workerId),
     WESTID_WORKERID: String(workerId),
     WORKER_ID: String(datacenter === undefined ? workerId : worker),
     ...(datacenter !== undefined && { SNOWLEASE_DATACENTER_ID: String(datacenter) }),
-    SNOWLEASE_LEASE_SOCKET: socket,
-    SNOWLEASE_LEASE_NAMESPACE: namespace,
-    SNOWLEASE_LEASE_LAYOUT: layout.fingerprint,
-    SNOWLEASE_LEASE_REGISTRY: origin,
     ...(java && { JAVA_TOOL_OPTIONS: `${options} -Dwestid.workerId=${workerId}`.trim() }),
   };
 }

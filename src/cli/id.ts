@@ -1,5 +1,5 @@
 import { encodings, type EncodingName } from "../core/encoding.ts";
-import { Snowflake } from "../core/snowflake.ts";
+import type { Snowflake } from "../core/snowflake.ts";
 import type { Command } from "./command.ts";
 import { claimConfig } from "./settings.ts";
 import { onInterrupt, signalExitCode } from "./signals.ts";
@@ -30,14 +30,13 @@ export const id: Command = {
     const { encode } = encodings[format === "json" ? "decimal" : (format satisfies EncodingName)];
 
     const config = await claimConfig(invocation);
-    const { generatorOptions } = await import("../config.ts");
-    const { openLease } = await import("../snowlease.ts");
+    const { generatorOn, openLease } = await import("../snowlease.ts");
     const interrupted = onInterrupt();
     const stop = AbortSignal.any([interrupted, output.closed]);
     let ids: Snowflake | undefined;
     try {
       const lease = await openLease(config, { signal: stop, argv: [] });
-      ids = new Snowflake(lease, generatorOptions(config));
+      ids = await generatorOn(lease, config);
       for (let made = 0; made < count; made++) {
         const text = encode(await ids.nextAsync({ signal: stop }));
         await output.add(json ? `${made === 0 ? "[" : ",\n "}"${text}"` : `${text}\n`);

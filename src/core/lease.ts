@@ -3,7 +3,7 @@ import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOpti
 import { asSnowleaseError, SnowleaseError } from "./errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { Layout } from "./layout.ts";
-import type { Checkpoint, Grant, Recents, Usage } from "./registry.ts";
+import type { Checkpoint, Grant, LanesRequest, Recents, Usage } from "./registry.ts";
 
 export type { LeaseHost, LeaseOptions };
 
@@ -22,6 +22,8 @@ export interface Tenure {
   readonly recents?: Recents | undefined;
   /** The holder's wall clock when it got the grant. */
   readonly since: number;
+  /** Others use the same window: sequences have to be taken, lane by lane. */
+  readonly shared: boolean;
 }
 
 /** Whoever hands out ticks and sequences of a lease, and so knows what was used. A lease has at most one. */
@@ -30,6 +32,29 @@ export interface Ledger {
   checkpoint(): Checkpoint | undefined;
   /** Hands out nothing more in this tenure, and tells what it handed out. Synchronous: nothing may slip in between. */
   seal(): Usage | undefined;
+}
+
+/** What a generator needs to know of a lease. */
+export interface Holding {
+  readonly namespace: string;
+  readonly layout: Layout;
+  readonly clock: Clock;
+  readonly state: LeaseState;
+  /** The worker ID now; while none is held, the last one. */
+  readonly workerId: number;
+  /** Begin of the window, Unix ms. */
+  readonly from: number;
+  /** End of the window, Unix ms; IDs carry only timestamps before it. */
+  readonly until: number;
+  /** Worker ID and window as one; undefined while nothing may be handed out. */
+  readonly tenure: Tenure | undefined;
+  /** In how many ms the next renewal is due. */
+  readonly renewsIn: number;
+  attach(ledger: Ledger): void;
+  /** Calls a listener at each change of window, worker ID or state. Returns the function that takes it away again. */
+  onChange(listener: () => void): () => void;
+  noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void;
+  close(): Promise<void>;
 }
 
 /** held: usable. switching: lost, another worker ID is being claimed. The others are ends. */
@@ -52,7 +77,7 @@ const [shortestPause, longestPause] = [50, 1000];
  * bridged. With `onLost: "switch"` it then claims another worker ID and goes on. It is *not* lost, only unusable for a while,
  * when its window passes and nobody else claims: a later renewal opens it again.
  */
-export class Lease {
+export class Lease implements Holding {
   /** Claims a worker ID. Throws what the registry refuses with, or `signal`'s reason. */
   static async claim(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
     return new Lease(host, options, await claimWorkerId(host, options, signal));
@@ -177,6 +202,15 @@ export class Lease {
   renew(): Promise<boolean> {
     this.#renewal ??= this.#renewOnce().finally(() => (this.#renewal = undefined));
     return this.#renewal;
+  }
+
+  /** Takes lanes of a window that is shared with others; undefined where this lease is no longer the one that has them. */
+  async takeLanes(
+    asked: Pick<LanesRequest, "first" | "spans" | "lanes" | "held">,
+  ): Promise<readonly number[] | undefined> {
+    const { namespace, workerId, fence } = this;
+    const answer = await this.#host.registry.takeLanes?.({ namespace, workerId, fence, token: this.#token, ...asked });
+    return answer?.outcome === "taken" && fence === this.fence ? answer.lanes : undefined;
   }
 
   /**
@@ -349,8 +383,8 @@ export class Lease {
 }
 
 function tenureOf(grant: Grant, generation: number, since: number): Tenure {
-  const { workerId, fence, from, until, recents } = grant;
-  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since };
+  const { workerId, fence, from, until, recents, shared = false } = grant;
+  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since, shared };
 }
 
 function lostError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {

@@ -10,11 +10,27 @@ const maxBytes = 44_000;
 
 const formatVersion = 1;
 
+/** What a generator may use of each tick, and what it has used. */
+export interface Ticks {
+  /** Lowest tick that may still be used. */
+  readonly floor: number;
+  /** Highest tick ever used; -1 when there was none. */
+  readonly highest: number;
+  /** How many sequences of a tick were used, less one. */
+  sequenceOf(tick: number): number;
+  /** The first sequence of a tick that may be used now; above the layout's highest when there is none. */
+  nextOf(tick: number): number;
+  /** The last sequence up to which all may be used from this one on, which `nextOf` answered. */
+  lastOf(sequence: number): number;
+  /** Notes that sequences up to this one, from `nextOf` on, were handed out in a tick. */
+  raise(tick: number, sequence: number): void;
+}
+
 /**
  * The highest sequence handed out in each of the last ticks: a ring over the 10 s below the highest tick ever used. Its floor
  * only rises, so what it does not list at or above the floor was never used by anyone.
  */
-export class RecentTicks {
+export class RecentTicks implements Ticks {
   /**
    * The memory of a holder that may use [floor, until), `recents` being what was used before `from`. Recents that cannot be read,
    * or that tell of times that were nobody's, are worth nothing: this holder then begins at `from`, as if there were none.
@@ -72,6 +88,14 @@ export class RecentTicks {
   sequenceOf(tick: number): number {
     const slot = 2 * (tick & this.#mask);
     return this.#slots[slot] === tick ? (this.#slots[slot + 1] as number) : -1;
+  }
+
+  nextOf(tick: number): number {
+    return this.sequenceOf(tick) + 1;
+  }
+
+  lastOf(): number {
+    return this.#layout.maxSequence;
   }
 
   /** Notes that sequences up to this one were handed out in a tick. Ticks below the floor are past caring. */

@@ -1,6 +1,6 @@
 import { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
-import type { Lease, Tenure } from "./lease.ts";
+import type { Holding, Tenure } from "./lease.ts";
 import { timeText } from "./window.ts";
 
 /*
@@ -8,7 +8,7 @@ import { timeText } from "./window.ts";
  */
 
 /** Nothing is held: for now, or for good. */
-export function notHeld({ workerId, namespace, state }: Lease): SnowleaseError {
+export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError {
   return state === "switching"
     ? new SnowleaseError(
         "LEASE_EXPIRED",
@@ -57,7 +57,7 @@ export function windowUsedUp({ workerId, until }: Tenure, wall: number, retryAft
 }
 
 /** The clock was set back too far. */
-export function clockSetBack({ workerId, state }: Lease, behindMs: number, retryAfterMs: number): SnowleaseError {
+export function clockSetBack({ workerId, state }: Holding, behindMs: number, retryAfterMs: number): SnowleaseError {
   const advice =
     state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
   return new SnowleaseError(

@@ -44,6 +44,12 @@ export interface Registry {
    */
   release(request: ReleaseRequest): Promise<Released | Lost>;
 
+  /**
+   * Takes lanes of a window that is shared with others (`Grant.shared`): sequences of so many spans that are the asker's alone from
+   * then on. Only where a holder lends its lease to other processes. A lost answer costs the lanes.
+   */
+  takeLanes?(request: LanesRequest): Promise<LanesTaken | Lost>;
+
   /** Worker IDs that were ever used or are pinned, in ascending order, a page at a time. */
   workers(namespace: string, page?: WorkersPage): Promise<readonly WorkerRecord[]>;
 
@@ -160,6 +166,8 @@ export interface Grant {
   readonly recents?: Recents | undefined;
   /** How far the claimer's clock is behind what this registry last saw of its host, ms. */
   readonly rollback?: number | undefined;
+  /** Others have the same window: what may be used of it is what `takeLanes` answers. */
+  readonly shared?: boolean | undefined;
 }
 
 /** A claim that cannot be granted now. `clock` is the registry's. */
@@ -225,6 +233,23 @@ export interface Renewal {
   readonly from: number;
   readonly until: number;
   readonly clock: number;
+}
+
+/** Asks for lanes of consecutive spans; `Cut` says what they are in a layout. */
+export interface LanesRequest extends ClaimKey {
+  /** The first span. */
+  readonly first: number;
+  readonly spans: number;
+  /** How many lanes of each. */
+  readonly lanes: number;
+  /** How many the asker has of them already: one who has none goes first. */
+  readonly held: number;
+}
+
+/** The lanes of each span that was asked for, as bits; 0 where there were none. */
+export interface LanesTaken {
+  readonly outcome: "taken";
+  readonly lanes: readonly number[];
 }
 
 /** The claim is over: somebody else has the worker ID, or an operator ended it. Nothing was changed. */

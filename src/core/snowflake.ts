@@ -3,8 +3,8 @@ import { monotonic, WallGate, type Clock } from "./clock.ts";
 import { type Encoding, encodings, type EncodingName, Neighbours } from "./encoding.ts";
 import type { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
-import type { Lease, Ledger, Tenure } from "./lease.ts";
-import { firstWholeTick, RecentTicks } from "./recent.ts";
+import type { Holding, Lease, Ledger, Tenure } from "./lease.ts";
+import { firstWholeTick, RecentTicks, type Ticks } from "./recent.ts";
 import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome, windowUsedUp } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
@@ -26,6 +26,16 @@ export interface SnowflakeOptions {
    */
   readonly spread?: number | undefined;
   readonly rollback?: Partial<RollbackOptions> | undefined;
+  /** What others leave to this generator, where it is not the only one on its lease. Then neither `lead` nor `spread`. */
+  readonly share?: Share | undefined;
+}
+
+/** A generator's share of a lease. */
+export interface Share {
+  /** Whom the lease has to tell when it ends. */
+  attach(ledger: Ledger): void;
+  /** What the generator may use of the ticks of a tenure. */
+  ticks(tenure: Tenure): Ticks;
 }
 
 /** How long an asynchronous call may wait. */
@@ -59,8 +69,8 @@ const mostTaken = 2 ** 24;
  * A tick is opened once and then handed out sequence by sequence: opening checks that it lies wholly in the lease's window and
  * starts behind what was ever used in it. All the rest of the safety lies in what the registry persisted before.
  */
-export class Snowflake implements Ledger {
-  readonly lease: Lease;
+export class Snowflake<Held extends Holding = Lease> implements Ledger {
+  readonly lease: Held;
   readonly mode: Mode;
   readonly #spread: number;
   /** How many ticks who waits may go back. */
@@ -69,11 +79,12 @@ export class Snowflake implements Ledger {
   readonly #clock: Clock;
   readonly #gate: WallGate;
   readonly #rollback: RollbackOptions;
+  readonly #share: Share | undefined;
 
   /** The tenure that the memory below belongs to. */
   #generation = 0;
   /** What was used with the present value of the rollback bits; a layout without them has but one. */
-  #memory: RecentTicks;
+  #memory: Ticks;
   #rollbacks = 0;
   /** The newest that was used with smaller values. */
   #counted: Checkpoint | undefined;
@@ -103,13 +114,21 @@ export class Snowflake implements Ledger {
   #baseNumber = 0;
   readonly #neighbours = new Neighbours();
 
-  /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already. */
-  constructor(lease: Lease, options: SnowflakeOptions = {}) {
-    const { mode = "wall", spread = 1 } = options;
+  /**
+   * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when it has a generator already, and for a lease that
+   * others use without a share of it.
+   */
+  constructor(lease: Held, options: SnowflakeOptions = {}) {
+    const { mode = "wall", spread = 1, share } = options;
     if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
     this.#spread = checkSpread(spread, lease.layout);
-    lease.attach(this);
+    if (share !== undefined && mode !== "wall") refuse("mode", "to be wall where a lease is shared", mode);
+    if (share !== undefined && spread !== 1) refuse("spread", "to be 1 where a lease is shared", spread);
+    if (share === undefined && lease.tenure?.shared)
+      refuse("lease", "to be this generator's alone", "one that others use");
+    (share ?? lease).attach(this);
     this.lease = lease;
+    this.#share = share;
     this.mode = mode;
     this.#layout = lease.layout;
     this.#few = Math.max(fewTicks, Math.ceil(fewMs / this.#layout.tick));
@@ -254,12 +273,13 @@ export class Snowflake implements Ledger {
     // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
     const whole = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
     const known = whole && this.#layout.maxRollback === 0;
-    return { until, checkpoint, recents: known ? this.#memory.handOver(until) : undefined };
+    const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
+    return { until, checkpoint, recents };
   }
 
   #begin(tenure: Tenure): void {
     this.#generation = tenure.generation;
-    this.#memory = RecentTicks.after(this.#layout, tenure);
+    this.#memory = this.#share?.ticks(tenure) ?? RecentTicks.after(this.#layout, tenure);
     this.#rollbacks = 0;
     this.#counted = undefined;
     this.#seen = tenure.since;
@@ -361,7 +381,6 @@ export class Snowflake implements Ledger {
     const wall = this.#gate.read(nanos);
     const error = this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
     if (error !== undefined) return error;
-    this.#last = this.#layout.maxSequence;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#deadline = 0n;
     this.#opened = wall;
@@ -421,10 +440,11 @@ export class Snowflake implements Ledger {
 
   /** Turns to this tick, behind what was used in it; false when that is all. */
   #turnTo(tick: number): boolean {
-    const used = this.#memory.sequenceOf(tick);
-    if (used >= this.#layout.maxSequence) return false;
+    const next = this.#memory.nextOf(tick);
+    if (next > this.#layout.maxSequence) return false;
     this.#tick = tick;
-    this.#next = used >= 0 ? used + 1 : firstSequence(tick, this.#spread);
+    this.#next = next === 0 ? firstSequence(tick, this.#spread) : next;
+    this.#last = this.#memory.lastOf(next);
     return true;
   }
 
@@ -437,11 +457,11 @@ export class Snowflake implements Ledger {
   }
 
   /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
-  #count(wall: number, { floor }: Tenure): boolean {
+  #count(wall: number, tenure: Tenure): boolean {
     if (this.#rollbacks >= this.#layout.maxRollback) return false;
     this.#counted = this.#newest();
     this.#rollbacks++;
-    this.#memory = new RecentTicks(this.#layout, floor);
+    this.#memory = this.#share?.ticks(tenure) ?? new RecentTicks(this.#layout, tenure.floor);
     this.lease.noteRollback(this.#seen - wall, "count");
     this.#rung = "count";
     return true;

@@ -19,6 +19,8 @@ import { workerRoutes } from "./workers.ts";
 /** What the HTTP API serves, and what it assumes where a request leaves something out. */
 export interface AppOptions {
   readonly registry: Registry;
+  /** Gives lanes to the holders of one lease that is lent; without it there is no such route. */
+  readonly takeLanes?: Registry["takeLanes"];
   /** Of a namespace that does not exist yet. Default: westid. */
   readonly layout?: Layout | undefined;
   /** Worker IDs of a claim that names no pool. Default: all of the layout. */
@@ -48,6 +50,7 @@ const silent: Log = { info() {}, warn() {}, error() {} };
 export function createApp(options: AppOptions): App {
   const {
     registry,
+    takeLanes,
     pool,
     limits,
     ids,
@@ -57,7 +60,7 @@ export function createApp(options: AppOptions): App {
     clock = systemClock,
   } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
-  const context: AppContext = { registry, layout, pool, window, limits, clock, makeToken, log };
+  const context: AppContext = { registry, takeLanes, layout, pool, window, limits, clock, makeToken, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...idRoutes(context, ids),

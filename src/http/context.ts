@@ -6,6 +6,7 @@ import type { Log } from "./log.ts";
 /** What the routes work on. */
 export interface AppContext {
   readonly registry: Registry;
+  readonly takeLanes: Registry["takeLanes"];
   readonly layout: Layout;
   readonly pool: PoolBounds | undefined;
   readonly window: number;

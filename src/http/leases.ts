@@ -12,9 +12,16 @@ import {
   type WorkerRecord,
 } from "../core/registry.ts";
 import { checkTerm, usualWindow } from "../core/terms.ts";
-import { claimAnswer, renewAnswer } from "../registries/daemon/answers.ts";
+import { claimAnswer, lanesAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
-import { type ClaimBody, claimBody, type ReleaseBody, releaseBody, renewBody } from "../registries/daemon/requests.ts";
+import {
+  type ClaimBody,
+  claimBody,
+  lanesBody,
+  type ReleaseBody,
+  releaseBody,
+  renewBody,
+} from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
@@ -30,7 +37,7 @@ interface ClaimTerms {
 }
 
 /** Claim, renew, give back. */
-export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: AppContext): readonly Route[] {
+export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...defaults }: AppContext): readonly Route[] {
   /**
    * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
    * would not do: what is stored is how far the window reached, and that would grow by what the clocks differ, again and again.
@@ -122,7 +129,28 @@ export function leaseRoutes({ registry, clock, makeToken, log, ...defaults }: Ap
     return { ...used, recents };
   }
 
+  const lanes =
+    takeLanes === undefined
+      ? []
+      : [
+          route({
+            method: "POST",
+            path: "/v1/:namespace/leases/:workerId/lanes",
+            summary: "Take lanes of a window that is shared",
+            status: 200,
+            body: lanesBody,
+            answer: lanesAnswer,
+            problems: ["LEASE_LOST"],
+            async handle({ namespace, workerId, body }) {
+              const answer = await takeLanes({ namespace, workerId, ...body });
+              if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
+              return { lanes: answer.lanes };
+            },
+          }),
+        ];
+
   return [
+    ...lanes,
     route({
       method: "POST",
       path: "/v1/:namespace/leases",

@@ -7,64 +7,40 @@ import {
   type Registry,
   type WorkerRecord,
 } from "../core/registry.ts";
-import {
-  checkClaim,
-  checkSkew,
-  checkWindow,
-  claimed,
-  grantOf,
-  isFree,
-  refusalOf,
-  released,
-  renewed,
-  rollbackOf,
-  shownRecord,
-  timeText,
-  type Stored,
-} from "../core/window.ts";
+import { checkClaim, checkSkew, checkWindow, timeText } from "../core/window.ts";
+import type { SharedLedger } from "./ledger.ts";
 
 /*
- * The rule once more, one level down. A registry hands out windows of a worker ID's embedded time; this one hands out windows
- * of one such window. What it stores may live in memory: it lasts as long as the lease's own holder, and when that one dies,
- * nobody gets the worker ID before the lease's `until`, which no window lent here reaches beyond.
+ * The rule once more, one level down: what a child process may use of the lease is lanes of its time, handed out once. Who has
+ * which lives in the memory of the lease's holder, and lasts as long as that one does; when it dies, nobody gets the worker ID
+ * before the lease's `until`, which no child goes beyond.
  */
 
 const promise =
   "What is lent here ends with the process that lends it, inside the window that its own registry stored.";
 
-/** Any wish is heard, ms: what is granted of it ends with the lease's own window. */
+/** Any wish is heard, ms: what is granted is the lease's own window. */
 const longest = 2 ** 31 - 1;
 
+/** No lanes are given for spans further ahead, ms. */
+const furthest = 8000;
+/** A child that has asked for no lanes for so long is one no more, ms. */
+const memory = 10_000;
+
 /**
- * A registry of one worker ID, the lease's, for the child processes of its holder: one child at a time claims a window that
- * lies inside the lease's own, renews it, gives it back. A child that dies without giving back leaves the next one waiting
- * until its window has passed, so children ask for short ones.
+ * A registry of one worker ID, the lease's, for the child processes of its holder: all of them claim it at once, for the lease's own
+ * window, and then take lanes of it. A child that dies takes with it the lanes that it has taken, no more.
  *
- * Takes over the accounting of the lease: it can have no generator of its own, and is given back without saying what was used.
- * When the lease is lost or ends, every claim here is lost; until then, fences are the lease's own plus the claims before.
+ * When the lease is lost or ends, every claim here is lost; fences are the lease's own.
  *
  * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window
  * has passed (LEASE_EXPIRED, retryable).
  */
-export function lendingRegistry(lease: Lease): Registry {
-  const { clock } = lease;
-  const info: NamespaceInfo = { ...defaultLimits, maxWindow: longest, layout: lease.layout.fingerprint };
-  /** What was lent of this tenure. */
-  let record: Stored | undefined;
-  let seen: Tenure | undefined;
-
-  // Keeps generators off the lease, and a second registry like this one; what its children used, it cannot say for all of them.
-  lease.attach({ checkpoint: () => undefined, seal: () => undefined });
-
-  /** The lease's tenure, and in `record` what was lent of it; undefined when there is none. */
-  function present(): Tenure | undefined {
-    const { tenure } = lease;
-    if (tenure === undefined) record = undefined;
-    else if (record === undefined || tenure.generation !== seen?.generation) record = unlent(tenure);
-    else if (tenure.from > seen.from) record = raised(record, tenure.from);
-    seen = tenure;
-    return tenure;
-  }
+export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry {
+  const { clock, layout } = lease;
+  const info: NamespaceInfo = { ...defaultLimits, maxWindow: longest, layout: layout.fingerprint };
+  /** When which claim asked for lanes last, on the wall clock. */
+  const children = new Map<string, number>();
 
   function checkOpen({ workerId, until }: Tenure, now: number): void {
     if (now < until) return;
@@ -93,9 +69,25 @@ export function lendingRegistry(lease: Lease): Registry {
     );
   }
 
+  /** The tenure, where it is still the one that this claim was made in. */
+  function tenureOf({ workerId, fence }: { workerId: number; fence: number }): Tenure | undefined {
+    const { tenure } = lease;
+    return tenure?.workerId === workerId && tenure.fence === fence ? tenure : undefined;
+  }
+
+  /** Notes who takes lanes; returns how many others do. */
+  function othersThan(token: string, now: number): number {
+    children.set(token, now);
+    for (const [other, at] of children) if (Math.abs(now - at) > memory) children.delete(other);
+    return children.size - 1;
+  }
+
   function shownIn(namespace: string): WorkerRecord | undefined {
-    present();
-    return namespace === lease.namespace && record !== undefined ? shownRecord(record, clock.now()) : undefined;
+    const { tenure } = lease;
+    if (namespace !== lease.namespace || tenure === undefined) return undefined;
+    const { workerId, fence, from, until } = tenure;
+    const now = clock.now();
+    return { workerId, state: now < until ? "live" : "resting", fence, from, until, seenClock: now, clean: false };
   }
 
   return {
@@ -112,36 +104,42 @@ export function lendingRegistry(lease: Lease): Registry {
 
     async claim(asked) {
       const now = clock.now();
-      const tenure = present();
-      if (tenure === undefined || record === undefined) throw ended(lease);
+      const { tenure } = lease;
+      if (tenure === undefined) throw ended(lease);
       checkScope(asked, tenure.workerId);
       checkClaim(asked, now, info);
-      if (record.token === asked.token) return grantOf(record, now);
       checkOpen(tenure, now);
-      if (!isFree(record, asked, now)) return refusalOf(record, asked, now, info);
-      const before = record;
-      record = capped(claimed(before, tenure.workerId, asked, now, info), tenure);
-      return grantOf(record, now, rollbackOf(before, asked, info));
+      const { workerId, fence, floor, until } = tenure;
+      return { outcome: "granted", workerId, fence, from: floor, until, clock: now, shared: true };
     },
 
     async renew(request) {
       const now = clock.now();
-      const tenure = present();
+      const tenure = tenureOf(request);
       checkWindow(request.window, info);
       checkSkew(request.clock, now, info);
-      const next = request.workerId === record?.workerId ? renewed(record, request, now) : undefined;
-      if (tenure === undefined || next === undefined) return { outcome: "lost" };
+      if (tenure === undefined) return { outcome: "lost" };
       checkOpen(tenure, now);
-      record = capped(next, tenure);
-      return { outcome: "renewed", from: record.from, until: record.until, clock: now };
+      return { outcome: "renewed", from: tenure.floor, until: tenure.until, clock: now };
     },
 
     async release(request) {
-      const tenure = present();
-      const next = request.workerId === record?.workerId ? released(record, request, clock.now()) : undefined;
-      if (tenure === undefined || next === undefined) return { outcome: "lost" };
-      record = next;
-      return { outcome: "released" };
+      children.delete(request.token);
+      return { outcome: tenureOf(request) === undefined ? "lost" : "released" };
+    },
+
+    async takeLanes(request) {
+      const { token, first, spans, lanes, held } = request;
+      const tenure = tenureOf(request);
+      if (tenure === undefined) return { outcome: "lost" };
+      const now = clock.now();
+      const others = othersThan(token, now) + grid.members;
+      const spare = held === 0 ? 0 : Math.min(others, Math.floor(grid.cut.lanes / 4));
+      const last = grid.cut.spanOf(layout.tickOf(Math.min(now + furthest, tenure.until - 1)));
+      const taken = Array.from({ length: spans }, (_, i) =>
+        first + i > last ? 0 : grid.take(tenure.generation, first + i, lanes, spare),
+      );
+      return { outcome: "taken", lanes: taken };
     },
 
     async workers(namespace, { state, after = -1 } = {}) {
@@ -170,28 +168,6 @@ export function lendingRegistry(lease: Lease): Registry {
 
     async close() {},
   };
-}
-
-/** Nothing of the tenure was lent yet: its window begins as one that was given back at its very start. */
-function unlent({ workerId, fence, from, floor, recents }: Tenure): Stored {
-  return { workerId, fence: fence - 1, from, until: from, seenClock: 0, clean: true, floor, recents };
-}
-
-/** A quarantine raised the lease's window: what was known of the time before it is void. */
-function raised(record: Stored, from: number): Stored {
-  const later = (time: number): number => Math.max(time, from);
-  return {
-    ...record,
-    from: later(record.from),
-    until: later(record.until),
-    floor: later(record.floor),
-    recents: undefined,
-  };
-}
-
-/** No window that is lent reaches beyond the lease's. (What was stored before does not either: a tenure's `until` only rises.) */
-function capped(record: Stored, { until }: Tenure): Stored {
-  return { ...record, until: Math.min(record.until, until) };
 }
 
 function ended({ namespace, workerId, state }: Lease): SnowleaseError {

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -64,33 +65,30 @@ test("a child that outlives its `exec` stops in time for the next one to use the
   expect(new Set([...before, ...after].map((id) => defaultLayout.decompose(id).workerId))).toEqual(new Set([7]));
 });
 
-test("a second child at the same time is refused, and gets its turn when the first one gives back", async () => {
-  const id = [process.execPath, cliFile, "id", "-n", "1"];
+test("many children at the same time make IDs of one worker ID, and never the same", async () => {
+  const names = ["one", "two", "three", "four"];
   const script = `
-    import { spawnSync } from "node:child_process";
-    import { snowlease } from ${JSON.stringify(new URL("../../dist/index.js", import.meta.url).href)};
-    const [program, ...args] = ${JSON.stringify(id)};
-    const ids = await snowlease();
-    console.log(String(ids.next()));
-    // Beside the event loop, so that this program's own lease is renewed meanwhile.
-    const { spawn } = await import("node:child_process");
-    const refused = spawn(program, [...args, "--claim-timeout", "0"], { stdio: ["ignore", "inherit", "pipe"] });
-    let said = "";
-    refused.stderr.on("data", (chunk) => (said += chunk));
-    const code = await new Promise((resolve) => refused.on("close", resolve));
-    console.log(JSON.stringify({ code, said, pid: process.pid }));
-    await ids.close();
-    process.exit(spawnSync(program, args, { stdio: "inherit" }).status);
+    import { spawn } from "node:child_process";
+    const children = ${JSON.stringify(names)}.map((name) =>
+      spawn(process.execPath, [${JSON.stringify(cliFile)}, "id", "-n", "20000"], { stdio: ["ignore", "pipe", "inherit"] }));
+    const outputs = await Promise.all(children.map(async (child) => (await child.stdout.toArray()).join("")));
+    process.stdout.write(outputs.join(""));
   `;
   const program = [process.execPath, "--input-type=module", "-e", script];
+  const running = sandbox.start(["exec", "--registry", sandbox.registry, "--", ...program]);
+  const { code, stdout, stderr } = await running.ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const ids = stdout.split("\n").slice(0, -1).map(BigInt);
+  expectDistinct(ids, 79_999);
+  expect(new Set(ids.map((id) => defaultLayout.decompose(id).workerId)).size).toBe(1);
+});
+
+test("`assign` has no worker ID of its own to give in there, and says where it is", async () => {
+  const program = [process.execPath, cliFile, "assign", "--once"];
   const { code, stdout, stderr } = await sandbox.start(["exec", "--registry", sandbox.registry, "--", ...program])
     .ended;
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  const [first = "", report = "", second = ""] = stdout.split("\n");
-  const refusal = JSON.parse(report) as { code: number; said: string; pid: number };
-  expect(refusal.code).toBe(3);
-  expect(refusal.said).toMatch(new RegExp(`^snowlease: WORKER_ID_HELD: .*pid ${refusal.pid}`));
-  expectDistinct([BigInt(first), BigInt(second)], 1);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(/^snowlease: CONFIG_INVALID: .*SNOWLEASE_WORKER_ID/);
 });
 
 test("one child after the other, each giving back, needs no wait and no second worker ID", async () => {
@@ -155,4 +153,14 @@ test("a borrowed lease can be lent on", async () => {
   const ids = stdout.trimEnd().split("\n").map(BigInt);
   expectDistinct(ids, 4);
   expect(ids.map((id) => defaultLayout.decompose(id).workerId)).toEqual([7, 7, 7, 7, 7]);
+});
+
+test("the workers of a cluster make IDs on the lease of their primary, though they name the registry themselves", async () => {
+  const { code, stdout, stderr } = await sandbox.started(
+    spawn(process.execPath, [support("cluster-app.mjs"), sandbox.registry], sandbox.surroundings()),
+  ).ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const ids = stdout.trimEnd().split("\n").map(BigInt);
+  expectDistinct(ids, 7999);
+  expect(new Set(ids.map((id) => defaultLayout.decompose(id).workerId))).toEqual(new Set([0]));
 });

@@ -42,8 +42,10 @@ export function overNetwork(world: World, machine: Machine, registry: Registry, 
       });
   }
 
+  const { takeLanes } = registry;
   return {
     ...registry,
+    ...(takeLanes && { takeLanes: carry(takeLanes) }),
     claim: carry((request) => registry.claim(request)),
     renew: carry((request) => registry.renew(request)),
     release: carry((request) => registry.release(request)),

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { layouts } from "../../src/core/layout.ts";

@@ -6,6 +6,8 @@ import { layouts } from "../../src/core/layout.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../../src/core/lease.ts";
 import type { Grant, Registry, Renewal } from "../../src/core/registry.ts";
 import { Snowflake } from "../../src/core/snowflake.ts";
+import { BorrowedLanes } from "../../src/shared/borrowed.ts";
+import { SharedLedger } from "../../src/shared/ledger.ts";
 import { lendingRegistry } from "../../src/shared/lending.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -185,8 +187,10 @@ describe("a lease", () => {
 
   it("is renewed in time when it was granted less than it asked for", async () => {
     const { clock, registry } = await newWorld();
-    const lender = lendingRegistry(await claim(registry, clock, { window: 3000 }));
-    const ids = new Snowflake(await claim(lender, clock));
+    const held = await claim(registry, clock, { window: 3000 });
+    const lender = lendingRegistry(held, new SharedLedger(held, true));
+    const lease = await claim(lender, clock);
+    const ids = new Snowflake(lease, { share: await BorrowedLanes.open(lease) });
     for (let second = 0; second < 20; second++) {
       await clock.advance(1000);
       expect(() => ids.next()).not.toThrow();

@@ -18,7 +18,8 @@ import type { Registry } from "../../src/core/registry.ts";
 import type { Snowflake } from "../../src/core/snowflake.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
+import { lendOverSocket } from "../../src/lend.ts";
+import { SharedLedger } from "../../src/shared/ledger.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 
 const run = promisify(execFile);
@@ -342,20 +343,10 @@ describe("a child of exec", () => {
       env: {},
     });
     const lease = await openLease(config, { env: {}, argv: [] });
-    const socket = join(folder, "lease.sock");
-    const daemon = await startDaemon({
-      registry: lendingRegistry(lease),
-      socket,
-      layout: lease.layout,
-      log: pino({ level: "silent" }),
-    });
-    made.push(lease, daemon);
-    Object.assign(process.env, {
-      SNOWLEASE_LEASE_SOCKET: socket,
-      SNOWLEASE_LEASE_NAMESPACE: "orders",
-      SNOWLEASE_LEASE_LAYOUT: "twitter",
+    const lender = await lendOverSocket(lease, new SharedLedger(lease, false));
+    made.push(lease, { close: async () => lender[Symbol.asyncDispose]() });
+    Object.assign(process.env, lender.env, {
       SNOWLEASE_LEASE_REGISTRY: "memory:",
-      SNOWLEASE_WORKER_ID: String(lease.workerId),
       WESTID_WORKERID: String(lease.workerId),
       WORKER_ID: String(lease.workerId),
     });

@@ -28,6 +28,7 @@ export interface ClaimAnswer {
   readonly recent?: string | undefined;
   readonly recentFrom?: number | undefined;
   readonly rollback?: number | undefined;
+  readonly shared?: boolean | undefined;
 }
 
 const window = {
@@ -49,6 +50,26 @@ export const claimAnswer: z.ZodType<ClaimAnswer> = z.object({
     .optional(),
   recentFrom: z.int().optional(),
   rollback: z.number().describe("How far this host's clock is behind what was seen of it before, ms.").optional(),
+  shared: z
+    .boolean()
+    .describe("Others have the same window: what may be used of it are lanes that were taken.")
+    .optional(),
+});
+
+/** 200 of taking lanes. */
+export interface LanesAnswer {
+  readonly lanes: readonly number[];
+}
+
+export const lanesAnswer: z.ZodType<LanesAnswer> = z.object({
+  lanes: z
+    .array(
+      z
+        .int()
+        .min(0)
+        .max(2 ** 32 - 1),
+    )
+    .describe("The lanes of each span, as bits; 0 where there were none."),
 });
 
 /** 200 of a renewal. */

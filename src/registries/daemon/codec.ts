@@ -51,7 +51,7 @@ export function historyOf({ host, ip, pid, instance, ...rest }: HistoryJson): Hi
 }
 
 export function grantOf(json: ClaimAnswer): Grant {
-  const { workerId, fence, from, until, clock, rollback } = json;
+  const { workerId, fence, from, until, clock, rollback, shared } = json;
   const recents = recentsOf(json);
   return {
     outcome: "granted",
@@ -62,5 +62,6 @@ export function grantOf(json: ClaimAnswer): Grant {
     clock,
     ...(recents !== undefined && { recents }),
     ...(rollback !== undefined && { rollback }),
+    ...(shared !== undefined && { shared }),
   };
 }

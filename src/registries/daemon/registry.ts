@@ -6,6 +6,7 @@ import {
   forceRefused,
   forceReleaseAnswer,
   historyAnswer,
+  lanesAnswer,
   namespaceAnswer,
   pruneAnswer,
   readyAnswer,
@@ -15,7 +16,7 @@ import {
   workersAnswer,
 } from "./answers.ts";
 import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
-import type { ClaimBody, ForceReleaseBody, InitBody, ReleaseBody, RenewBody } from "./requests.ts";
+import type { ClaimBody, ForceReleaseBody, InitBody, LanesBody, ReleaseBody, RenewBody } from "./requests.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
 /** How to reach a daemon. */
@@ -104,6 +105,17 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       try {
         await call({ method: "DELETE", path: pathOf(namespace, "leases", workerId), body });
         return { outcome: "released" };
+      } catch (error) {
+        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
+        throw error;
+      }
+    },
+
+    async takeLanes({ namespace, workerId, fence, token, first, spans, lanes, held }) {
+      const body: LanesBody = { token, fence, first, spans, lanes, held };
+      try {
+        const path = pathOf(namespace, "leases", workerId, "lanes");
+        return { outcome: "taken", ...(await call({ method: "POST", path, body, answer: lanesAnswer })) };
       } catch (error) {
         if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
         throw error;

@@ -4,28 +4,45 @@ import type { Server as HttpServer } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathAddress } from "../core/address.ts";
-import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
-import type { Lease } from "../core/lease.ts";
-import { lendingRegistry } from "../shared/lending.ts";
+import { pathAddress } from "./core/address.ts";
+import { isSnowleaseError, SnowleaseError } from "./core/errors.ts";
+import type { Lease } from "./core/lease.ts";
+import type { SharedLedger } from "./shared/ledger.ts";
+import type { SharedSnowflake } from "./shared/shared-snowflake.ts";
+import { lendingRegistry } from "./shared/lending.ts";
 
-/** A lease that child processes can borrow. */
+/** A lease that is lent to child processes, until this is disposed of. */
 export interface Lender extends AsyncDisposable {
-  /** Path of the Unix socket on which it is lent, in a folder that only this user can enter. */
-  readonly socket: string;
+  /**
+   * What has to stand in the environment of a process that is to borrow it: a Unix socket, in a folder that only this user can
+   * enter, and what the lease is of.
+   */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * Lets child processes make IDs on the lease of this generator, at the same time as this process does, and never the same: in a process
+ * that was started with `env` added to its environment, `snowlease()` borrows the lease.
+ *
+ * Rejects with CONFIG_INVALID where there can be no socket. Dispose of it before the generator is closed.
+ */
+export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
+  const { lease, ledger, origin } = ids;
+  const lender = await lendOverSocket(lease, ledger);
+  return origin === undefined ? lender : { ...lender, env: { ...lender.env, SNOWLEASE_LEASE_REGISTRY: origin } };
 }
 
 /** Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks. */
-export async function lendOverSocket(lease: Lease): Promise<Lender> {
-  const registry = lendingRegistry(lease);
+export async function lendOverSocket(lease: Lease, ledger: SharedLedger): Promise<Lender> {
+  const registry = lendingRegistry(lease, ledger);
   const folder = await mkdtemp(join(tmpdir(), "snowlease-")).catch(cannotLend);
   const socket = join(folder, "lease.sock");
   const connections = new Set<Socket>();
   let http: Promise<HttpServer> | undefined;
 
   async function makeHttpServer(): Promise<HttpServer> {
-    const [{ createApp }, { makeServer }] = await Promise.all([import("../http/app.ts"), import("../http/server.ts")]);
-    return makeServer(createApp({ registry, layout: lease.layout }));
+    const [{ createApp }, { makeServer }] = await Promise.all([import("./http/app.ts"), import("./http/server.ts")]);
+    return makeServer(createApp({ registry, takeLanes: registry.takeLanes, layout: lease.layout }));
   }
 
   async function serve(connection: Socket): Promise<void> {
@@ -47,8 +64,13 @@ export async function lendOverSocket(lease: Lease): Promise<Lender> {
     await rm(folder, { recursive: true, force: true });
     cannotLend(cause);
   }
+  const { namespace, layout } = lease;
   return {
-    socket,
+    env: {
+      SNOWLEASE_LEASE_SOCKET: socket,
+      SNOWLEASE_LEASE_NAMESPACE: namespace,
+      SNOWLEASE_LEASE_LAYOUT: layout.fingerprint,
+    },
     async [Symbol.asyncDispose]() {
       server.close();
       for (const connection of connections) connection.destroy();

@@ -1,0 +1,230 @@
+import type { Layout } from "../core/layout.ts";
+
+/*
+ * One lease, many generators: its embedded time is cut into spans of some ticks, and the sequences of each span into lanes. A lane
+ * of a span belongs to whoever took it first, for all ticks of that span, and counts as used from then on, whatever becomes of its
+ * taker. So generators never meet, and no ID costs a word between them.
+ *
+ * The grid lies in shared memory, a word a span: which span it is, and a bit for each of its lanes. A word only ever turns to a
+ * later span, and its bits are only ever set, each by one atomic step; who took a lane while the tenure changed finds that out
+ * afterwards, and leaves it. No clock, lock or message decides who gets what.
+ */
+
+/** At most so many lanes: the bits that share a word with the number of their span. */
+const mostLanes = 32;
+/** How long a span is where a tick is shorter, ms: one who takes the last free lane keeps others waiting for so long. */
+const spanLength = 64;
+/** How many spans are remembered: more than the 10 s in which a clock that goes back is continued. */
+const spans = 256;
+
+const allLanes = 0xffff_ffff;
+const all32 = BigInt(allLanes);
+/** No span is later than this one, and it has no lane left. */
+const ended = 2n ** 64n - 1n;
+
+/** Cells before the words of the spans. */
+const tenureCells = ["generation", "workerId", "fence", "from", "until", "floor", "first", "since"] as const;
+const cells = ["version", "members", "base", "ended", "behind", "beyond", ...tenureCells] as const;
+const cellOf = Object.fromEntries(cells.map((name, i) => [name, i])) as Readonly<
+  Record<(typeof cells)[number], number>
+>;
+
+/** The worker ID of a grid and its window, as `Tenure` has them. `first`: the first tick of which a lane could be taken. */
+export type SharedTenure = Readonly<Record<(typeof tenureCells)[number], number>>;
+
+/** Lanes of a span as bits: lane 0 is the lowest. */
+export type Lanes = number;
+
+/** How a layout's ticks and sequences are cut. */
+export class Cut {
+  /** Ticks in a span. */
+  readonly ticks: number;
+  /** Lanes in a span. */
+  readonly lanes: number;
+  /** Sequences in a lane. */
+  readonly sequences: number;
+
+  constructor({ tick, maxSequence }: Layout) {
+    this.ticks = Math.max(1, Math.ceil(spanLength / tick));
+    this.lanes = Math.min(mostLanes, maxSequence + 1);
+    this.sequences = (maxSequence + 1) / this.lanes;
+  }
+
+  spanOf(tick: number): number {
+    return Math.floor(tick / this.ticks);
+  }
+
+  laneOf(sequence: number): number {
+    return Math.floor(sequence / this.sequences);
+  }
+}
+
+/**
+ * The lanes of one lease, in memory that threads can share. One thread, the lender, begins and ends tenures; all take lanes.
+ */
+export class Grid {
+  /** A grid in which nothing can be taken yet. @param tick any of the present. */
+  static create(layout: Layout, tick: number): Grid {
+    const grid = new Grid(layout, new SharedArrayBuffer(8 * (cells.length + spans)));
+    // Half of the numbers that a word can hold lie before it: some eight years of spans of 64 ms.
+    Atomics.store(grid.#cells, cellOf.base, BigInt(grid.cut.spanOf(tick) - 2 ** 31));
+    grid.#words.fill(ended);
+    return grid;
+  }
+
+  readonly buffer: SharedArrayBuffer;
+  readonly cut: Cut;
+  readonly #cells: BigInt64Array;
+  readonly #words: BigUint64Array;
+
+  /** @param buffer that of the lender's grid. */
+  constructor(layout: Layout, buffer: SharedArrayBuffer) {
+    this.buffer = buffer;
+    this.cut = new Cut(layout);
+    this.#cells = new BigInt64Array(buffer, 0, cells.length);
+    this.#words = new BigUint64Array(buffer, 8 * cells.length);
+  }
+
+  /** Odd while the tenure is being written; another one after each change of it. */
+  get version(): number {
+    return this.#cell("version");
+  }
+
+  /** How many generators there are besides the lender's. */
+  get members(): number {
+    return this.#cell("members");
+  }
+
+  /** Counts a generator that comes, or that goes (-1). */
+  count(by: 1 | -1): void {
+    Atomics.add(this.#cells, cellOf.members, BigInt(by));
+  }
+
+  /** Whether there will be no tenure any more. */
+  get isOver(): boolean {
+    return this.#cell("ended") === 1;
+  }
+
+  /** Tells everybody so. The lender's alone. */
+  finish(): void {
+    Atomics.store(this.#cells, cellOf.ended, 1n);
+    this.write({});
+  }
+
+  /** Tells the lender that the clock went back by more than this tenure can bridge, ms. */
+  report(generation: number, behind: number): void {
+    Atomics.store(this.#cells, cellOf.behind, BigInt(behind));
+    Atomics.store(this.#cells, cellOf.beyond, BigInt(generation));
+  }
+
+  /** How far a member saw the clock go back, where it was too far for this tenure, ms. */
+  reported(generation: number): number | undefined {
+    return this.#cell("beyond") === generation ? this.#cell("behind") : undefined;
+  }
+
+  /** The tenure as it is now; undefined while there is none. */
+  read(): { readonly version: number; readonly tenure: SharedTenure | undefined } {
+    for (;;) {
+      const { version } = this;
+      const tenure = Object.fromEntries(tenureCells.map((name) => [name, this.#cell(name)])) as SharedTenure;
+      // Otherwise the lender is in the middle of writing, which takes it a microsecond.
+      if (version % 2 === 0 && version === this.version) {
+        return { version, tenure: tenure.generation > 0 ? tenure : undefined };
+      }
+    }
+  }
+
+  /**
+   * Lets lanes be taken, from `tenure.first` on. The lender's alone, after `end`.
+   * @param used lanes that were used before there was a grid, by span.
+   */
+  begin(tenure: SharedTenure, used: Iterable<readonly [span: number, lanes: Lanes]> = []): void {
+    const before = this.#relative(this.cut.spanOf(tenure.first)) - 1;
+    for (let at = 0; at < spans; at++) Atomics.store(this.#words, at, wordOf(before, allLanes));
+    for (const [span, lanes] of used) {
+      const relative = this.#relative(span);
+      Atomics.store(this.#words, relative % spans, wordOf(relative, lanes));
+    }
+    this.write(tenure);
+  }
+
+  /** Lets everybody know what a renewal has made of the window. The lender's alone. */
+  write(tenure: Partial<SharedTenure>): void {
+    Atomics.add(this.#cells, cellOf.version, 1n);
+    for (const name of tenureCells) {
+      const value = tenure[name];
+      if (value !== undefined) Atomics.store(this.#cells, cellOf[name], BigInt(value));
+    }
+    Atomics.add(this.#cells, cellOf.version, 1n);
+  }
+
+  /** Ends the tenure: no lane is taken after this. Returns the last tick of which one was, or undefined. The lender's alone. */
+  end(): number | undefined {
+    this.write({ generation: 0 });
+    return this.#lastTick((at) => Atomics.exchange(this.#words, at, ended));
+  }
+
+  /** The last tick of which a lane was taken so far, or undefined. */
+  newest(): number | undefined {
+    return this.#lastTick((at) => Atomics.load(this.#words, at));
+  }
+
+  /**
+   * Takes the lowest lanes of a span that are free; 0 when there are none, the span is forgotten, or `generation` is over.
+   * @param want how many; fewer are taken when no more are left.
+   * @param spare how many are to be left for others.
+   */
+  take(generation: number, span: number, want: number, spare: number = 0): Lanes {
+    const relative = this.#relative(span);
+    if (!(relative >= 0 && relative < 2 ** 32 - 1)) return 0;
+    const at = relative % spans;
+    for (;;) {
+      const word = Atomics.load(this.#words, at);
+      const present = Number(word >> 32n);
+      if (present > relative) return 0;
+      const taken = present === relative ? Number(word & all32) : 0;
+      const lanes = lowestFree(taken, this.cut.lanes, want, spare);
+      if (lanes === 0) return 0;
+      if (Atomics.compareExchange(this.#words, at, word, wordOf(relative, (taken | lanes) >>> 0)) !== word) continue;
+      // Where the tenure has changed, the lanes are the next one's, and nobody's.
+      return this.#cell("generation") === generation ? lanes : 0;
+    }
+  }
+
+  #cell(name: (typeof cells)[number]): number {
+    return Number(Atomics.load(this.#cells, cellOf[name]));
+  }
+
+  #relative(span: number): number {
+    return span - this.#cell("base");
+  }
+
+  #lastTick(wordAt: (at: number) => bigint): number | undefined {
+    const base = this.#cell("base");
+    let last = this.#relative(this.cut.spanOf(this.#cell("first"))) - 1;
+    const before = last;
+    for (let at = 0; at < spans; at++) {
+      const word = wordAt(at);
+      if (word !== ended) last = Math.max(last, Number(word >> 32n));
+    }
+    return last === before ? undefined : (base + last + 1) * this.cut.ticks - 1;
+  }
+}
+
+function wordOf(relative: number, lanes: Lanes): bigint {
+  return (BigInt(relative) << 32n) | BigInt(lanes);
+}
+
+function lowestFree(taken: Lanes, lanes: number, want: number, spare: number): Lanes {
+  let free = lanes;
+  for (let rest = taken; rest !== 0; rest &= rest - 1) free--;
+  let left = Math.min(want, free - spare);
+  let found = 0;
+  for (let lane = 0; lane < lanes && left > 0; lane++) {
+    const bit = 1 << lane;
+    if ((taken & bit) !== 0) continue;
+    found |= bit;
+    left--;
+  }
+  return found >>> 0;
+}

@@ -1,0 +1,128 @@
+import { SnowleaseError } from "../core/errors.ts";
+import type { Lease, Ledger, Tenure } from "../core/lease.ts";
+import { RecentTicks } from "../core/recent.ts";
+import type { Checkpoint, Usage } from "../core/registry.ts";
+import type { Share } from "../core/snowflake.ts";
+import { Grid, type Lanes } from "./grid.ts";
+import { type LaneTicks, laneTicks } from "./lanes.ts";
+
+/** How often the ledger looks whether a generator of another thread has met a clock that went back too far, ms. */
+const listenInterval = 200;
+
+/**
+ * The accounting of a lease that many generators use: what was taken of its grid counts as used, emitted or not. What came before
+ * is told as lanes, too: so nobody can continue behind this holder, which knows what it lent, not what became of it.
+ */
+export class SharedLedger implements Ledger, Share {
+  readonly grid: Grid;
+  readonly #lease: Lease;
+  /** The tenure that can be taken from; 0: none. */
+  #generation = 0;
+  #from = 0;
+  #until = 0;
+  #usage: Usage | undefined;
+  /** The generators of this thread. */
+  readonly #locals: Ledger[] = [];
+
+  readonly #knowsAll: boolean;
+  /** Ends the sleeps. */
+  readonly #over = new AbortController();
+
+  /**
+   * Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already.
+   * @param knowsAll whether nobody else uses the worker ID: only then it is given back with a word on what was used.
+   */
+  constructor(lease: Lease, knowsAll: boolean) {
+    if (lease.tenure?.shared === true) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `The lease of worker ${lease.workerId} is borrowed from another process, and cannot be shared once more; call snowlease() without \`shared\` in each thread or process, to borrow from the same one.`,
+      );
+    }
+    lease.attach(this);
+    this.#lease = lease;
+    this.#knowsAll = knowsAll;
+    this.grid = Grid.create(lease.layout, lease.layout.tickOf(lease.clock.now()));
+    this.#follow();
+    lease.onChange(() => this.#follow());
+    void this.#listen();
+  }
+
+  attach(local: Ledger): void {
+    this.#locals.push(local);
+  }
+
+  ticks({ generation, floor }: Tenure): LaneTicks {
+    return laneTicks(this.#lease.layout, this.grid, generation, floor);
+  }
+
+  checkpoint(): Checkpoint | undefined {
+    return this.#checkpointAt(this.grid.newest());
+  }
+
+  seal(): Usage | undefined {
+    if (this.#generation === 0) return this.#usage;
+    this.#generation = 0;
+    for (const local of this.#locals) local.seal();
+    const { layout } = this.#lease;
+    const newest = this.grid.end();
+    const until = newest === undefined ? this.#from : Math.min(layout.timeOf(newest + 1), this.#until);
+    const usage = { until: Math.max(this.#from, until), checkpoint: this.#checkpointAt(newest) };
+    this.#usage = this.#knowsAll ? usage : undefined;
+    return this.#usage;
+  }
+
+  /** Of the newest tick, or the last one that lies in the window: what was taken behind that, nobody may use. */
+  #checkpointAt(newest: number | undefined): Checkpoint | undefined {
+    if (newest === undefined) return undefined;
+    const { layout } = this.#lease;
+    const last = Math.min(newest, layout.tickOf(this.#until - layout.tick));
+    const timestamp = layout.timeOf(last);
+    return timestamp < this.#from ? undefined : { timestamp, sequence: layout.maxSequence };
+  }
+
+  /** Does what a generator of another thread cannot: gives up a worker ID whose window begins too far ahead of the clock. */
+  async #listen(): Promise<void> {
+    const { clock } = this.#lease;
+    while (!this.grid.isOver) {
+      await clock.sleep(listenInterval, { signal: this.#over.signal, keepAlive: false });
+      const behind = this.grid.reported(this.#generation);
+      if (behind !== undefined && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
+    }
+  }
+
+  /** Makes the grid tell what the lease has become. */
+  #follow(): void {
+    const { tenure, state } = this.#lease;
+    if (state !== "held" && state !== "switching") {
+      this.seal();
+      this.grid.finish();
+      this.#over.abort();
+    }
+    if (tenure === undefined) return;
+    const { generation, workerId, fence, from, until, floor, since } = tenure;
+    [this.#from, this.#until] = [from, until];
+    if (generation === this.#generation) {
+      this.grid.write({ from, until, floor });
+      return;
+    }
+    this.#generation = generation;
+    this.#usage = undefined;
+    const memory = RecentTicks.after(this.#lease.layout, tenure);
+    const first = memory.floor;
+    this.grid.begin({ generation, workerId, fence, from, until, floor, first, since }, this.#lanesOf(memory));
+  }
+
+  /** The lanes of what was used, by whomever, before this. */
+  #lanesOf(memory: RecentTicks): ReadonlyMap<number, Lanes> {
+    const { cut } = this.grid;
+    const used = new Map<number, Lanes>();
+    for (let tick = memory.floor; tick <= memory.highest; tick++) {
+      const sequence = memory.sequenceOf(tick);
+      if (sequence < 0) continue;
+      const span = cut.spanOf(tick);
+      used.set(span, Math.max(used.get(span) ?? 0, 2 ** (cut.laneOf(sequence) + 1) - 1));
+    }
+    return used;
+  }
+}

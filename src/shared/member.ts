@@ -1,0 +1,132 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
+import { Layout } from "../core/layout.ts";
+import type { Holding, Ledger, LeaseState, Tenure } from "../core/lease.ts";
+import type { RollbackOptions } from "../core/rollback.ts";
+import { type Share, Snowflake } from "../core/snowflake.ts";
+import { Grid } from "./grid.ts";
+import { type LaneTicks, laneTicks } from "./lanes.ts";
+
+/** What another thread needs to make IDs on a lease of this one: `postMessage` and `workerData` take it. */
+export interface SharedLease {
+  readonly namespace: string;
+  /** Notation of the layout. */
+  readonly layout: string;
+  readonly buffer: SharedArrayBuffer;
+  readonly rollback: RollbackOptions;
+}
+
+/** How often a generator that waits looks whether the lease has changed, ms. */
+const lookInterval = 5;
+
+/** A lease that another thread keeps, as a generator in this one sees it: read from the grid, where the lender writes it. */
+export class JoinedLease implements Holding, Share {
+  readonly namespace: string;
+  readonly layout: Layout;
+  readonly clock: Clock;
+  readonly #grid: Grid;
+  #version = -1;
+  #tenure: Tenure | undefined;
+  #last: Tenure | undefined;
+  #ledger: Ledger | undefined;
+  #isOpen = true;
+
+  constructor({ namespace, layout, buffer }: SharedLease, clock: Clock = systemClock) {
+    this.namespace = namespace;
+    this.layout = Layout.parse(layout);
+    this.clock = clock;
+    this.#grid = new Grid(this.layout, buffer);
+    this.#grid.count(1);
+  }
+
+  get state(): LeaseState {
+    if (!this.#isOpen) return "closed";
+    if (this.tenure !== undefined) return "held";
+    return this.#grid.isOver ? "lost" : "switching";
+  }
+
+  get workerId(): number {
+    return this.#seen?.workerId ?? 0;
+  }
+
+  get fence(): number {
+    return this.#seen?.fence ?? 0;
+  }
+
+  get from(): number {
+    return this.#seen?.from ?? 0;
+  }
+
+  get until(): number {
+    return this.#seen?.until ?? 0;
+  }
+
+  /** It is renewed elsewhere: when to look again. */
+  get renewsIn(): number {
+    return lookInterval;
+  }
+
+  get tenure(): Tenure | undefined {
+    if (!this.#isOpen) return undefined;
+    if (this.#version !== this.#grid.version) {
+      const { version, tenure } = this.#grid.read();
+      this.#version = version;
+      this.#tenure = tenure && { ...tenure, shared: true };
+      this.#last = this.#tenure ?? this.#last;
+    }
+    return this.#tenure;
+  }
+
+  attach(ledger: Ledger): void {
+    this.#ledger = ledger;
+  }
+
+  onChange(listener: () => void): () => void {
+    const { version } = this.#grid;
+    const timer = setInterval(() => {
+      if (this.#grid.version !== version) listener();
+    }, lookInterval).unref();
+    return () => clearInterval(timer);
+  }
+
+  noteRollback(behind: number, action: string): void {
+    if (action === "switch" && this.tenure !== undefined) this.#grid.report(this.tenure.generation, behind);
+  }
+
+  /** Leaves the lease to the others. */
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#ledger?.seal();
+    this.#isOpen = false;
+    this.#grid.count(-1);
+  }
+
+  /** What this generator has of the ticks of a tenure. */
+  ticks({ generation, floor }: Tenure): LaneTicks {
+    return laneTicks(this.layout, this.#grid, generation, floor);
+  }
+
+  get #seen(): Tenure | undefined {
+    return this.tenure ?? this.#last;
+  }
+}
+
+/**
+ * A generator in a worker thread, on the lease that another thread holds: `shared` is what its generator's `share()` returned. Both
+ * make IDs of one worker ID at the same time, and never the same. `close()` ends this generator only.
+ *
+ * Throws CONFIG_INVALID for anything else. `next()` throws LEASE_LOST when the lease was closed or lost for good.
+ */
+export function joinLease(
+  shared: SharedLease,
+  options: { readonly clock?: Clock | undefined } = {},
+): Snowflake<JoinedLease> {
+  if (!(shared?.buffer instanceof SharedArrayBuffer)) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected what \`share()\` of a generator returned, got ${shown(shared)}; pass it to the thread as workerData or in a message.`,
+    );
+  }
+  const lease = new JoinedLease(shared, options.clock);
+  return new Snowflake(lease, { rollback: shared.rollback, share: lease });
+}

@@ -1,0 +1,51 @@
+import { once } from "node:events";
+import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+import { expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import { Grid } from "../../src/shared/grid.ts";
+
+test("threads that take lanes while tenures come and go: none twice, and none behind what the end of its tenure told", async () => {
+  const now = 1_790_000_000_000;
+  const tick = defaultLayout.tickOf(now);
+  const grid = Grid.create(defaultLayout, tick);
+  const base = grid.cut.spanOf(tick);
+  const stop = new Int32Array(new SharedArrayBuffer(4));
+  const file = join(import.meta.dirname, "../support/lane-taker.mjs");
+  const threads = [0, 1].map(() => new Worker(file, { workerData: { buffer: grid.buffer, base, stop } }));
+  onTestFinished(async () => void (await Promise.all(threads.map((thread) => thread.terminate()))));
+  await Promise.all(threads.map((thread) => once(thread, "message")));
+
+  const ends = new Map<number, number>();
+  for (let generation = 1; generation <= 1000; generation++) {
+    const rest = {
+      workerId: 7,
+      fence: generation,
+      from: now,
+      until: now + 60_000,
+      floor: now,
+      first: tick,
+      since: now,
+    };
+    grid.begin({ generation, ...rest });
+    // Until one of them came by; then it is ended in the middle of whatever they do.
+    while (grid.newest() === undefined) await turn();
+    ends.set(generation, grid.end() ?? -1);
+  }
+  Atomics.store(stop, 0, 1);
+  const taken = (await Promise.all(threads.map((thread) => once(thread, "message")))).flatMap(
+    ([each]) => each as [generation: number, span: number, lanes: number][],
+  );
+
+  const both = new Set<number>();
+  const seen = new Map<string, number>();
+  for (const [generation, span, lanes] of taken) {
+    const key = `${generation}/${span}`;
+    expect((seen.get(key) ?? 0) & lanes).toBe(0);
+    seen.set(key, ((seen.get(key) ?? 0) | lanes) >>> 0);
+    expect(ends.get(generation)).toBeGreaterThanOrEqual((span + 1) * grid.cut.ticks - 1);
+    both.add(generation);
+  }
+  expect(both.size).toBeGreaterThan(500);
+});

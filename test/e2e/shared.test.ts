@@ -1,0 +1,202 @@
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { lendLease } from "../../src/lend.ts";
+import type { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
+import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { memoryRegistry } from "../../src/testing.ts";
+import { eventually, HolderProcess } from "../support/holder.ts";
+
+const namespace = "orders";
+const mostIds = 400_000;
+
+let registry: Registry;
+beforeEach(() => {
+  registry = memoryRegistry();
+});
+
+async function share(options: SnowleaseOptions = {}): Promise<SharedSnowflake> {
+  const ids = await snowlease({ registry, namespace, window: 6000, ...options, shared: true });
+  onTestFinished(() => ids.close().catch(() => undefined));
+  return ids;
+}
+
+/** A thread that makes IDs until it is told to stop. */
+class Joined {
+  readonly thread: Worker;
+  readonly #out = new SharedArrayBuffer(8 + 8 * mostIds);
+  readonly #stop = new Int32Array(new SharedArrayBuffer(4));
+
+  constructor(ids: SharedSnowflake) {
+    const file = join(import.meta.dirname, "../support/joined.mjs");
+    this.thread = new Worker(file, { workerData: { shared: ids.share(), stop: this.#stop, out: this.#out } });
+    onTestFinished(async () => void (await this.thread.terminate()));
+  }
+
+  get count(): number {
+    return Atomics.load(new Int32Array(this.#out, 0, 1), 0);
+  }
+
+  ids(): bigint[] {
+    return [...new BigUint64Array(this.#out, 8, this.count)];
+  }
+
+  async stop(): Promise<void> {
+    const end = once(this.thread, "exit");
+    Atomics.store(this.#stop, 0, 1);
+    expect(await end).toEqual([0]);
+  }
+}
+
+/** Makes IDs on the lender's own generator, until it is told to stop. */
+function makeHere(ids: SharedSnowflake): { made: bigint[]; stop: () => Promise<void> } {
+  const made: bigint[] = [];
+  let running = true;
+  const end = (async () => {
+    while (running && made.length < mostIds) {
+      made.push(await ids.nextAsync());
+      if (made.length % 256 === 0) await sleep(0);
+    }
+  })();
+  return {
+    made,
+    async stop() {
+      running = false;
+      await end;
+    },
+  };
+}
+
+/** Compares all IDs, and looks for each in the windows that the registry has of its worker ID. */
+async function expectDistinct(all: readonly bigint[]): Promise<void> {
+  expect(new Set(all).size).toBe(all.length);
+  const windows = new Map<number, readonly { from: number; until: number }[]>();
+  for (const id of all) {
+    const { workerId, timestamp } = defaultLayout.decompose(id);
+    const rows = windows.get(workerId) ?? (await registry.history(namespace, workerId));
+    windows.set(workerId, rows);
+    if (!rows.some((row) => timestamp >= row.from && timestamp < row.until)) expect.fail(`${id} lies in no window`);
+  }
+}
+
+test("threads and the lender make IDs on one worker ID, threads that end in the middle and new ones, too: none twice", async () => {
+  const ids = await share();
+  const here = makeHere(ids);
+  const threads = [new Joined(ids), new Joined(ids), new Joined(ids)];
+  await eventually(
+    async () => Math.min(here.made.length, ...threads.map(({ count }) => count)),
+    (least) => least > 2000,
+  );
+  await threads[0]?.thread.terminate();
+  const late = new Joined(ids);
+  await eventually(
+    async () => late.count,
+    (count) => count > 2000,
+  );
+  await Promise.all([threads[1]?.stop(), threads[2]?.stop(), late.stop(), here.stop()]);
+  const all = [...here.made, ...late.ids(), ...threads.flatMap((thread) => thread.ids())];
+  expect(new Set(all.map((id) => defaultLayout.decompose(id).workerId)).size).toBe(1);
+  await ids.close();
+  await expectDistinct(all);
+  expect(ids.ledger.grid.members).toBe(1);
+});
+
+test("the lender switches to another worker ID while threads hold lanes: they follow, and nothing comes twice", async () => {
+  const ids = await share({ onLost: "switch" });
+  const threads = [new Joined(ids), new Joined(ids)];
+  const first = ids.lease.workerId;
+  for (let round = 0; round < 3; round++) {
+    const { workerId } = ids.lease;
+    const counts = threads.map(({ count }) => count);
+    await eventually(
+      async () => Math.min(...threads.map(({ count }, i) => count - (counts[i] ?? 0))),
+      (more) => more > 500,
+    );
+    await registry.forceRelease({ namespace, workerId, force: true });
+    await ids.lease.renew();
+    await eventually(
+      async () => ids.lease.state,
+      (state) => state === "held",
+    );
+    expect(ids.lease.workerId).not.toBe(workerId);
+  }
+  await Promise.all(threads.map((thread) => thread.stop()));
+  const all = threads.flatMap((thread) => thread.ids());
+  await expectDistinct(all);
+  const workers = new Set(all.map((id) => defaultLayout.decompose(id).workerId));
+  expect(workers.size).toBeGreaterThan(2);
+  expect(workers).toContain(first);
+});
+
+test("a thread whose lender has given the worker ID back makes no more, and what it made lies in what was given back", async () => {
+  const ids = await share();
+  const { workerId } = ids.lease;
+  const thread = new Joined(ids);
+  await eventually(
+    async () => thread.count,
+    (count) => count > 1000,
+  );
+  const error = once(thread.thread, "error");
+  await ids.close();
+  expect(await error).toEqual([expect.objectContaining({ code: "LEASE_LOST" })]);
+  const record = await registry.worker(namespace, workerId);
+  expect(record?.clean).toBe(true);
+  const next = await snowlease({ registry, namespace, workerId, claimTimeout: 6000 });
+  onTestFinished(() => next.close());
+  const after = await Promise.all(Array.from({ length: 5000 }, () => next.nextAsync()));
+  await expectDistinct([...thread.ids(), ...after]);
+});
+
+test("child processes that borrow, are killed with -9 and stopped, beside their lender and its threads: none twice", async () => {
+  const ids = await share();
+  await using lender = await lendLease(ids);
+  const here = makeHere(ids);
+  const thread = new Joined(ids);
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-shared-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const children: HolderProcess[] = [];
+  const startChild = async (): Promise<HolderProcess> => {
+    const child = new HolderProcess({ namespace }, { environment: lender.env });
+    children.push(child);
+    onTestFinished(() => child.kill());
+    expect(await child.ask("start")).toMatchObject({ workerId: ids.lease.workerId });
+    await child.ask("run");
+    return child;
+  };
+  const [one, two] = await Promise.all([startChild(), startChild()]);
+  await eventually(
+    async () => Math.min(one.ids().length, two.ids().length, thread.count),
+    (least) => least > 1000,
+  );
+  await one.kill();
+  two.signal("SIGSTOP");
+  const three = await startChild();
+  await eventually(
+    async () => three.ids().length,
+    (count) => count > 1000,
+  );
+  two.signal("SIGCONT");
+  const before = two.ids().length;
+  await eventually(
+    async () => two.ids().length - before,
+    (more) => more > 1000,
+  );
+  // Another worker ID for all of them.
+  const { workerId } = ids.lease;
+  await registry.forceRelease({ namespace, workerId, force: true });
+  await ids.lease.renew();
+  const isNew = (child: HolderProcess): boolean =>
+    child.ids().some((id) => defaultLayout.decompose(id).workerId !== workerId);
+  await eventually(
+    async () => isNew(two) && isNew(three),
+    (both) => both,
+  );
+  await Promise.all([here.stop(), thread.stop(), two.kill(), three.kill()]);
+  await expectDistinct([...here.made, ...thread.ids(), ...children.flatMap((child) => child.ids())]);
+});
