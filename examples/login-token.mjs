@@ -77,11 +77,10 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const token = await sessions.login("ada");
   console.log(`the browser keeps  ${token}`);
   console.log(`the server knows   ${sessions.user(token)}`);
-  console.log(
-    `a forged one is    ${sessions.user(`${token.split(".")[0]}.${randomBytes(16).toString("base64url")}`)}'s`,
-  );
+  const forged = `${token.split(".")[0]}.${randomBytes(16).toString("base64url")}`;
+  console.log(`a forged one is    ${sessions.user(forged) ?? "nobody"}'s`);
   await new Promise((resolve) => setTimeout(resolve, 20));
   console.log(`too old            ${sessions.cleanUp(10)} session`);
-  console.log(`after the clean-up ${sessions.user(token)}`);
+  console.log(`after the clean-up ${sessions.user(token) ?? "nobody"}`);
   await ids.close();
 }

@@ -17,7 +17,7 @@ async function run(name: string, ...args: string[]): Promise<string> {
 
 test("login-token shows a session from login to clean-up", async () => {
   expect(await run("login-token.mjs")).toMatch(
-    /^the browser keeps {2}[0-9a-zA-Z]{11}\.[\w-]{22}\nthe server knows {3}ada\na forged one is {4}undefined's\ntoo old {12}1 session\nafter the clean-up undefined\n$/,
+    /^the browser keeps {2}[0-9a-zA-Z]{11}\.[\w-]{22}\nthe server knows {3}ada\na forged one is {4}nobody's\ntoo old {12}1 session\nafter the clean-up nobody\n$/,
   );
 });
 
