@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { pathToFileURL } from "node:url";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import { claimRequest } from "../support/claims.ts";
 import { freePort } from "../support/servers.ts";
@@ -75,13 +75,15 @@ function refusal(code: number): Buffer {
   return packet(4, Buffer.concat([head, text]));
 }
 
-/** How it lets a client in: version 318, and the usual sizes. */
+/** How it lets a client in: version 318, the usual sizes, and no talk of encryption: what comes next is the login. */
 function acceptance(): Buffer {
   const body = Buffer.alloc(37);
   body.writeUInt16BE(318, 0);
   body.writeUInt16BE(8192, 4);
   body.writeUInt16BE(8192, 6);
+  body.writeUInt8(0x08, 15);
   body.writeUInt32BE(8192, 24);
+  body.writeUInt32BE(8192, 28);
   return packet(2, body);
 }
 
@@ -142,19 +144,25 @@ describe("the driver of Oracle", () => {
     expect(asked).toBeGreaterThan(1);
   });
 
-  test("a program that gave up ends at once, whoever keeps silent", async () => {
-    const { port } = await somebody(() => undefined);
+  /** What a program of its own is refused with. */
+  async function programAt(where: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
     const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
     const script = `const { snowlease } = await import(${JSON.stringify(dist)});
-      const registry = "oracle://ada:s3cret@127.0.0.1:${port}/ids?operationTimeout=300";
-      await snowlease({ registry, maxWait: 0 }).catch(({ code }) => console.log(code));`;
+      const registry = "oracle://ada:s3cret@${where}";
+      await snowlease({ registry, operationTimeout: 2000 }).catch(({ code, message }) => console.log(code, message));`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
       stdio: ["ignore", "pipe", "inherit"],
+      env: { PATH: process.env["PATH"], ...env },
     });
     let told = "";
     child.stdout.on("data", (text) => (told += text));
     await once(child, "close");
-    expect(told.trim()).toBe("REGISTRY_UNAVAILABLE");
+    return told.trim();
+  }
+
+  test("a program that gave up ends at once, whoever keeps silent", async () => {
+    const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
+    expect(await programAt(`127.0.0.1:${port}/ids`)).toMatch(/^REGISTRY_UNAVAILABLE /);
   });
 
   describe("with TLS", () => {
@@ -163,18 +171,32 @@ describe("the driver of Oracle", () => {
     execFileSync(
       "openssl",
       ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"].concat(
-        ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        ["-subj", "/CN=ids", "-addext", "subjectAltName=IP:127.0.0.1"],
         ["-keyout", key, "-out", certificate],
       ),
       { stdio: "ignore" },
     );
     const pems = { key: readFileSync(key), cert: readFileSync(certificate) };
-    rmSync(folder, { recursive: true });
+    afterAll(() => rmSync(folder, { recursive: true }));
 
     test("a certificate that nobody vouches for is refused", async () => {
       const { port } = await somebody(() => undefined, createTlsServer(pems));
       const { code, message } = await failureAt(port, "?tls=true");
       expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringMatching(/NJS-506.*self.signed/)]);
+    });
+
+    test("one of an authority that Node was told of is good for its own host alone", async () => {
+      let encrypted = 0;
+      const { port } = await somebody((socket) => (encrypted++, socket.end()), createTlsServer(pems));
+      const env = { NODE_EXTRA_CA_CERTS: certificate };
+      expect(await programAt(`127.0.0.1:${port}/ids?tls=true`, env)).toMatch(/^REGISTRY_UNAVAILABLE (?!.*NJS-50[5-8])/);
+      expect(encrypted).toBeGreaterThan(0);
+      expect(await programAt(`localhost:${port}/ids?tls=true`, env)).toMatch(/^REGISTRY_UNAVAILABLE .*NJS-50[68]/);
+    });
+
+    test("certificates without a wallet's key are refused before anybody is asked", async () => {
+      const { code, message } = await failureAt(1, `?tls=true&tlsCa=${certificate}`);
+      expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("NODE_EXTRA_CA_CERTS")]);
     });
   });
 });
