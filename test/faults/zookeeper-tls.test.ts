@@ -33,14 +33,15 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
     appendFileSync(file("both.pem"), readFileSync(file("server.key")));
     appendFileSync(file("both.pem"), readFileSync(file("server.pem")));
     secure = await freePort();
-    server = await ZooKeeper.start(1, false, [
+    const settings = [
       `secureClientPort=${secure}`,
       "secureClientPortAddress=127.0.0.1",
       "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
       "ssl.clientAuth=none",
       `ssl.keyStore.location=${file("both.pem")}`,
       `ssl.trustStore.location=${file("server.pem")}`,
-    ]);
+    ];
+    server = await ZooKeeper.start(1, false, { settings });
   });
   afterEach(async () => {
     for (const registry of open.splice(0)) await registry.close();

@@ -6,6 +6,7 @@ import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
 import { blackHole, FaultProxy } from "./fault-proxy.ts";
+import type { WallClock } from "./holder.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
 /** Until an ensemble has to serve, ms. */
@@ -22,14 +23,28 @@ export const zooKeeperMissing: string | undefined =
     ? "ZooKeeper is not installed: as root, apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
     : undefined;
 
+/** What else each server is to have. */
+interface Setting {
+  /** More lines of its configuration. */
+  readonly settings?: readonly string[];
+  /** Each one goes on for those who only read when it is without a majority. */
+  readonly readOnly?: boolean;
+  /** The last one follows without a vote. */
+  readonly observer?: boolean;
+  /** Its wall clock. */
+  readonly clock?: Pick<WallClock, "environment">;
+}
+
 /** One server of an ensemble that has as many as it has peers, or a server alone. */
 class ZooKeeperServer {
   readonly process: ServerProcess = new ServerProcess("zookeeper");
   readonly port: number;
   readonly #config: string;
 
-  constructor(port: number, id: number, peers: readonly string[], settings: readonly string[]) {
+  constructor(port: number, id: number, peers: readonly string[], { settings = [], readOnly = false, clock }: Setting) {
     this.port = port;
+    // Else a JVM's timed waits never end under libfaketime.
+    this.#environment = clock === undefined ? {} : { ...clock.environment, FAKETIME_FORCE_MONOTONIC_FIX: "0" };
     const data = join(this.process.folder, "data");
     mkdirSync(data);
     writeFileSync(join(data, "myid"), `${id}\n`);
@@ -55,6 +70,7 @@ class ZooKeeperServer {
       "-XX:+UseSerialGC",
       "-XX:TieredStopAtLevel=1",
       "-Dorg.slf4j.simpleLogger.showDateTime=true",
+      `-Dreadonlymode.enabled=${readOnly}`,
       "-cp",
       [this.process.folder, jar, ...beside].join(":"),
       peers.length > 0
@@ -65,10 +81,21 @@ class ZooKeeperServer {
   }
 
   readonly #arguments: readonly string[];
+  readonly #environment: Readonly<Record<string, string>>;
+
+  /** What it has on disk. */
+  get data(): string {
+    return join(this.process.folder, "data", "version-2");
+  }
 
   /** Starts it, and waits until it listens; it serves once a majority does. */
   async start(): Promise<void> {
-    await this.process.start("java", this.#arguments, async () => (await ask(this.port, "ruok")) === "imok");
+    const clock = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
+    await this.process.start(
+      "env",
+      [...clock, "java", ...this.#arguments],
+      async () => (await ask(this.port, "ruok")) === "imok",
+    );
   }
 
   /** "standalone", "leader" or "follower"; undefined while it serves nobody. */
@@ -93,11 +120,8 @@ export class ZooKeeper {
     this.#links = links;
   }
 
-  /**
-   * Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. `settings`: more lines of
-   * each one's configuration.
-   */
-  static async start(size = 1, cut = false, settings: readonly string[] = []): Promise<ZooKeeper> {
+  /** Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. */
+  static async start(size = 1, cut = false, setting: Setting = {}): Promise<ZooKeeper> {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
@@ -109,9 +133,10 @@ export class ZooKeeper {
       const servers = all.map((i) => {
         const peers = all.map((j) => {
           const between = cut && i !== j && (i === last || j === last);
-          return `server.${j + 1}=127.0.0.1:${(between ? linked(j) : own(j)).join(":")}`;
+          const role = setting.observer && j === last ? ":observer" : "";
+          return `server.${j + 1}=127.0.0.1:${(between ? linked(j) : own(j)).join(":")}${role}`;
         });
-        return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : [], settings);
+        return new ZooKeeperServer(ports[i] ?? 0, i + 1, size > 1 ? peers : [], setting);
       });
       const ensemble = new ZooKeeper(servers, links);
       try {
