@@ -9,13 +9,14 @@ SET SESSION
   wait_timeout = {idle_timeout};
 
 -- name: isolation
-SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 
 -- name: server
 SELECT VERSION() AS server_version;
 
 -- name: begin
-START TRANSACTION
+-- Refused at once where nothing may be written; whatever a server's default is.
+START TRANSACTION READ WRITE
 
 -- name: commit
 COMMIT
@@ -35,7 +36,7 @@ CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
 
 -- name: touch
--- The server tells nobody without a table whether it takes writes.
+-- Nothing can be written without a table: that the transaction was let begin has to do.
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
 
 -- name: promise

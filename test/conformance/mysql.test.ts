@@ -1,24 +1,30 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
-import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
 
 const given = process.env["MYSQL_URL"];
+const servers: readonly { name: string; missing: string | undefined; start(): Promise<DatabaseServer | undefined> }[] =
+  given === undefined
+    ? databases.filter(({ dialect }) => dialect === "mysql")
+    : [{ name: "mysql", missing: undefined, start: async () => undefined }];
 
-describe.skipIf(given === undefined && mariadbMissing !== undefined)(mariadbMissing ?? "on a real server", () => {
-  let server: MariadbServer | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await MariadbServer.start();
+describe.each(servers)("$name", ({ missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    let server: DatabaseServer | undefined;
+    beforeAll(async () => {
+      server = await start();
+    });
+    afterAll(() => server?.remove());
+
+    runConformance("mysql", async () => ({
+      // A server that somebody else owns may know every name that was used before.
+      namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
+      open: () => openSql(given ?? server?.url() ?? ""),
+      pause: sleep,
+      now: Date.now,
+      lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
+    }));
   });
-  afterAll(() => server?.remove());
-
-  runConformance("mysql", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openSql(given ?? server?.url() ?? ""),
-    pause: sleep,
-    now: Date.now,
-    lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
-  }));
 });

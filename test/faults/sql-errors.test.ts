@@ -28,7 +28,7 @@ async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
   return error;
 }
 
-describe.each(databases)("$name", ({ name, missing, start }) => {
+describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
     let server: DatabaseServer;
     const open: { close(): Promise<void> }[] = [];
@@ -47,7 +47,7 @@ describe.each(databases)("$name", ({ name, missing, start }) => {
           "SET GLOBAL time_zone = '+12:45'",
         ],
       };
-      for (const statement of statements[name]) await server.query(statement);
+      for (const statement of statements[dialect]) await server.query(statement);
     });
     afterAll(() => server.remove());
     afterEach(async () => {
@@ -68,8 +68,8 @@ describe.each(databases)("$name", ({ name, missing, start }) => {
     }
 
     // Not that of READ COMMITTED.
-    const commit = name === "postgres" ? "COMMIT\0" : "\u0003COMMIT";
-    const user = name === "postgres" ? "postgres" : "root";
+    const commit = { postgres: "COMMIT\0", mariadb: "\u0003COMMIT", mysql: "\u0001COMMIT" }[name];
+    const user = dialect === "postgres" ? "postgres" : "root";
     const as = (login: string, query = ""): string => server.url(query).replace(`${user}@`, `${login}@`);
 
     async function wired(timeout: number): Promise<{ wire: Wire; registry: Registry }> {
@@ -134,18 +134,18 @@ describe.each(databases)("$name", ({ name, missing, start }) => {
       ]);
       expect((await failure(without.init({ namespace: "fresh", layout }))).code).toBe("FORBIDDEN");
       // PostgreSQL lets everybody in who comes from this machine, whatever the password.
-      const wrong = await opened(as(name === "postgres" ? "nobody:s3cret" : "app:wrong-s3cret"));
+      const wrong = await opened(as(dialect === "postgres" ? "nobody:s3cret" : "app:wrong-s3cret"));
       expect((await failure(wrong.ping())).code).toBe("UNAUTHORIZED");
     });
 
     test("tables that somebody else made by hand, for a user who may not", async () => {
       const namespace = `e${++tests}`;
-      for (const statement of schemaText(name, namespace).split(/;\n\n|;$/)) {
+      for (const statement of schemaText(dialect, namespace).split(/;\n\n|;$/)) {
         if (statement !== "") await server.query(statement);
       }
       for (const table of ["assign", "window", "history", "meta"]) {
         const on = `workerid_${table}_${namespace}`;
-        const to = name === "postgres" ? "app" : "app@'127.0.0.1'";
+        const to = dialect === "postgres" ? "app" : "app@'127.0.0.1'";
         await server.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${on} TO ${to}`);
       }
       const registry = await opened(as("app:s3cret"));
@@ -230,23 +230,50 @@ describe.each(databases)("$name", ({ name, missing, start }) => {
       });
     });
 
-    test("a server that others have made read-only", async () => {
+    test("a ping proves the right to write", async () => {
+      const { namespace } = await made();
+      const to = dialect === "postgres" ? "app" : "app@'127.0.0.1'";
+      for (const table of ["assign", "window", "history", "meta"]) {
+        await server.query(`GRANT SELECT ON workerid_${table}_${namespace} TO ${to}`);
+      }
+      const reader = await opened(as("app:s3cret"));
+      await reader.describe(namespace);
+      expect((await failure(reader.ping())).code).toBe("FORBIDDEN");
+      await server.query(`GRANT UPDATE ON workerid_meta_${namespace} TO ${to}`);
+      await reader.ping();
+    });
+
+    // A transaction of PostgreSQL says that it writes; only a standby refuses that (see sql-quarantine.test.ts).
+    const switches = {
+      postgres: [],
+      mariadb: [{ variable: "read_only", login: "app:s3cret" }],
+      mysql: [
+        { variable: "read_only", login: "app:s3cret" },
+        { variable: "super_read_only", login: "root" },
+      ],
+    }[name];
+
+    test.skipIf(switches.length === 0)("a server that others have made read-only", async () => {
       const { namespace, registry } = await made();
-      const [on, off, login] =
-        name === "postgres"
-          ? ["ALTER TABLE", "", ""]
-          : ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0", "app:s3cret"];
-      // A transaction of PostgreSQL says that it writes; only a standby refuses that (see sql-quarantine.test.ts).
-      if (off === "" || on === undefined || off === undefined || login === undefined) return;
       await server.query(`GRANT ALL ON snowlease.* TO app@'127.0.0.1'`);
-      await server.query(on);
-      const reader = await opened(as(login), 400);
-      expect(await failure(reader.claim(claimRequest({ namespace })))).toMatchObject({
-        code: "REGISTRY_UNAVAILABLE",
-        message: expect.stringContaining("read-only") as string,
-      });
-      await server.query(off);
-      await granted(registry, claimRequest({ namespace }));
+      for (const { variable, login } of switches) {
+        await server.query(`SET GLOBAL ${variable} = 1`);
+        const [knowing, other] = [await opened(as(login), 400), await opened(as(login), 400)];
+        const asks = [
+          () => knowing.claim(claimRequest({ namespace })),
+          () => knowing.ping(),
+          ...(login === "root" ? [] : [() => other.ping()]),
+        ];
+        for (const ask of asks) {
+          expect(await failure(ask())).toMatchObject({
+            code: "REGISTRY_UNAVAILABLE",
+            message: expect.stringContaining("read-only") as string,
+          });
+        }
+        await server.query("SET GLOBAL read_only = 0");
+        await granted(registry, claimRequest({ namespace }));
+        await knowing.ping();
+      }
       await server.query(`REVOKE ALL ON snowlease.* FROM app@'127.0.0.1'`);
     });
 

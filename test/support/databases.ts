@@ -1,4 +1,5 @@
 import { mariadbMissing, MariadbServer } from "./mariadb.ts";
+import { mysqlMissing, startMysql } from "./mysql.ts";
 import { postgresMissing, PostgresServer } from "./postgres.ts";
 
 /** A database server of the test's own. */
@@ -16,7 +17,8 @@ export interface DatabaseServer {
 
 /** A kind of database that can be started here. */
 export interface Database {
-  readonly name: "mysql" | "postgres";
+  readonly name: "mariadb" | "mysql" | "postgres";
+  readonly dialect: "mysql" | "postgres";
   /** Why it cannot. */
   readonly missing: string | undefined;
   start(): Promise<DatabaseServer>;
@@ -24,6 +26,7 @@ export interface Database {
 
 /** Every kind. */
 export const databases: readonly Database[] = [
-  { name: "postgres", missing: postgresMissing, start: () => PostgresServer.start() },
-  { name: "mysql", missing: mariadbMissing, start: () => MariadbServer.start() },
+  { name: "postgres", dialect: "postgres", missing: postgresMissing, start: () => PostgresServer.start() },
+  { name: "mariadb", dialect: "mysql", missing: mariadbMissing, start: () => MariadbServer.start() },
+  { name: "mysql", dialect: "mysql", missing: mysqlMissing, start: () => startMysql() },
 ];

@@ -12,41 +12,62 @@ export const mariadbMissing: string | undefined =
     ? "MariaDB is not installed: as root, apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
     : undefined;
 
-let template: string | undefined;
+/** A server that speaks MariaDB's protocol. */
+export interface Flavor {
+  readonly name: string;
+  /** What starts it, and arguments that always come first. */
+  readonly command: readonly string[];
+  /** Makes a data folder. */
+  install(data: string): void;
+}
+
+const mariadb: Flavor = {
+  name: "mariadb",
+  command: ["mariadbd", "--no-defaults", "--user=root"],
+  install(data) {
+    const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
+    execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"], {
+      stdio: "ignore",
+    });
+  },
+};
+
+const templates = new Map<Flavor, string>();
 afterAll(() => {
-  if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
+  for (const data of templates.values()) rmSync(dirname(data), { recursive: true, force: true });
 });
 
 /** A data folder that was made once. */
-function templateFolder(): string {
-  if (template !== undefined) return template;
-  const folder = mkdtempSync(join(tmpdir(), "snowlease-mariadb-"));
-  const data = join(folder, "data");
-  const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
-  execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"], {
-    stdio: "ignore",
-  });
-  template = data;
+function templateFolder(flavor: Flavor): string {
+  let data = templates.get(flavor);
+  if (data === undefined) {
+    data = join(mkdtempSync(join(tmpdir(), `snowlease-${flavor.name}-`)), "data");
+    flavor.install(data);
+    templates.set(flavor, data);
+  }
   return data;
 }
 
-/** A MariaDB of the test's own. */
+/** A MariaDB, or a MySQL, of the test's own. */
 export class MariadbServer {
-  readonly process: ServerProcess = new ServerProcess("mariadb");
+  readonly process: ServerProcess;
   readonly port: number;
   readonly #options: readonly string[];
+  readonly #flavor: Flavor;
 
-  private constructor(port: number, options: readonly string[]) {
+  private constructor(port: number, options: readonly string[], flavor: Flavor) {
     this.port = port;
     this.#options = options;
+    this.#flavor = flavor;
+    this.process = new ServerProcess(flavor.name);
   }
 
   /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
-  static async start(options: readonly string[] = []): Promise<MariadbServer> {
+  static async start(options: readonly string[] = [], flavor: Flavor = mariadb): Promise<MariadbServer> {
     // Between the choice of a port and its use another may take it.
     for (let tries = 5; ; tries--) {
-      const server = new MariadbServer(await freePort(), options);
-      cpSync(templateFolder(), server.data, { recursive: true });
+      const server = new MariadbServer(await freePort(), options, flavor);
+      cpSync(templateFolder(flavor), server.data, { recursive: true });
       try {
         await server.start();
         await server.query("CREATE DATABASE snowlease", "");
@@ -64,11 +85,14 @@ export class MariadbServer {
 
   /** Starts it again, with what it had saved. */
   async start(more: readonly string[] = []): Promise<void> {
+    const [command = "", ...first] = this.#flavor.command;
+    const socket = join(this.process.folder, "s.sock");
+    // MySQL does not start over what one that was killed has left.
+    for (const left of [socket, `${socket}.lock`]) rmSync(left, { force: true });
     const args = [
-      "--no-defaults",
-      "--user=root",
+      ...first,
       `--datadir=${this.data}`,
-      `--socket=${join(this.process.folder, "s.sock")}`,
+      `--socket=${socket}`,
       `--port=${this.port}`,
       "--bind-address=127.0.0.1",
       "--skip-name-resolve",
@@ -78,7 +102,7 @@ export class MariadbServer {
       ...this.#options,
       ...more,
     ];
-    await this.process.start("mariadbd", args, async () => {
+    await this.process.start(command, args, async () => {
       await this.query("SELECT 1", "");
       return true;
     });

@@ -47,9 +47,18 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
   const operations = await openOperations(dialect, address, options);
   const { migrations } = operations;
 
+  /** A namespace that is there: in its tables `ping` tries whether something can be written. */
+  let known: string | undefined;
+
+  async function read({ unit, place }: Attempt): Promise<Space> {
+    const space = await readSpace(unit, place, migrations.length);
+    known = place.namespace;
+    return space;
+  }
+
   /** What is fixed for a namespace, checked against the server that this is. */
-  async function spaceOf({ unit, place }: Attempt): Promise<Space> {
-    return guard(unit, dialect, await readSpace(unit, place, migrations.length));
+  async function spaceOf(attempt: Attempt): Promise<Space> {
+    return guard(attempt.unit, dialect, await read(attempt));
   }
 
   async function keptAt(unit: Unit, workerId: number): Promise<Kept | undefined> {
@@ -72,9 +81,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
 
     async describe(namespace): Promise<NamespaceInfo | undefined> {
       try {
-        return await operations.run(namespace, again, async ({ unit, place }) => {
-          return (await readSpace(unit, place, migrations.length)).info;
-        });
+        return await operations.run(namespace, again, async (attempt) => (await read(attempt)).info);
       } catch (error) {
         if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true) return undefined;
         throw error;
@@ -196,9 +203,11 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     },
 
     ping: () =>
-      operations.run("default", again, async ({ unit }) => {
+      operations.run(known ?? "default", again, async ({ unit }) => {
         const told = await unit.get("session.promise");
-        const touched = await unit.transaction(() => unit.get("session.touch"));
+        const [touched] = await unit.transaction(() =>
+          together([unit.get("session.touch"), known !== undefined && unit.swap("meta.touch", {})]),
+        );
         const clock = numberOf(touched ?? {}, "clock");
         return { clock, promise: dialect.promiseOf(told ?? {}), schema: migrations.length };
       }),

@@ -1,0 +1,232 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { HolderLabel, Registry } from "../../src/core/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
+import { mysqlMissing, startMysql } from "../support/mysql.ts";
+import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { openSql } from "../support/sql.ts";
+
+const namespace = "orders";
+const pool = { first: 0, last: 5 };
+/** Nothing of it may mean anything to a database. */
+const odd: HolderLabel = { host: `k\\n"ö'\`%_--/*;$1:host 🐧`, ip: "::1", pid: 1, instance: "\\x00\\" };
+
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+async function opened(url: string, timeout = 30_000): Promise<Registry> {
+  const registry = await openSql(url, timeout);
+  ends.push(() => registry.close());
+  return registry;
+}
+
+/** A window as its holder was told it. */
+interface Span {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  until: number;
+}
+
+/** Claims, renews and gives back, over and over, as one of a crowd; whatever fails is not counted as told. */
+async function live(registry: Registry, host: string, spans: Span[], goesOn: () => boolean): Promise<void> {
+  while (goesOn()) {
+    try {
+      const request = claimRequest({ pool, window: 60, holder: { ...odd, host: odd.host + host } });
+      const answer = await registry.claim(request);
+      if (answer.outcome !== "granted") {
+        await sleep(10);
+        continue;
+      }
+      const { workerId, fence, from } = answer;
+      const span = { workerId, fence, from, until: answer.until };
+      spans.push(span);
+      const key = keyOf(request, answer);
+      const renewal = await registry.renew({ ...key, clock: Date.now(), window: 60 });
+      if (renewal.outcome !== "renewed") continue;
+      span.until = renewal.until;
+      if (fence % 3 === 0) continue;
+      const used = { until: Math.max(from, renewal.until - 40) };
+      span.until = used.until;
+      await registry.release({ ...key, clock: Date.now(), used });
+    } catch (error) {
+      if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+      await sleep(5);
+    }
+  }
+}
+
+/** A crowd that competes for a few numbers: what they were told are windows that do not overlap. */
+async function crowd(url: string, many: number, timeout?: number, amid?: () => Promise<void>): Promise<void> {
+  const registry = await opened(url);
+  await registry.init({ namespace, layout: defaultLayout.fingerprint });
+  const spans: Span[] = [];
+  let goesOn = true;
+  const lives: Promise<void>[] = [];
+  for (let i = 0; i < 10; i++) {
+    lives.push(live(await opened(`${url}?poolSize=1`, timeout), `host-${i % 4}`, spans, () => goesOn));
+  }
+  const ended = Promise.all(lives);
+  const more = async (): Promise<void> => {
+    const before = spans.length;
+    await Promise.race([ended, until(() => spans.length >= before + many)]);
+  };
+  await more();
+  if (amid !== undefined) {
+    await amid();
+    await more();
+  }
+  goesOn = false;
+  await ended;
+  const sorted = spans.toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
+  for (const [i, span] of sorted.entries()) {
+    const next = sorted[i + 1];
+    if (next === undefined || next.workerId !== span.workerId) continue;
+    expect(next.fence).toBeGreaterThan(span.fence);
+    expect(next.from).toBeGreaterThanOrEqual(span.until);
+  }
+  for (const { workerId, fence, until, holder } of await registry.workers(namespace)) {
+    expect(holder?.host).toMatch(odd.host.slice(0, 3));
+    expect(holder).toMatchObject({
+      ip: odd.ip,
+      instance: odd.instance,
+      host: expect.stringContaining(odd.host) as string,
+    });
+    for (const span of spans) {
+      if (span.workerId !== workerId) continue;
+      expect(span.fence).toBeLessThanOrEqual(fence);
+      expect(span.until).toBeLessThanOrEqual(until);
+    }
+  }
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(5);
+}
+
+/** What a holder persists comes back byte for byte, and the clock is that of the world. */
+async function roundTrip(url: string): Promise<void> {
+  const registry = await opened(url);
+  await registry.init({ namespace: "bytes", layout: defaultLayout.fingerprint });
+  const request = claimRequest({ namespace: "bytes", holder: odd });
+  const grant = await granted(registry, request);
+  expect(Math.abs(grant.clock - Date.now())).toBeLessThan(5000);
+  const bytes = Uint8Array.from({ length: 256 }, (_, i) => i);
+  const now = Date.now();
+  const recents = { from: Math.max(grant.from, now - 5000), bytes };
+  await registry.release({ ...keyOf(request, grant), clock: now, used: { until: now, recents } });
+  expect(await registry.worker("bytes", grant.workerId)).toMatchObject({ holder: odd, recents, clean: true });
+  await registry.pin("bytes", 9, odd.host);
+  expect(await registry.worker("bytes", 9)).toMatchObject({ pinned: odd.host });
+}
+
+describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", () => {
+  const settings: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    serializable: { default_transaction_isolation: "serializable" },
+    "repeatable read, read-only by default": {
+      default_transaction_isolation: "repeatable read",
+      default_transaction_read_only: "on",
+    },
+    "read uncommitted, far from UTC": {
+      default_transaction_isolation: "read uncommitted",
+      timezone: "America/New_York",
+      datestyle: "SQL, DMY",
+      intervalstyle: "sql_standard",
+    },
+    "texts and bytes written otherwise": {
+      standard_conforming_strings: "off",
+      backslash_quote: "on",
+      bytea_output: "escape",
+      extra_float_digits: "0",
+      quote_all_identifiers: "on",
+    },
+  };
+
+  test.each(Object.entries(settings))("%s", async (_, settings) => {
+    const server = await PostgresServer.start(settings);
+    ends.push(() => server.remove());
+    await roundTrip(server.url());
+    await crowd(server.url(), 40);
+  });
+
+  test("a role that would not wait for its commits has to", async () => {
+    const server = await PostgresServer.start({ wal_writer_delay: "10s" });
+    ends.push(() => server.remove());
+    await server.query("ALTER ROLE postgres SET synchronous_commit = off");
+    await server.query("ALTER ROLE postgres SET timezone = 'Australia/Lord_Howe'");
+    const registry = await opened(server.url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    for (let i = 0; i < 3; i++) {
+      const request = claimRequest({ window: 60_000 });
+      const grant = await granted(registry, request);
+      await server.kill();
+      await server.start();
+      expect(await registry.worker(namespace, grant.workerId)).toMatchObject({
+        fence: grant.fence,
+        until: grant.until,
+      });
+    }
+  });
+
+  test("stopped amid commits for longer than anybody waits, and going on: no two windows overlap", async () => {
+    const server = await PostgresServer.start();
+    ends.push(() => server.remove());
+    await crowd(server.url(), 40, 700, async () => {
+      const all = [server.process.pid, ...server.process.children()];
+      for (const pid of all) process.kill(pid, "SIGSTOP");
+      await sleep(1500);
+      for (const pid of all) process.kill(pid, "SIGCONT");
+    });
+  });
+});
+
+const engines = [
+  { name: "MariaDB", missing: mariadbMissing, start: MariadbServer.start },
+  { name: "MySQL", missing: mysqlMissing, start: startMysql },
+];
+
+describe.each(engines)("$name", ({ missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "set up differently", () => {
+    const settings: Readonly<Record<string, readonly string[]>> = {
+      serializable: ["--transaction-isolation=SERIALIZABLE"],
+      "read uncommitted, far from UTC": ["--transaction-isolation=READ-UNCOMMITTED", "--default-time-zone=-09:30"],
+      "another language": [
+        "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH",
+        "--character-set-server=latin1",
+      ],
+      "no mode at all": ["--sql-mode=", "--autocommit=0", "--default-storage-engine=MyISAM"],
+      "a transaction begins with each end of one": ["--completion-type=CHAIN"],
+      "a connection ends with each transaction": ["--completion-type=RELEASE"],
+      "a log of statements": ["--log-bin=b", "--binlog-format=MIXED", "--server-id=1", "--sync-binlog=1"],
+    };
+
+    test.each(Object.entries(settings))("%s", async (_, options) => {
+      const server = await start(options);
+      ends.push(() => server.remove());
+      await roundTrip(server.url());
+      await crowd(server.url(), 40);
+    });
+
+    test("read-only by default", async () => {
+      const server = await start();
+      ends.push(() => server.remove());
+      await server.query("SET GLOBAL TRANSACTION READ ONLY");
+      await roundTrip(server.url());
+    });
+
+    test("stopped amid commits for longer than anybody waits, and going on: no two windows overlap", async () => {
+      const server = await start();
+      ends.push(() => server.remove());
+      await crowd(server.url(), 40, 700, async () => {
+        server.process.signal("SIGSTOP");
+        await sleep(1500);
+        server.process.signal("SIGCONT");
+      });
+    });
+  });
+});

@@ -1,0 +1,53 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Flavor, MariadbServer } from "./mariadb.ts";
+
+/** Where Debian's package `mysql-server-core` was unpacked to, beside a system that has another or none. */
+const home = process.env["MYSQL9_HOME"];
+
+const command = home === undefined ? ["mysqld"] : unpacked(home);
+
+/** A program that was unpacked brings its own libraries, and the loader that goes with them. */
+function unpacked(root: string): string[] {
+  const libraries = join(root, "usr/lib/x86_64-linux-gnu");
+  const loader = [join(libraries, "ld-linux-x86-64.so.2"), "--library-path", libraries];
+  return [...(existsSync(loader[0] ?? "") ? loader : []), join(root, "usr/sbin/mysqld")];
+}
+
+function versionOf([program = "", ...args]: readonly string[]): string {
+  return spawnSync(program, [...args, "--no-defaults", "--version"], { encoding: "utf8" }).stdout ?? "";
+}
+
+const version = versionOf(command);
+
+/** Why there is no MySQL to start, or undefined. It is in no stable release of Debian: under CI, too, it may be missing. */
+export const mysqlMissing: string | undefined =
+  /Ver \d/.test(version) && !/mariadb/i.test(version)
+    ? undefined
+    : `MySQL is not installed: ${home === undefined ? "`mysqld` in the path is none, and MYSQL9_HOME (where its package was unpacked to) is not set" : `there is none in MYSQL9_HOME, ${home}`}`;
+
+const flavor: Flavor = {
+  name: "mysql",
+  command: [
+    ...command,
+    "--no-defaults",
+    "--user=root",
+    ...(home === undefined ? [] : [`--basedir=${home}/usr`, `--lc-messages-dir=${home}/usr/share/mysql`]),
+    "--secure-file-priv=NULL",
+  ],
+  install(data) {
+    // No host's name is looked up: nobody is `localhost`.
+    const init = join(dirname(data), "init.sql");
+    writeFileSync(init, "CREATE USER root@127.0.0.1;\nGRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n");
+    const [program = "", ...args] = this.command;
+    const options = [`--datadir=${data}`, "--initialize-insecure", `--init-file=${init}`];
+    execFileSync(program, [...args, ...options], { stdio: "ignore" });
+  },
+};
+
+/** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
+export function startMysql(options: readonly string[] = []): Promise<MariadbServer> {
+  const own = ["--mysqlx=OFF", "--innodb-redo-log-capacity=16M", ...options];
+  return MariadbServer.start(own, flavor);
+}
