@@ -8,10 +8,6 @@ SELECT
   (SELECT value FROM nls_database_parameters WHERE parameter = 'NLS_CHARACTERSET') AS charset
 FROM dual;
 
--- name: begin
--- Whatever a logon trigger has set.
-SET TRANSACTION ISOLATION LEVEL READ COMMITTED
-
 -- name: commit
 -- Whatever COMMIT_LOGGING and COMMIT_WAIT are.
 COMMIT WRITE IMMEDIATE WAIT

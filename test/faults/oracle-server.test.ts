@@ -210,7 +210,6 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         await granted(first, claimRequest({ namespace, window: 600_000 }));
         let claims = 1;
         for (const step of [
-          /^SET TRANSACTION/,
           /^INSERT INTO workerid_w/,
           /^INSERT INTO workerid_a/,
           /^INSERT INTO workerid_h/,

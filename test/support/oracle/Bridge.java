@@ -100,18 +100,14 @@ public class Bridge {
         changed = false;
         return "ok 0 0";
       }
-      if (first.startsWith("SET ")) {
-        if (changed) throw new SQLException("a transaction is open", "25001");
-        connection.rollback();
-      }
       try (PreparedStatement statement = connection.prepareStatement(sql)) {
         for (int i = 1; i < fields.length; i++) bind(statement, i, fields[i]);
         boolean query = statement.execute();
         String answer = query ? rows(statement.getResultSet()) : "ok " + statement.getUpdateCount() + " 0";
-        changed |= !query && !first.startsWith("SET ");
+        changed |= !query;
         return answer;
       } finally {
-        if (!changed && !first.startsWith("SET ")) connection.rollback();
+        if (!changed) connection.rollback();
       }
     }
 

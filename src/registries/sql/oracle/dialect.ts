@@ -125,8 +125,8 @@ class OracleSession implements Session {
     return !this.#ended && this.#socket?.destroyed !== true;
   }
 
-  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
-    if (begins) await this.#do("begin");
+  /** A transaction begins by itself with the first change, READ COMMITTED unless somebody has set another default: as safe, and slower. */
+  async run(statements: readonly Statement[]): Promise<readonly Result[]> {
     const results: Result[] = [];
     for (const statement of statements) results.push(await this.#one(statement));
     return results;
