@@ -31,8 +31,9 @@ const [forceShare, leastForce, mostForce] = [1 / 20, 50, 1000];
 const watchInterval = 100;
 
 /**
- * Claims a worker ID for others. Such a holder never continues behind somebody's recent sequences, which it cannot know, so
- * its window is open at once; and it ends when the lease is lost, since the number was told to others.
+ * Claims a worker ID for others. Such a holder never continues behind somebody's recent sequences, which it cannot know; and it
+ * ends when the lease is lost, since the number was told to others.
+ * @throws SnowleaseError WINDOW_NOT_OPEN where it opens later than the claim may wait: beside others who keep no window.
  */
 export async function holdLease(config: Config, registry: Registry, signal: AbortSignal): Promise<HeldLease> {
   const { openLease } = await import("../snowlease.ts");
@@ -61,6 +62,13 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
     release: (request) => registry.release(told ? request : { ...request, used: { until: lease.from } }),
   };
   const lease = await openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
+  const wait = lease.from - Date.now();
+  if (wait > 0) {
+    const early = opensLater(lease, wait);
+    told = false;
+    await lease.close();
+    throw early;
+  }
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
   const margin = force + Math.min(longestGrace, window * graceShare);
   /** How long the window stays open, by the wall clock or the monotonic one, whichever runs out first, ms. */
@@ -91,6 +99,14 @@ function expiring({ workerId, until }: Lease): SnowleaseError {
   return new SnowleaseError(
     "LEASE_EXPIRED",
     `The window of worker ${workerId} ends at ${timeText(until)} and could not be renewed in time; see why the registry does not answer, then start again.`,
+  );
+}
+
+function opensLater({ workerId, from }: Lease, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "WINDOW_NOT_OPEN",
+    `The window of worker ${workerId} opens at ${timeText(from)}, in ${retryAfterMs} ms; have it waited for, by \`--claim-timeout\`.`,
+    { retryAfterMs },
   );
 }
 

@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { Sandbox } from "../support/cli.ts";
+import { namespace } from "../support/failover.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+
+const layout = defaultLayout.fingerprint;
+
+// Beside programs that keep no window, ours begin by `maxClockSkew` later.
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens later than it is claimed", () => {
+  let server: RedisServer;
+  let registry: Registry;
+
+  beforeEach(async () => {
+    server = await RedisServer.start();
+    registry = await openRedis(server.url());
+  });
+  afterEach(async () => {
+    await registry.close();
+    await server.remove();
+  });
+
+  async function run(command: string, ...rest: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const sandbox = new Sandbox();
+    return sandbox.run([command, "--registry", server.url("?beside=westid"), "--namespace", namespace, ...rest]);
+  }
+
+  test.each([
+    { command: "exec", rest: ["--", process.execPath, "-e", "console.log(Date.now())"] },
+    { command: "assign", rest: ["--once"] },
+  ])("$command tells nobody of the number, and gives it back", async ({ command, rest }) => {
+    await registry.init({ namespace, layout, maxClockSkew: 10_000 });
+    const { code, stdout, stderr } = await run(command, ...rest);
+    expect(stderr).toMatch(/^snowlease: WINDOW_NOT_OPEN: .* opens at .*--claim-timeout/);
+    expect(stdout).toBe("");
+    expect(code).toBe(4);
+    expect(await registry.worker(namespace, 0)).toMatchObject({ state: "free", clean: true });
+  });
+
+  test("exec waits for it where it may, and only then runs the program", async () => {
+    await registry.init({ namespace, layout, maxClockSkew: 1000 });
+    const script = ["--", process.execPath, "-e", "console.log(Date.now())"];
+    const { code, stdout } = await run("exec", "--claim-timeout", "30s", ...script);
+    expect(code).toBe(0);
+    const [claim] = await registry.history(namespace, 0);
+    expect(Number(stdout)).toBeGreaterThanOrEqual(claim?.from ?? Infinity);
+  });
+});
