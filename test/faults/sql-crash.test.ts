@@ -21,7 +21,7 @@ interface Span {
 driveStandIn();
 
 describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
-  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", () => {
     let server: DatabaseServer;
     const open: Registry[] = [];
 

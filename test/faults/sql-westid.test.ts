@@ -12,7 +12,7 @@ const skew = 1000;
 driveStandIn();
 
 describe.each([...databases, oracleStandIn])("westid's processes on the same table in $name", ({ missing, start }) => {
-  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", () => {
     let server: DatabaseServer;
     let registry: Registry;
     let namespace: string;

@@ -61,7 +61,7 @@ async function queryOn(
 
 /** As one of the databases that a test runs on. */
 export const oracleStandIn = {
-  name: "oracle",
+  name: "a stand-in for Oracle",
   missing: standInMissing,
   start: (): Promise<DatabaseServer> => OracleStandIn.start(),
 } as const;
