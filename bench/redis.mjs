@@ -20,6 +20,7 @@ const callsPerRound = 1600;
 /** One scan is a thousand round trips. */
 const scansPerRound = 4;
 
+const emptyScript = "a script that does nothing";
 const fillName = (taken) => `${Math.round((100 * taken) / size)} % taken`;
 
 export const groups = {
@@ -29,6 +30,13 @@ export const groups = {
         const server = await startServer();
         const client = server.client();
         return measured({ ping: () => client.ping() }, () => server.stop(client));
+      },
+      /** What any script costs, whatever it does. */
+      async [emptyScript]() {
+        const server = await startServer();
+        const client = server.client();
+        const sha = await client.script("LOAD", "return 1");
+        return measured({ run: () => client.evalsha(sha, 0) }, () => server.stop(client));
       },
       ...Object.fromEntries(fills.map((taken) => [`claims, ${fillName(taken)}`, () => claims(taken)])),
       ...Object.fromEntries(fills.map((taken) => [`scan, ${fillName(taken)}`, () => scans(taken)])),
@@ -162,7 +170,7 @@ async function latency() {
   const of = (name, operation) => results.get(name).rounds.map((times) => times[operation]);
   const pings = of("PING", "ping");
   const medians = pings.map(median);
-  const rows = [row("PING", pings, medians)];
+  const rows = [row("PING", pings, medians), row(emptyScript, of(emptyScript, "run"), medians)];
   for (const operation of ["claim", "renew", "release"]) {
     for (const taken of fills) {
       rows.push(row(`${operation}, ${fillName(taken)}`, of(`claims, ${fillName(taken)}`, operation), medians));

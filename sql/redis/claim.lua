@@ -4,8 +4,8 @@ local token, clock, window, layout, host, ip, pid, instance, pool, first, last, 
 -- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is core/pool.ts and core/window.ts.
 --
 -- pool: first-last, or '*' for the whole layout. preferred: numbers with blanks between. process: which process asks, '' where that
--- cannot be told. looks: '1' where it can look at others of its place (all of `process` but pid and start). gone, there: "N:fence" of
--- claims of this host whose processes it looked at, with blanks between: dead, or alive.
+-- cannot be told. looks: '1' where it can look at others of its place (all of `process` but pid and start). gone, there: "N:fence"
+-- of claims of this host whose processes it looked at, with blanks between: dead, or alive.
 --
 -- granted clock workerId fence from until rollback recentFrom recent (nil where there is none) | held + record |
 -- foreign + workerId use | exhausted + first last freeAt? | look + N:fence process … | refused + | quarantine + until
@@ -95,13 +95,14 @@ end
 local foreignKey = prefix .. 'foreign'
 local function noteForeign(n, record)
   expect('zset', foreignKey)
-  noteBeside()
   if record == nil then
+    expect('zset', unusedKey)
     use(n)
   else
     expectFiled(record)
     unindex(record)
   end
+  noteBeside()
   redis.call('ZADD', foreignKey, now, n)
 end
 

@@ -12,7 +12,6 @@ end
 -- What may have been forgotten here is all of it, and that is what the administrator speaks of.
 if meta.layout == nil and untouched() then
   beginEra(redis.call('INFO', 'replication'), 0)
-  meta.replId = redis.call('HGET', metaKey, 'replId')
 end
 -- Before new limits are set: the windows that may be out there were granted under others.
 guard(lag)

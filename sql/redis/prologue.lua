@@ -14,8 +14,8 @@
 --   history:N      zset    N's records of claims before the last one, by fence
 --   prunable       zset    worker IDs with a history, by the end of the oldest window in it
 --
--- What a script writes, it has read, or looked at the type of, before it writes anything; a record is written first, and whole: a
--- script that fails half way leaves its first writes behind. Times are Unix ms, by this server's clock unless a name says otherwise.
+-- What a script writes, it has read, or looked at the type of, before it writes anything; a record is written first, and whole:
+-- a script that fails half way leaves its first writes behind. Times are Unix ms, by this server's clock unless a name says else.
 
 local prefix = KEYS[1] .. ':'
 local metaKey, tokenKey, unusedKey = prefix .. 'meta', prefix .. 'token', prefix .. 'unused'
@@ -65,8 +65,11 @@ do
     'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'pools'
   ))
   local function whole(field, text, default)
-    local value = text and tonumber(text) or default
-    if text and not (tonumber(text) and value >= 0 and value % 1 == 0) then
+    if not text then
+      return default
+    end
+    local value = tonumber(text)
+    if not value or value < 0 or value % 1 ~= 0 then
       nonsense(metaKey, field, text)
     end
     return value
@@ -98,10 +101,10 @@ end
 
 -- From now on what this server holds counts as all there is. No two eras bear the same number, even if `meta` was lost in between.
 local function beginEra(replication, quarantine)
-  meta.era, meta.quarantine = math.max(now, meta.era + 1), quarantine
+  meta.replId, meta.era, meta.quarantine = field(replication, 'master_replid'), math.max(now, meta.era + 1), quarantine
   redis.call(
-    'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', field(replication, 'master_replid'),
-    'received', received(), 'era', meta.era, 'quarantine', quarantine
+    'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
+    'era', meta.era, 'quarantine', quarantine
   )
 end
 
@@ -147,10 +150,10 @@ end
 
 -- The fields of a record; those that only a claim leaves behind may be missing.
 local kinds = {
-  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number', clean = 'boolean',
-  host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string', claimedAt = 'number',
-  era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number', lastSequence = 'number',
-  releasedAt = 'number', ended = 'string', reopened = 'number', pinned = 'string',
+  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number',
+  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string',
+  claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
+  lastSequence = 'number', releasedAt = 'number', ended = 'string', reopened = 'number', pinned = 'string',
 }
 
 -- A record from its text.

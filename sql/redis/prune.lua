@@ -13,7 +13,8 @@ local function endOf(key, text)
   return record.reopened or record['until']
 end
 
-for _, n in ipairs(read(prunable, redis.pcall('ZRANGEBYSCORE', prunable, '-inf', '(' .. string.format('%.0f', before), 'LIMIT', 0, limit))) do
+local till = '(' .. string.format('%.0f', before)
+for _, n in ipairs(read(prunable, redis.pcall('ZRANGEBYSCORE', prunable, '-inf', till, 'LIMIT', 0, limit))) do
   local key = prefix .. 'history:' .. n
   local found = read(key, redis.pcall('ZRANGE', key, 0, limit - count))
   local ended = 0

@@ -11,7 +11,10 @@ end
 
 clock, window = tonumber(clock), tonumber(window)
 local timestamp, sequence = tonumber(lastTimestamp), tonumber(lastSequence)
-if not (window % 1 == 0 and window >= 1 and window <= meta.maxWindow) or not (math.abs(clock - now) <= meta.maxClockSkew) then
+if
+  not (window % 1 == 0 and window >= 1 and window <= meta.maxWindow)
+  or not (math.abs(clock - now) <= meta.maxClockSkew)
+then
   return { 'refused', info() }
 end
 
@@ -20,7 +23,8 @@ local record, text = load(n)
 if record == nil or record.token ~= token or record.fence ~= tonumber(fence) then
   return { 'lost' }
 end
--- Somebody who keeps no window has the number now: what would be made from here on would be made twice. Nobody else touches that key.
+-- Somebody who keeps no window has the number now: what would be made from here on would be made twice. Nobody else touches that
+-- key.
 if readUse(n) ~= useOf(record) then
   noteBeside()
   return { 'lost' }

@@ -159,16 +159,9 @@ function refusal(error: unknown): Error {
 function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error("")), ms);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error as Error);
-      },
-    );
+    const over = (): void => clearTimeout(timer);
+    promise.then(resolve, reject);
+    promise.then(over, over);
   });
 }
 

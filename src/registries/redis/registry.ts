@@ -86,29 +86,40 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     }
   }
 
-  /** The same where it has to be confirmed by replicas. `undo`: what was not. */
-  async function runConfirmed(
+  /** The same where it may have to be confirmed by replicas. `undo`: what was not. */
+  function runConfirmed(
     name: string,
     namespace: string,
     args: Arguments,
     undo: (answer: Answer) => Promise<unknown>,
     deadline: number = connection.deadline(),
   ): Promise<Answer> {
-    if (settings.wait === 0) return run(name, namespace, args, deadline);
+    return settings.wait === 0
+      ? run(name, namespace, args, deadline)
+      : confirmed(name, namespace, args, undo, deadline);
+  }
+
+  async function confirmed(
+    name: string,
+    namespace: string,
+    args: Arguments,
+    undo: (answer: Answer) => Promise<unknown>,
+    deadline: number,
+  ): Promise<Answer> {
     if (!checked) await allowed(deadline);
     // A script that is not known there is sent twice, and each time waited for.
     const patience = Math.max(1, Math.floor(operationTimeout / 3));
-    const [answer, confirmed] = await scripts.runWith(deadline, name, prefixOf(namespace), args, [
+    const [answer, replicas] = await scripts.runWith(deadline, name, prefixOf(namespace), args, [
       "WAIT",
       settings.wait,
       patience,
     ]);
     if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
-    if (typeof confirmed === "number" && confirmed >= settings.wait) return answer;
+    if (typeof replicas === "number" && replicas >= settings.wait) return answer;
     await undo(answer);
     throw new SnowleaseError(
       "REGISTRY_UNAVAILABLE",
-      `Redis ${connection.where} had ${typeof confirmed === "number" ? confirmed : 0} of ${settings.wait} replicas confirm within ${patience} ms (\`wait\`): look at its replicas.`,
+      `Redis ${connection.where} had ${typeof replicas === "number" ? replicas : 0} of ${settings.wait} replicas confirm within ${patience} ms (\`wait\`): look at its replicas.`,
     );
   }
 
