@@ -83,7 +83,7 @@ export async function readTree(port: number, root = "/snowlease"): Promise<Map<s
     });
     if (names === undefined) return;
     nodes.set(path, data?.toString() ?? "");
-    for (const name of names.toSorted()) await read(client, `${path}/${name}`);
+    await Promise.all(names.map((name) => read(client, `${path}/${name}`)));
   };
   await withDriver(port, (client) => read(client, root));
   return nodes;
