@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { literal as mysqlLiteral } from "../../src/registries/sql/mysql/dialect.ts";
+import { literal as postgresLiteral } from "../../src/registries/sql/postgres/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
@@ -15,14 +17,14 @@ const pool = { first: 0, last: rows + 99 };
 const hot = /^(?:claim|record\.get|assign\.get|record\.put|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
 
 /** What stands for parameters while only a plan is asked for. */
-const values: Readonly<Record<string, string>> = {
-  filed: `'0-${pool.last}'`,
-  host: "'host-7'",
-  token: "'00000000000000000000000000000008'",
-  first: "50000",
-  last: String(pool.last),
-  limit: "8",
-  recents: "NULL",
+const values: Readonly<Record<string, string | number | null>> = {
+  filed: `0-${pool.last}`,
+  host: "host-7",
+  token: "00000000000000000000000000000008",
+  first: 50_000,
+  last: pool.last,
+  limit: 8,
+  recents: null,
 };
 
 /** `numbers`: what gives the numbers of all rows as `seq`. */
@@ -60,6 +62,8 @@ const fill: Readonly<Record<string, readonly string[]>> = {
 
 describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    /** As the statements themselves have them: that decides about the plan, too. */
+    const literal = dialect === "postgres" ? postgresLiteral : mysqlLiteral;
     let server: DatabaseServer;
     let registry: Registry;
 
@@ -76,12 +80,12 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
 
     /** How the server would go about a statement, and how many rows it thinks that it reads. */
     async function plan(text: string): Promise<string> {
-      const names = { ...namesOf(namespace), identity: "'x'" };
-      const bound = named(text, names).replace(
-        placeholder,
-        (_, name: string) =>
-          values[name] ?? (/hostname|ip|ended_by|identity|pool|present_era|pinned|instance/.test(name) ? "'x'" : "7"),
-      );
+      const names = { ...namesOf(namespace), identity: literal("x") };
+      const bound = named(text, names).replace(placeholder, (_, name: string) => {
+        const isText = /hostname|ip|ended_by|identity|pool|present_era|pinned|instance/.test(name);
+        const value = name in values ? values[name] : isText ? "x" : 7;
+        return (dialect === "postgres" ? postgresLiteral : mysqlLiteral)(value ?? null);
+      });
       const steps = await server.query(`EXPLAIN ${bound}`);
       return steps.map((row) => Object.values(row).join(" ")).join("\n");
     }

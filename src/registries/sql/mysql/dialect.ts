@@ -146,7 +146,7 @@ function resultOf(answer: unknown): Result {
  * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
  * statements travel together only without bound parameters; bound ones would take integers to the server as DOUBLE, too.
  */
-function literal(value: Value): string {
+export function literal(value: Value): string {
   if (value === null) return "NULL";
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);

@@ -140,18 +140,19 @@ class PostgresSession implements Session {
 }
 
 /**
- * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
- * statements travel together only without bound parameters.
+ * A value as a literal, whatever the server makes of backslashes elsewhere. Several statements travel together only without bound
+ * parameters. No function may stand around a text: then no index is used.
  */
-function literal(value: Value): string {
+export function literal(value: Value): string {
   if (value === null) return "NULL";
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
     return String(value);
   }
   if (typeof value === "boolean") return String(value);
-  const hex = (bytes: Uint8Array): string => `decode('${Buffer.from(bytes).toString("hex")}', 'hex')`;
-  return typeof value === "string" ? `convert_from(${hex(Buffer.from(value, "utf8"))}, 'UTF8')` : hex(value);
+  if (typeof value !== "string") return `decode('${Buffer.from(value).toString("hex")}', 'hex')`;
+  if (value.includes("\0")) throw refused("22021", "a text with a character 0");
+  return `E'${value.replaceAll("\\", "\\\\").replaceAll("'", "''")}'`;
 }
 
 /** What a server means that does not say it. */
