@@ -69,13 +69,13 @@ async function sqliteCase({ taken, layout }) {
   });
 }
 
-/** Claim, renew and release, each time from another of 64 hosts, as calls that follow each other. */
-export function cycle(registry, layout) {
+/** Claim, renew and release, each time from another of 64 hosts (of this `site`), as calls that follow each other. */
+export function cycle(registry, layout, site = 0) {
   let count = 0;
   let key;
   return {
     async claim() {
-      const request = claimRequest(layout, `host-${count++ % 64}`, 60_000);
+      const request = claimRequest(layout, `host-${site}-${count++ % 64}`, 60_000);
       const answer = await registry.claim(request);
       if (answer.outcome !== "granted") throw new Error(`The claim was refused: ${answer.outcome}.`);
       const { workerId, fence, from } = answer;

@@ -1,4 +1,4 @@
-// `npm run bench`, or `npm run bench -- generator|shared|peers|claims|redis|zookeeper|daemon`: what things cost, beside their yardsticks.
+// `npm run bench`, or `npm run bench -- generator|shared|peers|claims|sql|redis|zookeeper|daemon`: what things cost, beside their yardsticks.
 // No figure here passes or fails. The columns that matter are ratios within one interleaved run on one machine.
 
 import { spawnSync } from "node:child_process";
@@ -6,7 +6,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { fileURLToPath } from "node:url";
 
-const sections = ["generator", "shared", "peers", "claims", "redis", "zookeeper", "daemon"];
+const sections = ["generator", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon"];
 const asked = process.argv.slice(2);
 const unknown = asked.find((name) => !sections.includes(name));
 if (unknown !== undefined) {

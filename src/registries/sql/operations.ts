@@ -57,6 +57,8 @@ export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted:
 
 /** Longest pause before a second try, ms: for a lost race, and for a server that does not answer. */
 const [racePause, firstPause, longestPause] = [4, 25, 800];
+/** Of a deadline that leaves time for more than a few tries: what a crowd that comes again too often needs is quiet. */
+const pauseShare = 1 / 20;
 
 /** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
 export async function openOperations(
@@ -113,7 +115,7 @@ export async function openOperations(
               : serverError(meaning, error, place);
           }
           if (raced) races++;
-          else pause = Math.min(2 * pause, longestPause);
+          else pause = Math.min(2 * pause, Math.max(longestPause, pauseShare * operationTimeout));
           await clock.sleep(wait);
         }
       }

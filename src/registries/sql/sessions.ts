@@ -11,8 +11,9 @@ export class Late extends Error {}
 /** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
 export class Sessions {
   readonly #connect: () => Connecting;
-  /** How long connecting may take, ms. */
-  readonly #patience: number;
+  /** How long connecting may take, ms: at first, and now. Where many knock at once, giving up soon only makes them knock more. */
+  readonly #firstPatience: number;
+  #patience: number;
   readonly #clock: Clock;
   readonly #free = new Map<Session, NodeJS.Timeout>();
   readonly #busy = new Set<{ destroy(): void }>();
@@ -23,6 +24,7 @@ export class Sessions {
   constructor(connect: () => Connecting, size: number, patience: number, clock: Clock) {
     this.#connect = connect;
     this.#places = size;
+    this.#firstPatience = patience;
     this.#patience = patience;
     this.#clock = clock;
   }
@@ -97,10 +99,14 @@ export class Sessions {
     const connecting = this.#connect();
     this.#busy.add(connecting);
     try {
-      return await this.#within(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
+      const session = await this.#within(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
+      this.#patience = this.#firstPatience;
+      return session;
     } catch (error) {
       connecting.destroy();
-      throw error instanceof Late ? new Error("it let nobody in") : error;
+      if (!(error instanceof Late)) throw error;
+      this.#patience *= 2;
+      throw new Error("it let nobody in");
     } finally {
       this.#busy.delete(connecting);
     }
