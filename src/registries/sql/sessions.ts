@@ -106,7 +106,7 @@ export class Sessions {
       connecting.destroy();
       if (!(error instanceof Late)) throw error;
       this.#patience *= 2;
-      throw new Error("it let nobody in");
+      throw new Error("it let nobody in", { cause: error });
     } finally {
       this.#busy.delete(connecting);
     }
