@@ -93,10 +93,27 @@ if beside == 'westid' then
   noteBeside()
 end
 local foreignKey = prefix .. 'foreign'
+
+-- Whether none of us ever used a number that has no record. Where one did, the record was deleted, and a window with it.
+local function isNew(n)
+  local from = rangeAt(n)
+  return meta.layout == nil or (from ~= nil and from <= n) or read(foreignKey, redis.pcall('ZSCORE', foreignKey, n))
+end
+
+-- Whoever deleted one record may have deleted others. After the quarantine the number is as good as unused.
+local function forgotten(n)
+  addRange(n, n)
+  beginQuarantine(redis.call('INFO', 'replication'), lag)
+  return inQuarantine()
+end
+
 local function noteForeign(n, record)
   expect('zset', foreignKey)
   if record == nil then
-    expect('zset', unusedKey)
+    if not isNew(n) then
+      noteBeside()
+      return
+    end
     use(n)
   else
     expectFiled(record)
@@ -205,6 +222,9 @@ if wanted ~= nil then
   if foreign then
     noteForeign(wanted, record)
     return { 'foreign', 'workerId', wanted, 'use', foreign, 'clock', now }
+  end
+  if record == nil and not isNew(wanted) then
+    return forgotten(wanted)
   end
   if record == nil or isFree(record) then
     return grant(wanted, record)
@@ -322,6 +342,8 @@ if not disposable then
         end
       elseif foreignUse(n, nil) then
         noteForeign(n, nil)
+      elseif not isNew(n) then
+        return forgotten(n)
       else
         return grant(n, nil, rollback)
       end

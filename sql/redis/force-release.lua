@@ -20,6 +20,7 @@ expect('hash', tokenKey)
 expect('list', hostList(record.ip))
 
 local token = record.token
+local used = record.clean and record['until'] or (record.lastTimestamp or -1) + 1
 record.token, record.recentFrom, record.clean = nil, nil, false
 record.releasedAt = record.releasedAt or now
 if resetWindow == '1' then
@@ -27,16 +28,18 @@ if resetWindow == '1' then
   if record.ended ~= nil then
     record.reopened = record.reopened or record['until']
   end
-  record['until'] = math.min(record['until'], now)
+  record['until'] = math.min(record['until'], math.max(used, now))
 end
 record.ended = record.ended or (resetWindow == '1' and 'reset' or 'forced')
+local vacates = resetWindow == '1' and not meta.beside and not record.vacated and use == useOf(record)
+record.vacated = record.vacated or vacates or nil
 write(record)
 index(record)
 if token ~= nil then
   redis.call('HDEL', tokenKey, token)
 end
 leave(record)
-if resetWindow == '1' and not meta.beside and use == useOf(record) then
+if vacates then
   redis.call('DEL', prefix .. 'use:' .. workerId)
 end
 return { 'released', 'until', record['until'] }

@@ -94,9 +94,11 @@ local function field(info, name)
   return last and string.match(info, '^%x+', last + 1) or ''
 end
 
--- How much this process has taken over from a primary: more, and what it held before is gone.
+-- How much this process has taken over from a primary: more, and what it held before is gone. CONFIG RESETSTAT makes the bytes 0;
+-- the keys that it loaded last it leaves.
 local function received()
-  return field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
+  local bytes = field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
+  return bytes .. '/' .. field(redis.call('INFO', 'persistence'), 'rdb_last_load_keys_loaded')
 end
 
 -- From now on what this server holds counts as all there is. No two eras bear the same number, even if `meta` was lost in between.
@@ -106,6 +108,16 @@ local function beginEra(replication, quarantine)
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
     'era', meta.era, 'quarantine', quarantine
   )
+end
+
+-- Nothing is granted or renewed until every window that may ever have been granted has passed.
+local function beginQuarantine(replication, lag)
+  local ends = now + meta.maxWindow + 2 * meta.maxClockSkew + (tonumber(lag) or 0)
+  beginEra(replication, math.max(ends, meta.quarantine))
+end
+
+local function inQuarantine()
+  return { 'quarantine', 'until', meta.quarantine, 'clock', now }
 end
 
 -- A server that was restarted, promoted or flushed may have forgotten windows that it had acknowledged. From the moment that is
@@ -129,12 +141,11 @@ local function guard(lag)
     if same then
       redis.call('HSET', metaKey, 'replId', field(replication, 'master_replid'))
     else
-      local quarantine = now + meta.maxWindow + 2 * meta.maxClockSkew + (tonumber(lag) or 0)
-      beginEra(replication, math.max(quarantine, meta.quarantine))
+      beginQuarantine(replication, lag)
     end
   end
   if now < meta.quarantine then
-    return { 'quarantine', 'until', meta.quarantine, 'clock', now }
+    return inQuarantine()
   end
 end
 
@@ -153,7 +164,7 @@ local kinds = {
   workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number',
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string',
   claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
-  lastSequence = 'number', releasedAt = 'number', ended = 'string', reopened = 'number', pinned = 'string',
+  lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string', reopened = 'number', pinned = 'string',
 }
 
 -- A record from its text.
@@ -263,10 +274,11 @@ local function readUse(n)
   return read(key, redis.pcall('GET', key))
 end
 
--- What somebody else has written at `use:N`, or nothing.
+-- What somebody else has written at `use:N`, or nothing. One of the same pid, address and host name may have come after us: pid 1 of
+-- a container.
 local function foreignUse(n, record)
   local use = readUse(n)
-  if use and (record == nil or record.host == nil or use ~= useOf(record)) then
+  if use and (record == nil or record.host == nil or record.vacated or use ~= useOf(record)) then
     return use
   end
 end

@@ -48,12 +48,13 @@ else
 end
 record.token, record.clean, record.seenClock = nil, clean, tonumber(clock)
 record.releasedAt, record.ended = now, 'released'
+-- For those who look at nothing else it is taken until its window has passed; and for good where they have ever been seen.
+record.vacated = record['until'] <= now and not meta.beside and use == useOf(record) or nil
 write(record)
 index(record)
 redis.call('HDEL', tokenKey, token)
 leave(record)
--- For those who look at nothing else it is taken until its window has passed; and for good where they have ever been seen.
-if record['until'] <= now and not meta.beside and use == useOf(record) then
+if record.vacated then
   redis.call('DEL', prefix .. 'use:' .. workerId)
 end
 return { 'released' }

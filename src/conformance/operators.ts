@@ -87,6 +87,20 @@ export const operators: readonly ConformanceCheck[] = [
     ensure(next.grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, next.grant.fence);
   }),
 
+  check("`resetWindow` leaves closed what a holder said that it used", async (trial) => {
+    const live = await trial.claim({ workerId: 7 });
+    const timestamp = live.grant.until - 100;
+    await trial.renewed(live, { checkpoint: { timestamp, sequence: 0 } });
+    const until = timestamp + 1;
+    equal(await force(trial, 7, { force: true, resetWindow: true }), { outcome: "released", until }, "the answer");
+    equal((await trial.record(7)).until, until, "`until` in the record");
+    // Its clock was ahead, and no checkpoint says so.
+    const gone = await trial.claim({ workerId: 8 });
+    const end = gone.grant.until - 100;
+    await trial.released(gone, { until: end });
+    equal(await force(trial, 8, { force: true, resetWindow: true }), { outcome: "released", until: end }, "the answer");
+  }),
+
   check("`resetWindow` never raises `until`", async (trial) => {
     const { grant } = await trial.usedOnce(7, 100, "alpha");
     const until = grant.from + 100;

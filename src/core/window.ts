@@ -269,15 +269,19 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
   };
 }
 
-/** The record after an operator ended the claim. The window stays closed, unless the operator vouches for it. */
+/**
+ * The record after an operator ended the claim. The window stays closed, unless the operator vouches for it; and what a holder said
+ * that it used stays used, whoever vouches for what.
+ */
 export function forced(record: Stored, clock: number, resetWindow: boolean): Stored {
+  const used = record.clean ? record.until : (record.checkpoint?.timestamp ?? -1) + 1;
   return {
     ...record,
     token: undefined,
     clean: false,
     recents: undefined,
     releasedAt: record.releasedAt ?? clock,
-    until: resetWindow ? Math.min(record.until, clock) : record.until,
+    until: resetWindow ? Math.min(record.until, Math.max(used, clock)) : record.until,
   };
 }
 

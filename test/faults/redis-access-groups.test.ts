@@ -112,7 +112,7 @@ describe.skipIf(redisMissing !== undefined)(
         }
       });
 
-      test.fails("a wrong password of the sentinels, or none: UNAUTHORIZED", async () => {
+      test("a wrong password of the sentinels, or none: UNAUTHORIZED", async () => {
         for (const wrong of [`&sentinelPassword=${secrets.app}`, ""]) {
           expect(await refused(sentinels.url(`?tls=true${wrong}`, login))).toMatchObject({ code: "UNAUTHORIZED" });
         }
@@ -145,13 +145,13 @@ describe.skipIf(redisMissing !== undefined)(
         expect(await refused(cluster.tlsUrl("", login), false)).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
       });
 
-      test.fails("a wrong password of the user, or none: UNAUTHORIZED", async () => {
+      test("a wrong password of the user, or none: UNAUTHORIZED", async () => {
         for (const wrong of [`app:${secrets.sentinel}@`, ""]) {
           expect(await refused(cluster.tlsUrl("", wrong))).toMatchObject({ code: "UNAUTHORIZED" });
         }
       });
 
-      test.fails("without the right to ask who has which slot: FORBIDDEN", async () => {
+      test("without the right to ask who has which slot: FORBIDDEN", async () => {
         await allow(cluster.nodes, "{workerId");
         onTestFinished(() => allow(cluster.nodes, "{workerId", clusterRights));
         expect(await refused(cluster.tlsUrl("", login))).toMatchObject({ code: "FORBIDDEN" });

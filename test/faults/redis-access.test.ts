@@ -10,8 +10,10 @@ import { freePort } from "../support/servers.ts";
 /** The commands that a user needs: all of these, and no others. */
 const commands =
   "eval evalsha info time type exists get set del hget hmget hset hdel lrem rpush " +
-  "zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore";
+  "zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore";
 const secret = "open-sesame";
+
+let server: RedisServer;
 
 /** Everything that a registry can be asked for. */
 async function everything(registry: Registry, namespace: string): Promise<void> {
@@ -36,11 +38,16 @@ async function everything(registry: Registry, namespace: string): Promise<void> 
   expect(await registry.worker(namespace, 5)).toMatchObject({ fence: 1 });
   expect((await registry.history(namespace, 0)).map(({ fence }) => fence)).toEqual([1, 2]);
   expect(await registry.prune(namespace, Date.now() + 60_000)).toBe(1);
+  // A program that is not ours takes a number, and gives it back.
+  const use = `workerId/${namespace}:use:12`;
+  await server.client().set(use, "10.0.0.9:1");
+  expect(await registry.claim(claimRequest({ ...wish, workerId: 12 }))).toMatchObject({ outcome: "foreign" });
+  await server.client().del(use);
+  await granted(registry, claimRequest({ ...wish, workerId: 12 }));
   expect(await registry.describe(namespace)).toBeDefined();
 }
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is particular about who asks", () => {
-  let server: RedisServer;
   let tlsPort: number;
   let authority: string;
 

@@ -53,7 +53,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     const wishes: readonly Partial<ClaimRequest>[] = [{ workerId: 3 }, { preferred: [3] }];
     const cases = Object.keys(ways).flatMap((way) => wishes.map((wish) => ({ way, wish })));
 
-    test.fails.each(cases)(
+    test.each(cases)(
       "$way, then asked for by $wish: nobody gets it before the window has passed",
       async (each) => {
         const grant = await take();
@@ -70,7 +70,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     });
   });
 
-  test.fails("a Java process with the pid, address and host name of one that gave back: the number is foreign", async () => {
+  test("a Java process with the pid, address and host name of one that gave back: the number is foreign", async () => {
     // Pid 1 of a container that was started again with another program in it.
     const holder = { host: "orders", ip: "172.18.0.5", pid: 1, instance: "" };
     const request = claimRequest({ holder, window });
@@ -107,7 +107,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(error.message).toContain("0 of 1 replicas");
   });
 
-  test.fails("its statistics set back after it was a replica for a while: what it forgot is noticed all the same", async () => {
+  test("its statistics set back after it was a replica for a while: what it forgot is noticed all the same", async () => {
     const other = await RedisServer.start(quick);
     onTestFinished(() => other.remove());
     await other.follow(server.port);

@@ -2,7 +2,7 @@ import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
-import { isElsewhere, isReply, isUnsent, passes, replyError, silentError } from "./errors.ts";
+import { isElsewhere, isReply, isUnsent, passes, replyBehind, replyError, silentError } from "./errors.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** What a Redis answers with, its texts as bytes. */
@@ -80,7 +80,8 @@ export async function openConnection(
       if (client.status === "ready") return;
       attempt ??= connected(client).finally(() => (attempt = undefined));
       await within(left, attempt).catch((error: unknown) => (said ??= error));
-      const refused = isReply(said) ? replyError(said, where) : undefined;
+      const reply = replyBehind(said);
+      const refused = reply && replyError(reply, where);
       if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
       if (statusOf(client) !== "ready") await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
     }

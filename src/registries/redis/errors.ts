@@ -107,6 +107,16 @@ export function isReply(cause: unknown): cause is Error {
   return cause instanceof Error && cause.name === "ReplyError";
 }
 
+/** What a server said, also where the driver only tells that it could use none of several. */
+export function replyBehind(cause: unknown): Error | undefined {
+  if (isReply(cause)) return cause;
+  if (!(cause instanceof Error)) return undefined;
+  const { lastNodeError } = cause as { readonly lastNodeError?: unknown };
+  if (isReply(lastNodeError)) return lastNodeError;
+  const said = / Last error: ((?:NOAUTH|WRONGPASS|NOPERM) .*)$/s.exec(cause.message)?.[1];
+  return said === undefined ? undefined : new Error(said, { cause });
+}
+
 function meaningOf({ message }: Error): Meaning | undefined {
   // Inside a script the refusal is worded otherwise. What the script did before it stays; a claim then rests, as if its holder had died.
   if (message.includes("The user executing the script")) return known["NOPERM"];

@@ -37,8 +37,19 @@ export const operatorFaults: readonly Fault[] = [
     wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, resetWindow: false }) }),
   },
   {
+    fault: "opens what a holder used again",
+    rejectedBy: ["`resetWindow` leaves closed what a holder said that it used"],
+    wrap: (registry, clock) => ({
+      forceRelease: async (request) => {
+        const answer = await registry.forceRelease(request);
+        if (answer.outcome !== "released" || !request.resetWindow) return answer;
+        return { ...answer, until: Math.min(answer.until, clock.now()) };
+      },
+    }),
+  },
+  {
     fault: "sets a window's end to the clock",
-    rejectedBy: ["`resetWindow` never raises `until`"],
+    rejectedBy: ["`resetWindow` never raises `until`", "`resetWindow` leaves closed what a holder said that it used"],
     wrap: (registry, clock) => ({
       forceRelease: async (request) => {
         const answer = await registry.forceRelease(request);
