@@ -32,7 +32,7 @@ async function threads(count) {
   );
   await Promise.all(workers.map((worker) => once(worker, "message")));
   const round = async () => {
-    for (const worker of workers) worker.postMessage("go");
+    for (const worker of workers) worker.postMessage("go", []);
     const made = await Promise.all(workers.map(async (worker) => (await once(worker, "message"))[0]));
     return (length * 1e6) / made.reduce((sum, each) => sum + each, 0);
   };

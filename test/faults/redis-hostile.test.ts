@@ -53,14 +53,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     const wishes: readonly Partial<ClaimRequest>[] = [{ workerId: 3 }, { preferred: [3] }];
     const cases = Object.keys(ways).flatMap((way) => wishes.map((wish) => ({ way, wish })));
 
-    test.each(cases)(
-      "$way, then asked for by $wish: nobody gets it before the window has passed",
-      async (each) => {
-        const grant = await take();
-        await ways[each.way]?.();
-        expect(await overlaps(grant, each.wish)).toBe(false);
-      },
-    );
+    test.each(cases)("$way, then asked for by $wish: nobody gets it before the window has passed", async (each) => {
+      const grant = await take();
+      await ways[each.way]?.();
+      expect(await overlaps(grant, each.wish)).toBe(false);
+    });
 
     test("deleted, then asked for by nobody in particular: nobody gets it", async () => {
       await take();

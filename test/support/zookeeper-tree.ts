@@ -7,7 +7,7 @@ import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 type Client = ReturnType<typeof zookeeper.createClient>;
 
 /** Does something with the driver itself. */
-export async function withDriver<Done>(port: number, work: (client: Client) => Promise<Done>): Promise<Done> {
+async function withDriver<Done>(port: number, work: (client: Client) => Promise<Done>): Promise<Done> {
   const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   try {
     await new Promise<void>((resolve) => {
@@ -21,7 +21,7 @@ export async function withDriver<Done>(port: number, work: (client: Client) => P
 }
 
 /** One call of the driver. */
-export function called(call: (done: (error: { name: string } | null) => void) => void): Promise<void> {
+function called(call: (done: (error: { name: string } | null) => void) => void): Promise<void> {
   return new Promise((resolve, reject) => call((error) => (error ? reject(new Error(error.name)) : resolve())));
 }
 
