@@ -206,8 +206,8 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   }
 
   /**
-   * Fills an array from its start with as many IDs as may be made now: in wall mode what is left of the open tick, in lead mode what is
-   * left of the window. Returns how many. Throws like `next` when there is none at all.
+   * Fills an array from its start with as many IDs as may be made now: in wall mode what is left of the open tick (and where the lease
+   * is shared, of lanes), in lead mode what is left of the window. Returns how many. Throws like `next` when there is none at all.
    */
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
@@ -215,7 +215,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     const nanos = this.#clock.nanos();
     if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     let made = this.#fillFrom(target, 0);
-    if (this.mode === "wall") return made;
+    if (!this.#hasMore) return made;
     while (made < target.length && this.#open(this.#clock.nanos()) === undefined) made += this.#fillFrom(target, made);
     return made;
   }
@@ -237,11 +237,16 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     const nanos = this.#clock.nanos();
     if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
     let end = this.#textFrom(target, 0, texts);
-    if (this.mode === "wall") return end;
+    if (!this.#hasMore) return end;
     while (this.#next > this.#last && this.#open(this.#clock.nanos()) === undefined) {
       end = this.#textFrom(target, end, texts);
     }
     return end;
+  }
+
+  /** Whether there may be something left when the open tick, or this share of it, is used up. */
+  get #hasMore(): boolean {
+    return this.mode === "lead" || this.#share !== undefined;
   }
 
   /** Gives the worker ID back; no ID is made after this, whatever becomes of the call. */
