@@ -276,7 +276,7 @@ describe("a release", () => {
 
 describe("from outside", () => {
   it("a forced release keeps the window, unless the operator vouches for it", () => {
-    const live = record({ recents: { from: now, bytes }, clean: true });
+    const live = record({ recents: { from: now, bytes } });
     expect(forced(live, now, false)).toMatchObject({
       token: undefined,
       clean: false,
@@ -285,6 +285,14 @@ describe("from outside", () => {
     });
     expect(forced(live, now, true).until).toBe(now);
     expect(forced(record({ until: now - 5 }), now, true).until).toBe(now - 5);
+  });
+
+  it("what a holder said that it used stays used, whoever vouches for what", () => {
+    const checkpoint = { timestamp: now + 7, sequence: 0 };
+    expect(forced(record({ checkpoint }), now, true).until).toBe(now + 8);
+    expect(forced(record({ checkpoint }), now + 20, true).until).toBe(now + 20);
+    const gone = record({ token: undefined, clean: true, until: now + 90 });
+    expect(forced(gone, now, true)).toMatchObject({ clean: false, until: now + 90 });
   });
 
   it("a live holder is refused without force, an unused number always", () => {
