@@ -9,7 +9,7 @@ import type { LeaseOptions } from "./core/lease.ts";
 import { nearest } from "./core/nearest.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
-import type { Mode, SnowflakeOptions } from "./core/snowflake.ts";
+import type { Mode, SnowflakeOptions } from "./core/tick-book.ts";
 import { checkSpread } from "./core/spread.ts";
 import { checkTerm, usualWindow } from "./core/terms.ts";
 import { type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";

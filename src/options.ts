@@ -5,7 +5,7 @@ import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { Layout, type PoolBounds } from "./core/layout.ts";
 import { parsePool, presetNames, presets } from "./core/notation.ts";
 import type { Registry } from "./core/registry.ts";
-import type { Mode } from "./core/snowflake.ts";
+import type { Mode } from "./core/tick-book.ts";
 
 /*
  * One table makes the validation, the command line's flags and --help, the names in the environment, and the options table of

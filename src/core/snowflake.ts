@@ -3,40 +3,12 @@ import { monotonic, WallGate, type Clock } from "./clock.ts";
 import { type Encoding, encodings, type EncodingName, Neighbours } from "./encoding.ts";
 import type { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
-import type { Holding, Lease, Ledger, Tenure } from "./lease.ts";
-import { firstWholeTick, RecentTicks, type Ticks } from "./recent.ts";
-import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome, windowUsedUp } from "./refusals.ts";
+import type { Holding, Lease, Ledger } from "./lease.ts";
+import { notHeld } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
-import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
 import { writeRun } from "./run.ts";
-import { checkSpread, firstSequence } from "./spread.ts";
 import { type TextOptions, TextRun } from "./text-run.ts";
-
-/** wall: timestamps never lead the clock. lead: they may, as far as the lease's window reaches. */
-export type Mode = "wall" | "lead";
-
-/** How a generator takes its ticks, and what it does at its limits. */
-export interface SnowflakeOptions {
-  /** Default `wall`. */
-  readonly mode?: Mode | undefined;
-  /**
-   * With how many different sequences a tick may begin, a power of two up to the sequences of a tick; default 1, they all begin at 0.
-   * With `spread: 2^k` also the IDs of a generator that makes one now and then are even in `id % 2^k`, in a layout that ends with
-   * the sequence. A tick has up to `spread - 1` IDs less.
-   */
-  readonly spread?: number | undefined;
-  readonly rollback?: Partial<RollbackOptions> | undefined;
-  /** What others leave to this generator, where it is not the only one on its lease. Then neither `lead` nor `spread`. */
-  readonly share?: Share | undefined;
-}
-
-/** A generator's share of a lease. */
-export interface Share {
-  /** Whom the lease has to tell when it ends. */
-  attach(ledger: Ledger): void;
-  /** What the generator may use of the ticks of a tenure. */
-  ticks(tenure: Tenure): Ticks;
-}
+import { type Mode, type SnowflakeOptions, TickBook } from "./tick-book.ts";
 
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
@@ -72,29 +44,15 @@ const mostTaken = 2 ** 24;
 export class Snowflake<Held extends Holding = Lease> implements Ledger {
   readonly lease: Held;
   readonly mode: Mode;
-  readonly #spread: number;
+  readonly #isAlone: boolean;
   /** How many ticks who waits may go back. */
   readonly #few: number;
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
-  readonly #rollback: RollbackOptions;
-  readonly #share: Share | undefined;
+  readonly #book: TickBook;
 
-  /** The tenure that the memory below belongs to. */
-  #generation = 0;
-  /** What was used with the present value of the rollback bits; a layout without them has but one. */
-  #memory: Ticks;
-  #rollbacks = 0;
-  /** The newest that was used with smaller values. */
-  #counted: Checkpoint | undefined;
-  #sealed = 0;
-  /** Highest wall clock reading in this tenure, Unix ms. */
-  #seen = 0;
-  #rung: string | undefined;
-
-  /** The open tick: sequences from #next to #last may be handed out while the monotonic clock is before #deadline. */
-  #tick = -1;
+  /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline. */
   #next = 0;
   #last = -1;
   #deadline = 0n;
@@ -119,32 +77,22 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * others use without a share of it.
    */
   constructor(lease: Held, options: SnowflakeOptions = {}) {
-    const { mode = "wall", spread = 1, share } = options;
-    if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
-    this.#spread = checkSpread(spread, lease.layout);
-    if (share !== undefined && mode !== "wall") refuse("mode", "to be wall where a lease is shared", mode);
-    if (share !== undefined && spread !== 1) refuse("spread", "to be 1 where a lease is shared", spread);
-    if (share === undefined && lease.tenure?.shared)
+    this.#book = new TickBook(lease, options);
+    if (options.share === undefined && lease.tenure?.shared) {
       refuse("lease", "to be this generator's alone", "one that others use");
-    (share ?? lease).attach(this);
+    }
+    (options.share ?? lease).attach(this);
     this.lease = lease;
-    this.#share = share;
-    this.mode = mode;
+    this.mode = this.#book.mode;
+    this.#isAlone = options.share === undefined;
     this.#layout = lease.layout;
     this.#few = Math.max(fewTicks, Math.ceil(fewMs / this.#layout.tick));
     this.#clock = lease.clock;
     this.#gate = new WallGate(lease.clock);
-    this.#rollback = {
-      maxWait: options.rollback?.maxWait ?? defaultRollback.maxWait,
-      maxTell: options.rollback?.maxTell ?? defaultRollback.maxTell,
-    };
     this.#shift = this.#layout.shiftOf("sequence");
     this.#unit = 2 ** this.#shift;
     this.#fitsNumber = this.#layout.totalBits <= 53;
     this.#narrow = littleEndian && this.#shift + this.#layout.sequenceBits <= 32;
-    this.#memory = new RecentTicks(this.#layout, 0);
-    const { tenure } = lease;
-    if (tenure !== undefined) this.#begin(tenure);
   }
 
   /**
@@ -246,7 +194,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
 
   /** Whether there may be something left when the open tick, or this share of it, is used up. */
   get #hasMore(): boolean {
-    return this.mode === "lead" || this.#share !== undefined;
+    return this.mode === "lead" || !this.#isAlone;
   }
 
   /** Gives the worker ID back; no ID is made after this, whatever becomes of the call. */
@@ -260,48 +208,15 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
 
   /** For the lease: the newest tick handed out, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
-    this.#settle();
-    const { tenure } = this.lease;
-    if (tenure !== undefined && tenure.generation !== this.#generation) this.#begin(tenure);
-    return this.#newest();
+    this.#book.note(this.#next);
+    return this.#book.checkpoint();
   }
 
   /** For the lease: hands out nothing more in this tenure, and tells what was handed out. */
   seal(): Usage | undefined {
-    const checkpoint = this.checkpoint();
-    this.#last = -1;
-    this.#next = 0;
-    this.#tick = -1;
-    this.#sealed = this.#generation;
-    const { from, tenure } = this.lease;
-    const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
-    // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
-    const whole = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
-    const known = whole && this.#layout.maxRollback === 0;
-    const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
-    return { until, checkpoint, recents };
-  }
-
-  #begin(tenure: Tenure): void {
-    this.#generation = tenure.generation;
-    this.#memory = this.#share?.ticks(tenure) ?? RecentTicks.after(this.#layout, tenure);
-    this.#rollbacks = 0;
-    this.#counted = undefined;
-    this.#seen = tenure.since;
-    this.#rung = undefined;
-  }
-
-  /** The newest that was used in this tenure, with any value of the rollback bits. */
-  #newest(): Checkpoint | undefined {
-    const { highest } = this.#memory;
-    const timestamp = this.#layout.timeOf(highest);
-    if (highest < 0 || timestamp < (this.#counted?.timestamp ?? 0)) return this.#counted;
-    return { timestamp, sequence: this.#memory.sequenceOf(highest) };
-  }
-
-  /** Brings what was handed out of the open tick into the memory. */
-  #settle(): void {
-    if (this.#tick >= 0 && this.#next > 0) this.#memory.raise(this.#tick, this.#next - 1);
+    this.#book.leave(this.#next);
+    [this.#next, this.#last] = [0, -1];
+    return this.#book.seal();
   }
 
   /** The next ID of the open tick. */
@@ -357,7 +272,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     const { spin } = this.#clock;
     const full = error?.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
     if (full && this.#layout.tick === 1 && spin !== undefined) {
-      spin(this.#layout.timeOf(this.#tick + 1), longestSpin);
+      spin(this.#layout.timeOf(this.#book.tick + 1), longestSpin);
       error = this.#open(this.#clock.nanos());
     }
     if (error !== undefined) throw error;
@@ -375,21 +290,19 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
       this.#opened = 0;
       if (nanos < this.#deadline) return undefined;
     }
-    this.#settle();
-    this.#last = -1;
-    this.#next = 0;
-    this.#tick = -1;
+    this.#book.leave(this.#next);
+    [this.#next, this.#last] = [0, -1];
     const { tenure } = this.lease;
-    if (tenure === undefined || tenure.generation === this.#sealed) return notHeld(this.lease);
-    if (tenure.generation !== this.#generation) this.#begin(tenure);
-
+    if (tenure === undefined) return notHeld(this.lease);
     const wall = this.#gate.read(nanos);
-    const error = this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
+    const error = this.#book.turn(wall, tenure, ticks);
     if (error !== undefined) return error;
+    const { tick, next, last, rollbacks } = this.#book;
+    [this.#next, this.#last] = [next, last];
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#deadline = 0n;
     this.#opened = wall;
-    this.#base = this.#layout.encode(this.#tick, tenure.workerId, 0, this.#rollbacks);
+    this.#base = this.#layout.encode(tick, tenure.workerId, 0, rollbacks);
     if (this.#fitsNumber) this.#baseNumber = Number(this.#base);
     this.#id[0] = this.#base;
     this.#low = this.#words[0] as number;
@@ -399,94 +312,8 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     return undefined;
   }
 
-  /** Turns to the tick that the wall clock shows, or says why it is none. */
-  #follow(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
-    const layout = this.#layout;
-    const tick = layout.tickOf(wall);
-    if (tick > layout.maxTick) return layout.expiredAt(wall);
-    const begin = layout.timeOf(tick);
-    if (begin < tenure.floor) return this.#below(wall, tenure);
-    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
-    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
-    this.#see(wall);
-    if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, tenure)) return undefined;
-    this.#tick = tick;
-    // One that led the clock may have used up the next ones, too.
-    let free = tick + 1;
-    while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
-    return tickFull(layout, layout.timeOf(free) - wall);
-  }
-
-  /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
-  #lead(wall: number, tenure: Tenure): SnowleaseError | undefined {
-    const layout = this.#layout;
-    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, tenure.from), this.#memory.highest);
-    if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
-    if (tick > layout.maxTick) return layout.expiredAt(layout.timeOf(tick));
-    if (!(layout.timeOf(tick + 1) <= tenure.until)) {
-      const passed = layout.timeOf(layout.tickOf(wall) + 1) > tenure.until;
-      return passed ? windowPassed(tenure, wall) : windowUsedUp(tenure, wall, this.lease.renewsIn);
-    }
-    this.#see(wall);
-    this.#turnTo(tick);
-    return undefined;
-  }
-
-  /** What the clock going back means to others; the mode has decided what it means here. */
-  #see(wall: number): void {
-    if (wall >= this.#seen) {
-      this.#seen = wall;
-      this.#rung = undefined;
-    } else if (this.#rung !== "continue" && this.#rung !== "count") {
-      this.lease.noteRollback(this.#seen - wall, "continue");
-      this.#rung = "continue";
-    }
-  }
-
-  /** Turns to this tick, behind what was used in it; false when that is all. */
-  #turnTo(tick: number): boolean {
-    const next = this.#memory.nextOf(tick);
-    if (next > this.#layout.maxSequence) return false;
-    this.#tick = tick;
-    this.#next = next === 0 ? firstSequence(tick, this.#spread) : next;
-    this.#last = this.#memory.lastOf(next);
-    return true;
-  }
-
-  /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
-  #turnToEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
-    const layout = this.#layout;
-    const first = Math.max(this.#memory.floor, firstWholeTick(layout, floor), layout.tickOf(since), tick - ticks + 1);
-    for (let earlier = tick - 1; earlier >= first; earlier--) if (this.#turnTo(earlier)) return true;
-    return false;
-  }
-
-  /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
-  #count(wall: number, tenure: Tenure): boolean {
-    if (this.#rollbacks >= this.#layout.maxRollback) return false;
-    this.#counted = this.#newest();
-    this.#rollbacks++;
-    this.#memory = this.#share?.ticks(tenure) ?? new RecentTicks(this.#layout, tenure.floor);
-    this.lease.noteRollback(this.#seen - wall, "count");
-    this.#rung = "count";
-    return true;
-  }
-
-  /** The clock shows less than this lease may use: not yet, or no more. */
-  #below(wall: number, tenure: Tenure): SnowleaseError {
-    const layout = this.#layout;
-    const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, tenure.floor)));
-    const remaining = floor - wall;
-    const behind = this.#seen - wall;
-    if (behind <= 0) return windowToCome(tenure, floor, remaining);
-    const rung = rollbackRung(behind, remaining, this.#rollback);
-    if (this.#rung !== rung) this.lease.noteRollback(behind, rung);
-    this.#rung = rung;
-    return clockSetBack(this.lease, behind, remaining);
-  }
-
   #worthWaiting({ code, retryable }: SnowleaseError): boolean {
-    return code === "CLOCK_ROLLBACK" ? this.#rung === "wait" || this.lease.state === "switching" : retryable;
+    return code === "CLOCK_ROLLBACK" ? this.#book.isWaiting || this.lease.state === "switching" : retryable;
   }
 
   /** Sleeps, and wakes early when the lease changes. */

@@ -1,6 +1,6 @@
 import { isSnowleaseError } from "../core/errors.ts";
 import type { Lease, Ledger, Tenure } from "../core/lease.ts";
-import type { Share } from "../core/snowflake.ts";
+import type { Share } from "../core/tick-book.ts";
 import { Cut, type Lanes } from "./grid.ts";
 import { LaneTicks } from "./lanes.ts";
 

@@ -2,7 +2,7 @@ import { SnowleaseError } from "../core/errors.ts";
 import type { Lease, Ledger, Tenure } from "../core/lease.ts";
 import { RecentTicks } from "../core/recent.ts";
 import type { Checkpoint, Usage } from "../core/registry.ts";
-import type { Share } from "../core/snowflake.ts";
+import type { Share } from "../core/tick-book.ts";
 import { Grid, type Lanes } from "./grid.ts";
 import { type LaneTicks, laneTicks } from "./lanes.ts";
 

@@ -3,7 +3,8 @@ import { shown, SnowleaseError } from "../core/errors.ts";
 import { Layout } from "../core/layout.ts";
 import type { Holding, Ledger, LeaseState, Tenure } from "../core/lease.ts";
 import type { RollbackOptions } from "../core/rollback.ts";
-import { type Share, Snowflake } from "../core/snowflake.ts";
+import { Snowflake } from "../core/snowflake.ts";
+import type { Share } from "../core/tick-book.ts";
 import { Grid } from "./grid.ts";
 import { type LaneTicks, laneTicks } from "./lanes.ts";
 

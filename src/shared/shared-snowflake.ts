@@ -1,5 +1,6 @@
 import type { Lease } from "../core/lease.ts";
-import { Snowflake, type SnowflakeOptions } from "../core/snowflake.ts";
+import { Snowflake } from "../core/snowflake.ts";
+import type { SnowflakeOptions } from "../core/tick-book.ts";
 import { defaultRollback } from "../core/rollback.ts";
 import { SharedLedger } from "./ledger.ts";
 import type { SharedLease } from "./member.ts";

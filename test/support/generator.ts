@@ -4,7 +4,8 @@ import type { LeaseEvents } from "../../src/core/events.ts";
 import { layouts } from "../../src/core/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import type { Registry } from "../../src/core/registry.ts";
-import { Snowflake, type SnowflakeOptions } from "../../src/core/snowflake.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import type { SnowflakeOptions } from "../../src/core/tick-book.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
 /** When every test begins. Unix ms. */

@@ -4,7 +4,8 @@ import { isSnowleaseError } from "../../src/core/errors.ts";
 import { Layout, layouts } from "../../src/core/layout.ts";
 import { Lease } from "../../src/core/lease.ts";
 import type { Registry } from "../../src/core/registry.ts";
-import { type Mode, Snowflake } from "../../src/core/snowflake.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import type { Mode } from "../../src/core/tick-book.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 import { defaults, makeToken, open, start } from "../support/generator.ts";
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { Layout, layouts } from "../../src/core/layout.ts";
 import { Lease } from "../../src/core/lease.ts";
 import { listRecents } from "../../src/core/recent.ts";
-import { type Mode, Snowflake } from "../../src/core/snowflake.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import type { Mode } from "../../src/core/tick-book.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import {

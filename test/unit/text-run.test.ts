@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Layout } from "../../src/core/layout.ts";
-import type { Mode } from "../../src/core/snowflake.ts";
+import type { Mode } from "../../src/core/tick-book.ts";
 import { type TextOptions, TextRun } from "../../src/core/text-run.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { coded, open, start, thrown } from "../support/generator.ts";
