@@ -3,7 +3,7 @@ import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import type { Connecting, Dialect, Session } from "./dialect.ts";
 import { type Place, serverError, silentError } from "./errors.ts";
-import { Late, Sessions } from "./sessions.ts";
+import { Late, Sessions, Unheard } from "./sessions.ts";
 import { parseSettings } from "./settings.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Changed, Raced, Unit } from "./unit.ts";
@@ -103,7 +103,8 @@ export async function openOperations(
           // Once it may have been done, it may have been, whatever becomes of the tries after that.
           unclear ||= isUnclear(unit);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
-          if (!(error instanceof Late)) last = error;
+          // What a server said at one try tells more than its silence at the next.
+          if (!(error instanceof Late || (error instanceof Unheard && last !== undefined))) last = error;
           const final = meaning !== undefined && !meaning.raced && !meaning.passes;
           if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
           if (final) throw serverError(meaning, error, place);

@@ -8,6 +8,9 @@ const idle = 100;
 /** The deadline came first. */
 export class Late extends Error {}
 
+/** Nobody said anything to one who knocked. */
+export class Unheard extends Error {}
+
 /** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
 export class Sessions {
   readonly #connect: () => Connecting;
@@ -106,7 +109,7 @@ export class Sessions {
       connecting.destroy();
       if (!(error instanceof Late)) throw error;
       this.#patience *= 2;
-      throw new Error("it let nobody in", { cause: error });
+      throw new Unheard("it let nobody in", { cause: error });
     } finally {
       this.#busy.delete(connecting);
     }
