@@ -61,6 +61,8 @@ export interface Config {
   readonly instance: string;
   readonly listen: { readonly host: string; readonly port: number } | undefined;
   readonly socket: string | undefined;
+  readonly tokens: string | undefined;
+  readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
 }
@@ -117,7 +119,7 @@ export function resolveConfig(from: ConfigSources): Config {
   checkLongest(values, sources);
 
   return {
-    registry: borrowed ? lender(env) : (values.registry ?? defaultRegistry(env)),
+    registry: borrowed ? lender(env) : withToken(values.registry ?? defaultRegistry(env), values.token),
     registryFrom: borrowed ? "borrowed" : named === undefined ? "default" : "named",
     namespace,
     layout,
@@ -148,6 +150,8 @@ export function resolveConfig(from: ConfigSources): Config {
     instance: values.instance ?? "",
     listen: values.listen,
     socket: values.socket,
+    tokens: values.tokens,
+    insecure: values.insecure ?? false,
     sources,
   };
 }
@@ -338,6 +342,12 @@ function homeOfUser(): string {
     const message = "There is no home folder for the default registry; set HOME or XDG_STATE_HOME, or name a registry.";
     throw new SnowleaseError("CONFIG_INVALID", message, {}, { cause });
   }
+}
+
+/** The address with what to show to a daemon there. */
+function withToken(registry: RegistryAddress | Registry, token: string | undefined): RegistryAddress | Registry {
+  if (token === undefined || "claim" in registry) return registry;
+  return registry.kind === "http" || registry.kind === "unix" ? { ...registry, token } : registry;
 }
 
 /** Whether a lease is lent here that is from the registry which the program names, if it names one. */

@@ -4,12 +4,14 @@ import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
+import { shown, SnowleaseError } from "./core/errors.ts";
 import type { Lease } from "./core/lease.ts";
 import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import type { Log } from "./http/log.ts";
-import { drain, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
+import { drain, isLoopback, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
+import { tokenFile } from "./http/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
 import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
 
@@ -17,10 +19,17 @@ import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
 export interface DaemonOptions {
   /** Closed when the daemon has drained. A deferred one is opened once the daemon listens; requests wait for that. */
   readonly registry: Registry | DeferredRegistry;
-  /** Loopback only: 127.0.0.1, ::1 or localhost; port 0 takes a free one. Default 127.0.0.1:7070, unless only a socket is wanted. */
+  /**
+   * Port 0 takes a free one. An address that other machines can reach needs tokens, or `insecure`. Default 127.0.0.1:7070, unless
+   * only a socket is wanted.
+   */
   readonly listen?: { readonly host: string; readonly port: number } | undefined;
   /** Path of a Unix socket. */
   readonly socket?: string | undefined;
+  /** Path of the file of tokens; see tokens.ts. Default: whoever reaches the daemon may do everything. */
+  readonly tokens?: string | undefined;
+  /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
+  readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
   readonly layout?: Layout | undefined;
   /** Worker IDs of a claim that names no pool, and of the daemon's own. Default: all of the layout. */
@@ -54,6 +63,11 @@ export interface Daemon {
    * same without waiting for anybody; also ends a drain that is under way. Never rejects: what fails is logged.
    */
   close(how?: "drain" | "now"): Promise<void>;
+  /**
+   * Reads the file of tokens again; undefined where there is none. Never throws: a file that cannot be used is logged, and what
+   * was read before stays.
+   */
+  readonly reload: (() => void) | undefined;
 }
 
 const defaultListen = { host: "127.0.0.1", port: 7070 };
@@ -91,7 +105,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       onLease: (lease) => tell(lease, log),
     },
   );
-  const app = createApp({ registry, layout, pool, window, limits, ids, clock, log });
+  const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
+  const isLocal = address === undefined || isLoopback(address.host);
+  if (!isLocal && options.insecure !== true) throw exposed(address.host);
+  const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
+  const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
+  const app = createApp({ registry, layout, pool, window, limits, ids, tokens, hosts, clock, log });
 
   const servers: Server[] = [];
   const listening = async <Where>(listen: (server: Server) => Promise<Where>): Promise<Where> => {
@@ -104,7 +123,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
   let url: string | undefined;
   try {
-    const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
     if (address !== undefined) url = await listening((server) => listenOnTcp(server, address));
     const { socket } = options;
     if (socket !== undefined) await listening((server) => listenOnSocket(server, socket));
@@ -145,18 +163,41 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       closing ??= close();
       return closing;
     },
+    reload: tokens && ((): void => reload(tokens, log)),
   };
+}
+
+/** What a daemon that everybody can reach has to have. */
+function exposed(host: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since whoever reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\`, or say \`insecure\`.`,
+  );
+}
+
+/** Reads files again of which somebody said that they changed. */
+function reload(tokens: { reload(): void }, log: Log): void {
+  try {
+    tokens.reload();
+    log.info({ event: "reloaded" }, "the files were read again");
+  } catch (error) {
+    log.error(
+      { event: "not-reloaded", code: (error as SnowleaseError).code },
+      `kept what was: ${(error as Error).message}`,
+    );
+  }
 }
 
 /**
  * Drains at the first SIGTERM, SIGINT or SIGHUP, stops at once at the second. (Not at a SIGHUP: when a terminal closes, shell and
- * kernel both send one.) Resolves when the daemon has stopped.
+ * kernel both send one.) Where the daemon has files to read again, a SIGHUP does only that. Resolves when the daemon has stopped.
  */
 export function closeOnSignals(daemon: Daemon): Promise<void> {
   return new Promise((resolve) => {
     let how: "drain" | "now" = "drain";
     const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
     const stop = (signal: NodeJS.Signals): void => {
+      if (signal === "SIGHUP" && daemon.reload !== undefined) return daemon.reload();
       const closed = daemon.close(signal === "SIGHUP" ? "drain" : how);
       how = "now";
       void closed.then(() => {

@@ -45,6 +45,9 @@ export interface OptionValues {
   readonly instance?: string;
   readonly listen?: { readonly host: string; readonly port: number };
   readonly socket?: string;
+  readonly tokens?: string;
+  readonly insecure?: boolean;
+  readonly token?: string;
   readonly config?: string;
 }
 
@@ -76,6 +79,8 @@ interface Kind<Value> {
 }
 
 interface Definition<Value> extends Kind<Value> {
+  /** What a message must not quote. */
+  readonly secret?: boolean;
   readonly scopes: readonly OptionScope[];
   readonly default: string;
   readonly description: string;
@@ -351,6 +356,27 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
   instance: define(label, holders, "none", "Names this process in the registry."),
   listen: define(hostAndPort, ["daemon"], "`127.0.0.1:7070`", "Where the daemon listens."),
   socket: define(path, ["daemon"], "none", "Unix socket on which the daemon listens, too."),
+  tokens: define(
+    path,
+    ["daemon"],
+    "none: whoever reaches the daemon may do everything",
+    "File of the tokens that the daemon takes, a line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each; roles `worker`, `read`, `admin`. Read again at SIGHUP.",
+  ),
+  insecure: define(
+    truth,
+    ["daemon"],
+    "`false`",
+    "Listen where other machines can reach the daemon, also without tokens and TLS.",
+  ),
+  token: {
+    ...define(
+      matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),
+      claims,
+      "none",
+      "The token that a daemon is shown whose URL has none (`http://:TOKEN@HOST:PORT`). Better in the environment or the URL's query than among the arguments.",
+    ),
+    secret: true,
+  },
   config: define(
     path,
     ["cli", "daemon"],
@@ -387,12 +413,13 @@ export function readOption<Name extends OptionName>(
   value: unknown,
   from: string,
 ): NonNullable<OptionValues[Name]> {
-  const { schema, rule } = definitions[name];
+  const { schema, rule, secret = false } = definitions[name];
   const result = blaming(from, () => schema.safeParse(value));
   if (result.success) return result.data as NonNullable<OptionValues[Name]>;
   // An object may hold a password somewhere inside, and need not have a JSON form.
-  const got =
-    value === null || !["object", "function"].includes(typeof value)
+  const got = secret
+    ? "another text"
+    : value === null || !["object", "function"].includes(typeof value)
       ? shown(value)
       : `a value of the type ${typeof value}`;
   throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);

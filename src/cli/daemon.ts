@@ -7,20 +7,21 @@ import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 export const daemon: Command = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on loopback and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
+    "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
   details: [
     "Prints where it listens and what to try; then logs to stderr, as JSON lines. `--listen HOST:0` takes a free port.",
+    "With `--tokens`, SIGHUP does not end it, but reads that file again.",
   ],
   examples: [
     "snowlease daemon",
-    "snowlease daemon --registry sqlite:/var/lib/snowlease/registry.db --socket /run/snowlease/daemon.sock",
+    "snowlease daemon --registry sqlite:/var/lib/snowlease/registry.db --socket /run/snowlease/daemon.sock --tokens /etc/snowlease/tokens",
   ],
   settings: "daemon",
 
   async run(invocation) {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
-    const { layout, window, sources, operationTimeout, host, instance, socket } = config;
+    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../daemon.ts"),
       deferConfigured(config),
@@ -29,7 +30,7 @@ export const daemon: Command = {
     const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };
     const namespaceLimits = Object.keys(config.limits).length > 0 ? config.limits : undefined;
     const leases = { layout, pool: poolOf(config), window, namespaceLimits, operationTimeout, holder };
-    const started = startDaemon({ registry, listen, socket, ...leases });
+    const started = startDaemon({ registry, listen, socket, tokens, insecure, ...leases });
     const running = await started.catch(async (error: unknown) => {
       await registry.close().catch(() => undefined);
       throw error;

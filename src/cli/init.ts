@@ -14,7 +14,7 @@ export const init: Command = {
     "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
     "snowlease init --registry oracle://ids:PASSWORD@db:1521/ids --namespace orders --print",
   ],
-  settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "config"],
+  settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "token", "config"],
   flags: [{ name: "print", description: "Show the statements that set up the store, and touch nothing." }],
 
   async run(invocation) {

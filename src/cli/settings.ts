@@ -7,7 +7,7 @@ import type { DeferredRegistry } from "../registries/deferred.ts";
 import type { Invocation } from "./command.ts";
 
 /** What a command that looks at a registry takes, or ends somebody's claim in it. */
-export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "config"];
+export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "token", "config"];
 
 /** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
 export async function claimConfig({ flags }: Invocation, env: NodeJS.ProcessEnv = process.env): Promise<Config> {

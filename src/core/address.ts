@@ -12,12 +12,15 @@ interface AddressText {
 /** Where a registry is, read from a registry URL. */
 export type RegistryAddress = AddressText &
   (
-    | { readonly kind: "sqlite" | "unix"; /** As given, decoded: may be relative. */ readonly path: string }
+    | { readonly kind: "sqlite"; /** As given, decoded: may be relative. */ readonly path: string }
+    | { readonly kind: "unix"; /** Likewise. */ readonly path: string; readonly token?: string | undefined }
     | { readonly kind: "memory" }
     | {
         readonly kind: "http";
         /** http or https, one or more, without trailing slash, in the order of preference; may hold user and password. */
         readonly urls: readonly string[];
+        /** For those without a login; no part of the URL, but of the configuration around it. */
+        readonly token?: string | undefined;
       }
     | ServerAddress
   );

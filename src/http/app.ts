@@ -6,7 +6,7 @@ import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { AppContext } from "./context.ts";
-import { guard } from "./guard.ts";
+import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
 import type { Log } from "./log.ts";
@@ -14,6 +14,7 @@ import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
 import type { Route } from "./route.ts";
 import { systemRoutes } from "./system.ts";
+import type { Tokens } from "./tokens.ts";
 import { workerRoutes } from "./workers.ts";
 
 /** What the HTTP API serves, and what it assumes where a request leaves something out. */
@@ -31,6 +32,10 @@ export interface AppOptions {
   readonly limits?: Partial<NamespaceLimits> | undefined;
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
   readonly ids?: IdSource | undefined;
+  /** Whom it lets do what. Default: everybody everything. */
+  readonly tokens?: Tokens | undefined;
+  /** By which names clients may call it. Default: this machine's own. */
+  readonly hosts?: Hosts | undefined;
   readonly clock?: Clock | undefined;
   /** Makes a token for a claim that brings none: 32 hex digits. */
   readonly makeToken?: (() => string) | undefined;
@@ -54,6 +59,8 @@ export function createApp(options: AppOptions): App {
     pool,
     limits,
     ids,
+    tokens,
+    hosts = "loopback",
     log = silent,
     layout = defaultLayout,
     window = defaultWindow,
@@ -67,14 +74,20 @@ export function createApp(options: AppOptions): App {
     ...workerRoutes(context),
     ...namespaceRoutes(context),
   ];
-  routes.push(...systemRoutes(context, routes));
+  routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
   const app = new Hono();
   // One handler a route: hono then calls it as it is, without composing a chain for each request.
-  for (const { method, path, run } of routes) app.on(method, path, run);
+  for (const { method, path, access, run } of routes) {
+    app.on(method, path, (c) => {
+      guard(c.req.raw, hosts);
+      if (access !== "open") tokens?.admit(c.req.raw.headers.get("authorization"), access, c.req.param("namespace"));
+      return run(c);
+    });
+  }
 
   app.notFound((c) => {
-    guard(c.req.raw.headers);
+    guard(c.req.raw, hosts);
     const allowed = methods.filter((method) => app.router.match(method, c.req.path)[0].length > 0);
     const what = shown(`${c.req.method} ${c.req.path}`).replace(/ \(string\)$/, "");
     if (allowed.length === 0) throw new SnowleaseError("NOT_FOUND", `There is no ${what} here; see /openapi.json.`);

@@ -1,4 +1,11 @@
+import { isIP } from "node:net";
 import { shown, SnowleaseError } from "../core/errors.ts";
+
+/**
+ * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,
+ * which nobody can register. `any`: whatever the name; for who asks for tokens, which a browser sends only to the name it has them for.
+ */
+export type Hosts = "loopback" | "private" | "any";
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
@@ -7,19 +14,25 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
  * still sends its own name as Host; a page of another origin cannot keep the browser from saying so.
  * @throws SnowleaseError FORBIDDEN
  */
-export function guard(headers: Pick<Headers, "get">): void {
+export function guard({ headers, url }: Request, hosts: Hosts): void {
   const host = headers.get("host");
-  if (host !== null && !loopback.test(host)) {
-    refuse(`Expected the Host header to be localhost or a loopback address, got ${shown(host)}`);
+  if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
+    const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";
+    refuse(`Expected the Host header to be ${rule}, got ${shown(host)}`);
   }
   const origin = headers.get("origin");
-  if (origin !== null && origin.toLowerCase() !== `http://${host}`.toLowerCase()) {
+  if (origin !== null && origin.toLowerCase() !== `${url.slice(0, url.indexOf(":"))}://${host}`.toLowerCase()) {
     refuse(`Expected no Origin but this daemon's own, got ${shown(origin)}`);
   }
   const site = headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") {
     refuse(`Expected no request of another site's page, got Sec-Fetch-Site ${shown(site)}`);
   }
+}
+
+function isPrivate(host: string): boolean {
+  const name = host.replace(/:\d{1,5}$/, "").replace(/^\[|\]$/g, "");
+  return isIP(name) !== 0 || /^[a-z0-9-]+$/i.test(name);
 }
 
 function refuse(what: string): never {

@@ -22,12 +22,21 @@ const bodyRefusals: Json = {
   415: problemResponse("CONFIG_INVALID: a body that is not application/json"),
 };
 
-/** The description of the routes as OpenAPI 3.1, made of the schemas that validate. */
-export function openapi(routes: readonly Route[]): Json {
+/** How a token is sent: one or the other. */
+const securitySchemes: Json = {
+  bearer: { type: "http", scheme: "bearer" },
+  basic: { type: "http", scheme: "basic", description: "The token is the password; the user does not matter." },
+};
+
+/**
+ * The description of the routes as OpenAPI 3.1, made of the schemas that validate.
+ * @param hasTokens whether a token is needed, but for what is open.
+ */
+export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, hasTokens) };
   }
   return {
     openapi: "3.1.0",
@@ -37,19 +46,27 @@ export function openapi(routes: readonly Route[]): Json {
       description:
         "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings. Every error is a " +
         "Problem. Besides those listed: 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
-        "cannot be read as a request, after which the connection ends.",
+        "cannot be read as a request, after which the connection ends. Where an operation names roles in its `security`, it takes a " +
+        "token of one of them or of the role `admin`; where it names none, any token.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
     security: [],
     paths,
-    components: { schemas: { Problem: schemaOf(problem, "output") } },
+    components: { schemas: { Problem: schemaOf(problem, "output") }, ...(hasTokens && { securitySchemes }) },
   };
 }
 
-function operation({ path, summary, status, body, query, answer, problems = [] }: Route): Json {
+function operation(
+  { path, summary, access, status, body, query, answer, problems = [] }: Route,
+  hasTokens: boolean,
+): Json {
+  const closed = hasTokens && access !== "open";
   return {
     summary,
+    ...(closed && {
+      security: Object.keys(securitySchemes).map((name) => ({ [name]: access === "any" ? [] : [access] })),
+    }),
     parameters: [...pathParameters(path), ...queryParameters(query)],
     ...(body !== undefined && { requestBody: requestBody(body) }),
     responses: {
@@ -57,7 +74,7 @@ function operation({ path, summary, status, body, query, answer, problems = [] }
         description: STATUS_CODES[status],
         ...(answer !== undefined && { content: json(schemaOf(answer, "output")) }),
       },
-      ...problemResponses([...everywhere, ...problems]),
+      ...problemResponses([...everywhere, ...(closed ? (["UNAUTHORIZED"] as const) : []), ...problems]),
       ...(body !== undefined && bodyRefusals),
     },
   };

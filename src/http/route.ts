@@ -4,7 +4,7 @@ import { type ErrorCode, shown, SnowleaseError } from "../core/errors.ts";
 import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { readJson } from "./body.ts";
 import { checked } from "./check.ts";
-import { guard } from "./guard.ts";
+import type { Access } from "./tokens.ts";
 
 /** A request that was read and checked. What its path does not name is empty. */
 interface Call<Body, Query> {
@@ -21,6 +21,7 @@ export interface RouteSpec<Body, Query, Answer> {
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
   readonly summary: string;
+  readonly access: Access;
   readonly status: 200 | 201 | 204;
   readonly body?: z.ZodType<Body>;
   readonly query?: z.ZodType<Query>;
@@ -44,7 +45,6 @@ export function route<Body = undefined, Query = undefined, Answer = void>(spec: 
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
 
   async function run({ req }: Context): Promise<Response> {
-    guard(req.raw.headers);
     const answer = await handle({
       namespace: inNamespace ? namespaceOf(req.param("namespace")) : "",
       workerId: ofWorker ? checked(workerPath, { workerId: numberOf(req.param("workerId")) }, "the path").workerId : 0,

@@ -32,12 +32,7 @@ const usualLimits: ServerLimits = {
   maxConnections: 1000,
 };
 const maxHeaderSize = 16 * 1024;
-/** The only addresses to listen on: whoever reaches the daemon may do everything. */
-const loopback = new Map([
-  ["127.0.0.1", "127.0.0.1"],
-  ["::1", "::1"],
-  ["localhost", "127.0.0.1"],
-]);
+const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
 /** A lock older than this was left by a daemon that was killed while it started, ms: to start takes a few. */
@@ -66,15 +61,15 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server
   return server;
 }
 
-/** Listens on a loopback address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */
+/** Whether only this machine can reach an address. */
+export function isLoopback(host: string): boolean {
+  return loopback.test(host);
+}
+
+/** Listens on an address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */
 export async function listenOnTcp(server: Server, { host, port }: { host: string; port: number }): Promise<string> {
-  const address = loopback.get(host.toLowerCase());
-  if (address === undefined) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`listen\` to be on ${[...loopback.keys()].join(", ")}, since everybody who reaches the daemon may do everything, got ${shown(host)}; listen on one of these, or on a \`socket\`.`,
-    );
-  }
+  // Where a name stands for two addresses, a client may know only the other one.
+  const address = host.toLowerCase() === "localhost" ? "127.0.0.1" : host;
   await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);
   const { address: ip, port: bound, family } = server.address() as AddressInfo;
   return `http://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;

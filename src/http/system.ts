@@ -12,7 +12,11 @@ import { type Route, route } from "./route.ts";
 const pingTimeout = 5000;
 
 /** Liveness, readiness, and the description of all routes. */
-export function systemRoutes({ registry, clock, limits }: AppContext, routes: readonly Route[]): readonly Route[] {
+export function systemRoutes(
+  { registry, clock, limits }: AppContext,
+  routes: readonly Route[],
+  hasTokens: boolean,
+): readonly Route[] {
   let description: unknown;
 
   /** @throws SnowleaseError REGISTRY_UNAVAILABLE when there is no answer in time, CLOCK_SKEW. */
@@ -35,6 +39,7 @@ export function systemRoutes({ registry, clock, limits }: AppContext, routes: re
       method: "GET",
       path: "/healthz",
       summary: "Whether this daemon runs",
+      access: "open",
       status: 200,
       answer: z.object({ status: z.literal("ok") }),
       async handle() {
@@ -46,6 +51,7 @@ export function systemRoutes({ registry, clock, limits }: AppContext, routes: re
       method: "GET",
       path: "/readyz",
       summary: "Whether its registry answers, and their clocks agree; 503 where not, with the reason as its code",
+      access: "any",
       status: 200,
       answer: readyAnswer,
       async handle() {
@@ -63,10 +69,11 @@ export function systemRoutes({ registry, clock, limits }: AppContext, routes: re
       method: "GET",
       path: "/openapi.json",
       summary: "This description",
+      access: "open",
       status: 200,
       answer: z.record(z.string(), z.unknown()),
       async handle() {
-        return (description ??= openapi([...routes, ...own])) as Record<string, unknown>;
+        return (description ??= openapi([...routes, ...own], hasTokens)) as Record<string, unknown>;
       },
     }),
   ];

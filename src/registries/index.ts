@@ -32,11 +32,16 @@ export async function openRegistry(
     case "zookeeper":
       return (await import("./zookeeper/registry.ts")).zooKeeperRegistry(address, { operationTimeout });
     case "http":
-      return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, { clock, operationTimeout });
+      return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, {
+        clock,
+        operationTimeout,
+        token: address.token,
+      });
     case "unix":
       return (await import("./daemon/registry.ts")).daemonRegistry([`unix:${address.path}`], {
         clock,
         operationTimeout,
+        token: address.token,
       });
   }
 }

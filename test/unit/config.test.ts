@@ -68,6 +68,8 @@ describe("with nothing given", () => {
       instance: "",
       listen: undefined,
       socket: undefined,
+      tokens: undefined,
+      insecure: false,
       sources: {},
     });
   });
@@ -581,5 +583,27 @@ describe("the table of options", () => {
   it("takes a ready registry", () => {
     const registry = memoryRegistry();
     expect(resolved({ options: { registry } })).toMatchObject({ registry, registryFrom: "named" });
+  });
+});
+
+describe("a token for a daemon", () => {
+  it("goes with the address of a daemon, and with no other registry", () => {
+    const env = { SNOWLEASE_TOKEN: "s3cret" };
+    for (const registry of ["http://host:1", "unix:/run/s"]) {
+      expect(resolved({ env: { ...env, SNOWLEASE_REGISTRY: registry } }).registry).toMatchObject({ token: "s3cret" });
+      expect(resolved({ options: { registry: `${registry}?token=s3cret` } }).registry).toMatchObject({
+        token: "s3cret",
+      });
+    }
+    expect(resolved({ env: { ...env, SNOWLEASE_REGISTRY: "memory:" } }).registry).not.toHaveProperty("token");
+  });
+
+  it("is in no message, and in no text that is shown", () => {
+    expect(refusal({ env: { SNOWLEASE_TOKEN: "s3cret text" } })).toBe(
+      "Expected `token` to be 1 to 1024 visible ASCII characters, got another text; correct SNOWLEASE_TOKEN.",
+    );
+    const { registry, sources } = resolved({ options: { registry: "http://host:1?token=s3cret" } });
+    if ("claim" in registry) throw new TypeError("It was given as a URL.");
+    expect(registry.redacted + registry.text + JSON.stringify(sources)).not.toContain("s3cret");
   });
 });

@@ -263,15 +263,16 @@ describe("a connection", () => {
 });
 
 describe("the address", () => {
-  test.each(["0.0.0.0", "::", "192.0.2.1", "example.com", "127.0.0.2", ""])("%s is refused", async (host) => {
+  test.each(["0.0.0.0", "::", "192.0.2.1", "example.com", "127.0.0.1.example", ""])("%s is refused", async (host) => {
     await expect(start({ listen: { host, port: 0 } })).rejects.toMatchObject({
       code: "CONFIG_INVALID",
-      message: expect.stringMatching(/^Expected `listen` to be on 127\.0\.0\.1, ::1, localhost/),
+      message: expect.stringMatching(/^Expected `listen` to be on 127\.0\.0\.1, ::1 or localhost/),
     });
   });
 
   test.each([
     ["localhost", /^http:\/\/127\.0\.0\.1:\d+$/],
+    ["127.0.0.2", /^http:\/\/127\.0\.0\.2:\d+$/],
     ["::1", /^http:\/\/\[::1\]:\d+$/],
   ])("%s is served", async (host, url) => {
     const daemon = await start({ listen: { host, port: 0 } });

@@ -24,6 +24,8 @@ export interface DaemonRegistryOptions {
   /** Deadline of one operation, ms. Default 5 s. */
   readonly operationTimeout?: number | undefined;
   readonly clock?: Clock | undefined;
+  /** For addresses without a login. */
+  readonly token?: string | undefined;
 }
 
 const defaultTimeout = 5000;
@@ -40,8 +42,8 @@ const mostPreferred = 8;
  * @throws SnowleaseError CONFIG_INVALID for an address that is none.
  */
 export function daemonRegistry(addresses: readonly string[], options: DaemonRegistryOptions = {}): Registry {
-  const { operationTimeout = defaultTimeout, clock = systemClock } = options;
-  const transport = httpTransport(addresses, { operationTimeout, clock });
+  const { operationTimeout = defaultTimeout, clock = systemClock, token } = options;
+  const transport = httpTransport(addresses, { operationTimeout, clock, token });
 
   const once = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
     transport.call({ ...call, repeatable: false });

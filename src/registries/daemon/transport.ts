@@ -2,6 +2,7 @@ import {
   Agent,
   type ClientRequest,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   request as requestPlain,
   type RequestOptions,
 } from "node:http";
@@ -36,6 +37,8 @@ export interface TransportOptions {
   /** Deadline of one call, over all addresses and repetitions, ms. */
   readonly operationTimeout: number;
   readonly clock: Clock;
+  /** For addresses without a login. */
+  readonly token?: string | undefined;
 }
 
 /** Longest answer that is read, bytes. */
@@ -49,6 +52,7 @@ interface Address {
   /** Without user and password. */
   readonly shown: string;
   readonly options: RequestOptions;
+  readonly headers: OutgoingHttpHeaders;
   readonly path: string;
   readonly send: typeof requestPlain;
   readonly agent: Agent;
@@ -62,8 +66,9 @@ type Attempt<Answer> =
   /** Not applied, or not known to be: `sent` tells which. */
   | { readonly outcome: "failed"; readonly error: SnowleaseError; readonly sent: boolean };
 
-export function httpTransport(addresses: readonly string[], { operationTimeout, clock }: TransportOptions): Transport {
-  const targets = addresses.map(parseTarget);
+export function httpTransport(addresses: readonly string[], options: TransportOptions): Transport {
+  const { operationTimeout, clock, token } = options;
+  const targets = addresses.map((address) => parseTarget(address, token));
   if (targets.length === 0)
     throw new SnowleaseError("CONFIG_INVALID", "Expected at least one address of a daemon, got none.");
   /** The address that answered last: the first one to ask. */
@@ -112,11 +117,11 @@ export function httpTransport(addresses: readonly string[], { operationTimeout, 
   };
 }
 
-function parseTarget(address: string): Address {
+function parseTarget(address: string, token: string | undefined): Address {
   if (address.startsWith("unix:")) {
     const agent = new Agent({ keepAlive: true, maxSockets });
     const options = { socketPath: address.slice("unix:".length), host: "localhost" };
-    return { shown: address, options, path: "", send: requestPlain, agent };
+    return { shown: address, options, headers: bearing(token), path: "", send: requestPlain, agent };
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
@@ -129,19 +134,23 @@ function parseTarget(address: string): Address {
   const secure = url.protocol === "https:";
   const { protocol, host, hostname, port, pathname, username, password } = url;
   const path = pathname.replace(/\/$/, "");
+  const hasLogin = username !== "" || password !== "";
   return {
     shown: `${protocol}//${host}${path}`,
     options: {
       host: hostname.replace(/^\[|\]$/g, ""),
       ...(port !== "" && { port }),
-      ...((username !== "" || password !== "") && {
-        auth: `${decodeURIComponent(username)}:${decodeURIComponent(password)}`,
-      }),
+      ...(hasLogin && { auth: `${decodeURIComponent(username)}:${decodeURIComponent(password)}` }),
     },
+    headers: bearing(hasLogin ? undefined : token),
     path,
     send: secure ? requestSecure : requestPlain,
     agent: secure ? new SecureAgent({ keepAlive: true, maxSockets }) : new Agent({ keepAlive: true, maxSockets }),
   };
+}
+
+function bearing(token: string | undefined): OutgoingHttpHeaders {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
 /** One request to one address. Never rejects. */
@@ -157,7 +166,10 @@ async function exchange<Answer>(
     agent: target.agent,
     method: call.method,
     path: target.path + call.path,
-    headers: body === undefined ? {} : { "content-type": "application/json", "content-length": body.length },
+    headers: {
+      ...target.headers,
+      ...(body !== undefined && { "content-type": "application/json", "content-length": body.length }),
+    },
   });
   let sent = false;
   request.once("socket", (socket) => {

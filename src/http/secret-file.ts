@@ -1,0 +1,35 @@
+import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { SnowleaseError } from "../core/errors.ts";
+import type { Log } from "./log.ts";
+
+const maxBytes = 1024 * 1024;
+const [othersRead, othersWrite] = [0o004, 0o002];
+
+/**
+ * Reads a file that is not everybody's; one that everybody can read goes to the log.
+ * @param name of the option that names it, for the message.
+ * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, or everybody can write to it.
+ */
+export function readSecretFile(path: string, name: string, log: Log): string {
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new SnowleaseError("CONFIG_INVALID", `The file ${path} of \`${name}\` ${what}.`, {}, { cause });
+  };
+  let file: number | undefined;
+  try {
+    file = openSync(path, "r");
+    const stat = fstatSync(file);
+    const { mode, size } = stat;
+    if (!stat.isFile()) refuse("is not a regular file; name one that is");
+    if (size > maxBytes) refuse(`has ${size} bytes, and at most ${maxBytes} are read; name the right one`);
+    if ((mode & othersWrite) !== 0) refuse("can be written by everybody; take that right away: chmod o-rwx");
+    if ((mode & othersRead) !== 0) {
+      log.warn({ event: "exposed", file: path }, `${path} can be read by everybody; take that right away: chmod o-rwx`);
+    }
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof SnowleaseError) throw cause;
+    return refuse(`cannot be read (${(cause as NodeJS.ErrnoException).code}); mend its path or its permissions`, cause);
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}
