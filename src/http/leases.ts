@@ -77,9 +77,9 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
     return usualWindow(until - seenClock, layoutFrom(info), (info ?? defaultLimits).maxWindow);
   }
 
-  async function present(namespace: string, workerId: number): Promise<WorkerRecord> {
+  async function present(namespace: string, workerId: number, fence?: number): Promise<WorkerRecord> {
     const record = await registry.worker(namespace, workerId);
-    if (record === undefined) throw await lost(namespace, workerId);
+    if (record === undefined) throw await lost(namespace, workerId, fence);
     return record;
   }
 
@@ -200,7 +200,7 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
       async handle({ namespace, workerId, body }) {
         const { token, now } = body;
         if (body.windowMs !== undefined) checkTerm("windowMs", body.windowMs, await layoutOf(namespace));
-        const stored = lazily(() => present(namespace, workerId));
+        const stored = lazily(() => present(namespace, workerId, body.fence));
         const fence = body.fence ?? (await stored()).fence;
         const name = `${namespace}/${workerId}`;
         const claim = known.get(name);
@@ -224,7 +224,7 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
       body: releaseBody,
       problems: ["LEASE_LOST"],
       async handle({ namespace, workerId, body }) {
-        const stored = lazily(() => present(namespace, workerId));
+        const stored = lazily(() => present(namespace, workerId, body.fence));
         const fence = body.fence ?? (await stored()).fence;
         const used = await usageOf(namespace, body, async () => (await stored()).from);
         const { token, now = clock.now() } = body;
