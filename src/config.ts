@@ -62,6 +62,9 @@ export interface Config {
   readonly listen: { readonly host: string; readonly port: number } | undefined;
   readonly socket: string | undefined;
   readonly tokens: string | undefined;
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  readonly tlsClientCa: string | undefined;
   readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
@@ -151,6 +154,9 @@ export function resolveConfig(from: ConfigSources): Config {
     listen: values.listen,
     socket: values.socket,
     tokens: values.tokens,
+    tlsCert: values.tlsCert,
+    tlsKey: values.tlsKey,
+    tlsClientCa: values.tlsClientCa,
     insecure: values.insecure ?? false,
     sources,
   };

@@ -9,8 +9,17 @@ import type { Lease } from "./core/lease.ts";
 import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
+import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
 import type { Log } from "./http/log.ts";
-import { drain, isLoopback, listenOnSocket, listenOnTcp, makeServer, type ServerLimits } from "./http/server.ts";
+import {
+  drain,
+  isLoopback,
+  listenOnSocket,
+  listenOnTcp,
+  makeServer,
+  renewCertificates,
+  type ServerLimits,
+} from "./http/server.ts";
 import { tokenFile } from "./http/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
 import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
@@ -20,7 +29,7 @@ export interface DaemonOptions {
   /** Closed when the daemon has drained. A deferred one is opened once the daemon listens; requests wait for that. */
   readonly registry: Registry | DeferredRegistry;
   /**
-   * Port 0 takes a free one. An address that other machines can reach needs tokens, or `insecure`. Default 127.0.0.1:7070, unless
+   * Port 0 takes a free one. An address that other machines can reach needs tokens and TLS, or `insecure`. Default 127.0.0.1:7070, unless
    * only a socket is wanted.
    */
   readonly listen?: { readonly host: string; readonly port: number } | undefined;
@@ -28,6 +37,8 @@ export interface DaemonOptions {
   readonly socket?: string | undefined;
   /** Path of the file of tokens; see tokens.ts. Default: whoever reaches the daemon may do everything. */
   readonly tokens?: string | undefined;
+  /** Certificates for `listen`. Default: plain HTTP. */
+  readonly tls?: TlsFiles | undefined;
   /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
   readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
@@ -64,8 +75,8 @@ export interface Daemon {
    */
   close(how?: "drain" | "now"): Promise<void>;
   /**
-   * Reads the file of tokens again; undefined where there is none. Never throws: a file that cannot be used is logged, and what
-   * was read before stays.
+   * Reads the files of tokens and certificates again; undefined where there are none. Never throws: what cannot be used is
+   * logged, and what was read before stays.
    */
   readonly reload: (() => void) | undefined;
 }
@@ -107,14 +118,27 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   );
   const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
   const isLocal = address === undefined || isLoopback(address.host);
-  if (!isLocal && options.insecure !== true) throw exposed(address.host);
+  const { tls } = options;
+  if (!isLocal && options.insecure !== true && (options.tokens === undefined || tls === undefined)) {
+    throw exposed(address.host);
+  }
+  if (tls !== undefined && address === undefined) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      "Expected `tlsCert` only with `listen`: a socket has no TLS; leave it out.",
+    );
+  }
+  const certificates = tls && readCertificates(tls, clock.now(), log);
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
   const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
   const app = createApp({ registry, layout, pool, window, limits, ids, tokens, hosts, clock, log });
 
   const servers: Server[] = [];
-  const listening = async <Where>(listen: (server: Server) => Promise<Where>): Promise<Where> => {
-    const server = makeServer(app, options.limits);
+  const listening = async <Where>(
+    listen: (server: Server) => Promise<Where>,
+    certificates?: Certificates,
+  ): Promise<Where> => {
+    const server = makeServer(app, options.limits, certificates);
     servers.push(server);
     const where = await listen(server);
     // One connection that cannot be accepted (no file descriptor is left) must not end all the others.
@@ -123,7 +147,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
   let url: string | undefined;
   try {
-    if (address !== undefined) url = await listening((server) => listenOnTcp(server, address));
+    if (address !== undefined) url = await listening((server) => listenOnTcp(server, address), certificates);
     const { socket } = options;
     if (socket !== undefined) await listening((server) => listenOnSocket(server, socket));
     if ("open" in registry) await registry.open();
@@ -154,6 +178,24 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     log.info({ event: "stopped" }, "stopped");
   }
 
+  function reload(): void {
+    if (tokens !== undefined) again("tokens", tokens.reload);
+    if (tls === undefined) return;
+    again("certificates", () => {
+      const renewed = readCertificates(tls, clock.now(), log);
+      for (const server of servers) renewCertificates(server, renewed);
+    });
+  }
+
+  function again(what: string, read: () => void): void {
+    try {
+      read();
+      log.info({ event: "reloaded", what }, `the ${what} were read again`);
+    } catch (err) {
+      log.error({ event: "not-reloaded", what, err }, `kept the ${what} that were: ${(err as Error).message}`);
+    }
+  }
+
   log.info({ event: "listening", url, socket: options.socket, registry: registry.kind }, "listening");
   return {
     url,
@@ -163,7 +205,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       closing ??= close();
       return closing;
     },
-    reload: tokens && ((): void => reload(tokens, log)),
+    reload: tokens === undefined && tls === undefined ? undefined : reload,
   };
 }
 
@@ -171,21 +213,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 function exposed(host: string): SnowleaseError {
   return new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since whoever reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\`, or say \`insecure\`.`,
+    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since whoever reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
   );
-}
-
-/** Reads files again of which somebody said that they changed. */
-function reload(tokens: { reload(): void }, log: Log): void {
-  try {
-    tokens.reload();
-    log.info({ event: "reloaded" }, "the files were read again");
-  } catch (error) {
-    log.error(
-      { event: "not-reloaded", code: (error as SnowleaseError).code },
-      `kept what was: ${(error as Error).message}`,
-    );
-  }
 }
 
 /**

@@ -46,6 +46,9 @@ export interface OptionValues {
   readonly listen?: { readonly host: string; readonly port: number };
   readonly socket?: string;
   readonly tokens?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly tlsClientCa?: string;
   readonly insecure?: boolean;
   readonly token?: string;
   readonly config?: string;
@@ -361,6 +364,19 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     ["daemon"],
     "none: whoever reaches the daemon may do everything",
     "File of the tokens that the daemon takes, a line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each; roles `worker`, `read`, `admin`. Read again at SIGHUP.",
+  ),
+  tlsCert: define(
+    path,
+    ["daemon"],
+    "none: plain HTTP",
+    "PEM file of the daemon's certificate, and of those between it and its authority. TLS 1.2 or newer; read again at SIGHUP.",
+  ),
+  tlsKey: define(path, ["daemon"], "none", "PEM file of its private key, without a passphrase."),
+  tlsClientCa: define(
+    path,
+    ["daemon"],
+    "none: clients need no certificate",
+    "PEM file of authorities: every client has to have a certificate of one of them, besides a token.",
   ),
   insecure: define(
     truth,

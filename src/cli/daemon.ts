@@ -1,6 +1,8 @@
 import { basename, relative } from "node:path";
 import type { Config } from "../config.ts";
+import { SnowleaseError } from "../core/errors.ts";
 import type { PoolBounds } from "../core/layout.ts";
+import type { TlsFiles } from "../http/certificates.ts";
 import type { Command } from "./command.ts";
 import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 
@@ -10,7 +12,7 @@ export const daemon: Command = {
     "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
   details: [
     "Prints where it listens and what to try; then logs to stderr, as JSON lines. `--listen HOST:0` takes a free port.",
-    "With `--tokens`, SIGHUP does not end it, but reads that file again.",
+    "With `--tokens` or `--tls-cert`, SIGHUP does not end it, but reads these files again.",
   ],
   examples: [
     "snowlease daemon",
@@ -30,7 +32,7 @@ export const daemon: Command = {
     const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };
     const namespaceLimits = Object.keys(config.limits).length > 0 ? config.limits : undefined;
     const leases = { layout, pool: poolOf(config), window, namespaceLimits, operationTimeout, holder };
-    const started = startDaemon({ registry, listen, socket, tokens, insecure, ...leases });
+    const started = startDaemon({ registry, listen, socket, tokens, tls: tlsOf(config), insecure, ...leases });
     const running = await started.catch(async (error: unknown) => {
       await registry.close().catch(() => undefined);
       throw error;
@@ -47,6 +49,15 @@ export const daemon: Command = {
 function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
   const isWhole = pool.first === layout.pool.first && pool.last === layout.pool.last;
   return isWhole && sources.pool === undefined ? undefined : pool;
+}
+
+function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): TlsFiles | undefined {
+  if (cert !== undefined && key !== undefined) return { cert, key, clientCa };
+  if (cert === undefined && key === undefined && clientCa === undefined) return undefined;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    "Expected `tlsCert` and `tlsKey` both, or no TLS at all; name the other one.",
+  );
 }
 
 function news(registry: string, url: string | undefined, socket: string | undefined): string {

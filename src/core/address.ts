@@ -21,6 +21,8 @@ export type RegistryAddress = AddressText &
         readonly urls: readonly string[];
         /** For those without a login; no part of the URL, but of the configuration around it. */
         readonly token?: string | undefined;
+        /** The parameters of the query that are this kind's own, as given. */
+        readonly settings: Readonly<Record<string, string>>;
       }
     | ServerAddress
   );
@@ -56,7 +58,8 @@ type ServerScheme = keyof typeof ports;
 
 /** The parameters of a query that only one kind of store has: see there for what they mean. */
 const sqlSettings = ["poolSize", "tls", "tlsCa"];
-const settingsOf: Readonly<Record<ServerAddress["kind"], readonly string[]>> = {
+const settingsOf: Readonly<Record<ServerAddress["kind"] | "http", readonly string[]>> = {
+  http: ["tlsCa", "tlsCert", "tlsKey"],
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
   zookeeper: ["sessionTimeout", "tls", "tlsCa"],
   mysql: sqlSettings,
@@ -94,7 +97,7 @@ export function parseAddress(text: string): RegistryAddress {
     const parts = [first, ...others.map((part) => (part.includes("://") ? part : `${kind}://${part}`))];
     const urls = parts.map((part) => parseUrl(part, text));
     const redacted = urls.map(withoutUser).join(",");
-    return { kind: "http", urls: urls.map(textOf), text: clean, redacted, parameters };
+    return { kind: "http", urls: urls.map(textOf), text: clean, redacted, ...divided("http", parameters) };
   }
   if (kind === "memory") {
     if (body !== "") refuse("to be just `memory:`, with or without a query", text);
@@ -121,9 +124,6 @@ function parseServers(
   }
   const [user = "", ...rest] = login?.split(":") ?? [];
   const kind = kindOf(scheme);
-  const own = settingsOf[kind];
-  const those = (wanted: boolean): Record<string, string> =>
-    Object.fromEntries(Object.entries(query).filter(([name]) => own.includes(name) === wanted));
   const where = `${list}${path === "" ? "" : `/${path}`}`;
   return {
     kind,
@@ -132,11 +132,20 @@ function parseServers(
     user: user === "" ? undefined : decode(user, text),
     password: rest.length === 0 ? undefined : decode(rest.join(":"), text),
     path: decode(path, text),
-    settings: those(true),
     text: `${scheme}:${body}`,
     redacted: `${scheme}://${login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`}${where}`,
-    parameters: those(false),
+    ...divided(kind, query),
   };
+}
+
+/** The parameters of a query: those of this kind of store alone, and all others. */
+function divided(
+  kind: ServerAddress["kind"] | "http",
+  query: Readonly<Record<string, string>>,
+): Pick<ServerAddress, "settings"> & Pick<AddressText, "parameters"> {
+  const those = (wanted: boolean): Record<string, string> =>
+    Object.fromEntries(Object.entries(query).filter(([name]) => settingsOf[kind].includes(name) === wanted));
+  return { settings: those(true), parameters: those(false) };
 }
 
 function kindOf(scheme: ServerScheme): ServerAddress["kind"] {

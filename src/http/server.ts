@@ -2,12 +2,14 @@ import { once } from "node:events";
 import type { Stats } from "node:fs";
 import { chmod, link, lstat, mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
+import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import { type AddressInfo, connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import type { App } from "./app.ts";
+import type { Certificates } from "./certificates.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
 import { refuseUnparsed } from "./unparsed.ts";
 
@@ -40,8 +42,11 @@ const longestStart = 2000;
 /** How often connections that have come to rest are closed while draining, ms. */
 const sweep = 20;
 
-/** An HTTP server for the app that does not listen yet. */
-export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server {
+/** Older ones are broken. */
+const minVersion = "TLSv1.2";
+
+/** An HTTP server for the app that does not listen yet; of HTTPS, where it has certificates. */
+export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certificates?: Certificates): Server {
   const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout, maxConnections } = {
     ...usualLimits,
     ...limits,
@@ -53,12 +58,29 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}): Server
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const server = createServer({ ...timeouts, maxHeaderSize, requireHostHeader: false });
+  const options = { ...timeouts, maxHeaderSize, requireHostHeader: false };
+  const server =
+    certificates === undefined
+      ? createServer(options)
+      : createSecureServer({
+          ...options,
+          ...certificates,
+          minVersion,
+          requestCert: certificates.ca !== undefined,
+          handshakeTimeout: headersTimeout,
+        });
   refuseUnparsed(server, maxHeaderSize);
   server.on("request", (request, response) => void listener(request, response));
   server.maxConnections = maxConnections;
   server.setTimeout(idleTimeout);
   return server;
+}
+
+/** Has connections that are made from now on meet these certificates, and those that rest be made again. */
+export function renewCertificates(server: Server, certificates: Certificates): void {
+  if (!(server instanceof SecureServer)) return;
+  server.setSecureContext({ ...certificates, minVersion });
+  server.closeIdleConnections();
 }
 
 /** Whether only this machine can reach an address. */
@@ -72,7 +94,8 @@ export async function listenOnTcp(server: Server, { host, port }: { host: string
   const address = host.toLowerCase() === "localhost" ? "127.0.0.1" : host;
   await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);
   const { address: ip, port: bound, family } = server.address() as AddressInfo;
-  return `http://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;
+  const scheme = server instanceof SecureServer ? "https" : "http";
+  return `${scheme}://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;
 }
 
 /**

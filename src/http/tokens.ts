@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { SnowleaseError } from "../core/errors.ts";
+import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "./log.ts";
 import { HttpRefusal } from "./problem.ts";
-import { readSecretFile } from "./secret-file.ts";
 
 /** What a token is for. `worker`: leases and IDs; `read`: to look; `admin`: everything. */
 export const roles = ["worker", "read", "admin"] as const;
@@ -37,7 +37,7 @@ const realm = 'realm="snowlease"';
  * @throws SnowleaseError CONFIG_INVALID, also of `reload`, which then leaves everything as it was.
  */
 export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
-  const read = (): readonly Grant[] => parseTokens(readSecretFile(path, "tokens", log), path);
+  const read = (): readonly Grant[] => parseTokens(readGuardedFile(path, "tokens", log), path);
   let grants = read();
 
   return {

@@ -36,6 +36,7 @@ export async function openRegistry(
         clock,
         operationTimeout,
         token: address.token,
+        settings: address.settings,
       });
     case "unix":
       return (await import("./daemon/registry.ts")).daemonRegistry([`unix:${address.path}`], {

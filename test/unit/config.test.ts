@@ -69,6 +69,9 @@ describe("with nothing given", () => {
       listen: undefined,
       socket: undefined,
       tokens: undefined,
+      tlsCert: undefined,
+      tlsKey: undefined,
+      tlsClientCa: undefined,
       insecure: false,
       sources: {},
     });

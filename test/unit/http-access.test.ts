@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
@@ -299,10 +300,11 @@ describe("a daemon with tokens", () => {
     expect(await status(url, "new")).toBe(200);
     expect(logged.slice(1)).toMatchObject([
       { level: "info", event: "reloaded" },
-      { level: "error", event: "not-reloaded", code: "CONFIG_INVALID" },
+      { level: "error", event: "not-reloaded", what: "tokens", err: { code: "CONFIG_INVALID" } },
     ]);
-    expect(JSON.stringify(logged)).toContain(`line 1 of ${path}`);
-    expect(JSON.stringify(logged)).not.toContain("half-written-secret");
+    const text = logged.map((line) => inspect(line, { depth: null })).join();
+    expect(text).toContain(`line 1 of ${path}`);
+    expect(text).not.toContain("half-written-secret");
   });
 
   test("asks for them on its socket, too, and has nothing to read again where there are none", async () => {

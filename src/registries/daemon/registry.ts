@@ -17,6 +17,7 @@ import {
 } from "./answers.ts";
 import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
 import type { ClaimBody, ForceReleaseBody, InitBody, LanesBody, ReleaseBody, RenewBody } from "./requests.ts";
+import { tlsOf } from "./settings.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
 /** How to reach a daemon. */
@@ -26,6 +27,8 @@ export interface DaemonRegistryOptions {
   readonly clock?: Clock | undefined;
   /** For addresses without a login. */
   readonly token?: string | undefined;
+  /** `tlsCa`, `tlsCert`, `tlsKey`: PEM files for https. */
+  readonly settings?: Readonly<Record<string, string>> | undefined;
 }
 
 const defaultTimeout = 5000;
@@ -42,8 +45,8 @@ const mostPreferred = 8;
  * @throws SnowleaseError CONFIG_INVALID for an address that is none.
  */
 export function daemonRegistry(addresses: readonly string[], options: DaemonRegistryOptions = {}): Registry {
-  const { operationTimeout = defaultTimeout, clock = systemClock, token } = options;
-  const transport = httpTransport(addresses, { operationTimeout, clock, token });
+  const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
+  const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
 
   const once = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
     transport.call({ ...call, repeatable: false });

@@ -11,6 +11,7 @@ import type { z } from "zod";
 import { monotonic, type Clock } from "../../core/clock.ts";
 import { shown, SnowleaseError } from "../../core/errors.ts";
 import { problem, type Problem } from "./answers.ts";
+import type { ClientTls } from "./settings.ts";
 
 /** One call of the API. */
 export interface ApiCall<Answer> {
@@ -39,6 +40,7 @@ export interface TransportOptions {
   readonly clock: Clock;
   /** For addresses without a login. */
   readonly token?: string | undefined;
+  readonly tls: ClientTls;
 }
 
 /** Longest answer that is read, bytes. */
@@ -67,8 +69,8 @@ type Attempt<Answer> =
   | { readonly outcome: "failed"; readonly error: SnowleaseError; readonly sent: boolean };
 
 export function httpTransport(addresses: readonly string[], options: TransportOptions): Transport {
-  const { operationTimeout, clock, token } = options;
-  const targets = addresses.map((address) => parseTarget(address, token));
+  const { operationTimeout, clock } = options;
+  const targets = addresses.map((address) => parseTarget(address, options));
   if (targets.length === 0)
     throw new SnowleaseError("CONFIG_INVALID", "Expected at least one address of a daemon, got none.");
   /** The address that answered last: the first one to ask. */
@@ -117,7 +119,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   };
 }
 
-function parseTarget(address: string, token: string | undefined): Address {
+function parseTarget(address: string, { token, tls }: TransportOptions): Address {
   if (address.startsWith("unix:")) {
     const agent = new Agent({ keepAlive: true, maxSockets });
     const options = { socketPath: address.slice("unix:".length), host: "localhost" };
@@ -145,7 +147,9 @@ function parseTarget(address: string, token: string | undefined): Address {
     headers: bearing(hasLogin ? undefined : token),
     path,
     send: secure ? requestSecure : requestPlain,
-    agent: secure ? new SecureAgent({ keepAlive: true, maxSockets }) : new Agent({ keepAlive: true, maxSockets }),
+    agent: secure
+      ? new SecureAgent({ keepAlive: true, maxSockets, ...tls })
+      : new Agent({ keepAlive: true, maxSockets }),
   };
 }
 
@@ -185,7 +189,8 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
-    const why = `did not answer: ${reasonOf(cause)}; check that it runs`;
+    const advice = isUntrusted(cause) ? "check `tlsCa`, `tlsCert` and `tlsKey`" : "check that it runs";
+    const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
     return { outcome: "failed", error: unavailable(target, why, cause), sent };
   } finally {
     timer.abort();
@@ -238,6 +243,11 @@ function read<Answer>(
 function reasonOf(cause: unknown): string {
   const { message = "", code = "no reason given" } = cause as Partial<NodeJS.ErrnoException>;
   return message || code;
+}
+
+/** Whether a handshake failed by what one side thinks of the other's certificate. */
+function isUntrusted(cause: unknown): boolean {
+  return /CERT|SIGNATURE|SSL|TLS/.test((cause as NodeJS.ErrnoException).code ?? "");
 }
 
 function json(text: string): unknown {

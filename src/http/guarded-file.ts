@@ -6,11 +6,12 @@ const maxBytes = 1024 * 1024;
 const [othersRead, othersWrite] = [0o004, 0o002];
 
 /**
- * Reads a file that is not everybody's; one that everybody can read goes to the log.
+ * Reads a file on which rests who may do what.
  * @param name of the option that names it, for the message.
+ * @param log is told when everybody can read it; left out: everybody may.
  * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, or everybody can write to it.
  */
-export function readSecretFile(path: string, name: string, log: Log): string {
+export function readGuardedFile(path: string, name: string, log?: Log): string {
   const refuse = (what: string, cause?: unknown): never => {
     throw new SnowleaseError("CONFIG_INVALID", `The file ${path} of \`${name}\` ${what}.`, {}, { cause });
   };
@@ -23,7 +24,10 @@ export function readSecretFile(path: string, name: string, log: Log): string {
     if (size > maxBytes) refuse(`has ${size} bytes, and at most ${maxBytes} are read; name the right one`);
     if ((mode & othersWrite) !== 0) refuse("can be written by everybody; take that right away: chmod o-rwx");
     if ((mode & othersRead) !== 0) {
-      log.warn({ event: "exposed", file: path }, `${path} can be read by everybody; take that right away: chmod o-rwx`);
+      log?.warn(
+        { event: "exposed", file: path },
+        `${path} can be read by everybody; take that right away: chmod o-rwx`,
+      );
     }
     return readFileSync(file, "utf8");
   } catch (cause) {
