@@ -18,3 +18,9 @@ export function readStatements(file: string): ReadonlyMap<string, string> {
     }),
   );
 }
+
+/** The version of this package. */
+export function version(): string {
+  const file = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(file) as { readonly version: string }).version;
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { readFileSync } from "node:fs";
+import { version } from "../assets.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { Option } from "../config.ts";
@@ -67,13 +67,6 @@ async function print(text: string): Promise<number> {
 function report(error: unknown): number {
   process.stderr.write(`${errorLine(error)}\n`);
   return exitCodeOf(error);
-}
-
-function version(): string {
-  const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-    version: string;
-  };
-  return version;
 }
 
 function unknownCommand(name: string | undefined): SnowleaseError {

@@ -6,10 +6,12 @@ import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { AppContext } from "./context.ts";
+import { eventRoutes, type EventStreams } from "./events.ts";
 import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, metricsRoutes } from "./metrics.ts";
 import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
 import type { Route } from "./route.ts";
@@ -36,6 +38,10 @@ export interface AppOptions {
   readonly tokens?: Tokens | undefined;
   /** By which names clients may call it. Default: this machine's own. */
   readonly hosts?: Hosts | undefined;
+  /** Readers of events; without them there is no such route. */
+  readonly streams?: EventStreams | undefined;
+  /** Likewise. */
+  readonly metrics?: Metrics | undefined;
   readonly clock?: Clock | undefined;
   /** Makes a token for a claim that brings none: 32 hex digits. */
   readonly makeToken?: (() => string) | undefined;
@@ -59,6 +65,8 @@ export function createApp(options: AppOptions): App {
     pool,
     limits,
     ids,
+    streams,
+    metrics,
     tokens,
     hosts = "loopback",
     log = silent,
@@ -73,6 +81,8 @@ export function createApp(options: AppOptions): App {
     ...idRoutes(context, ids),
     ...workerRoutes(context),
     ...namespaceRoutes(context),
+    ...eventRoutes(context, streams),
+    ...metricsRoutes(metrics),
   ];
   routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
@@ -99,6 +109,7 @@ export function createApp(options: AppOptions): App {
   app.onError((cause) => {
     const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
     const response = problemResponse(error);
+    metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
     if (error.code === "REGISTRY_UNAVAILABLE" || response.status === 500) log.error({ err: cause }, error.message);
     return response;

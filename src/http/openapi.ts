@@ -58,7 +58,7 @@ export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
 }
 
 function operation(
-  { path, summary, access, status, body, query, answer, problems = [] }: Route,
+  { path, summary, access, status, body, query, answer, media, problems = [] }: Route,
   hasTokens: boolean,
 ): Json {
   const closed = hasTokens && access !== "open";
@@ -72,7 +72,7 @@ function operation(
     responses: {
       [status]: {
         description: STATUS_CODES[status],
-        ...(answer !== undefined && { content: json(schemaOf(answer, "output")) }),
+        ...(answer !== undefined && { content: content(schemaOf(answer, "output"), media) }),
       },
       ...problemResponses([...everywhere, ...(closed ? (["UNAUTHORIZED"] as const) : []), ...problems]),
       ...(body !== undefined && bodyRefusals),
@@ -82,7 +82,7 @@ function operation(
 
 /** A body that may be `{}` may be left out. */
 function requestBody(body: z.ZodType): Json {
-  return { required: !body.safeParse({}).success, content: json(schemaOf(body, "input")) };
+  return { required: !body.safeParse({}).success, content: content(schemaOf(body, "input")) };
 }
 
 function pathParameters(path: string): readonly Json[] {
@@ -109,8 +109,8 @@ function problemResponse(description: string): Json {
   return { description, content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } } };
 }
 
-function json(schema: Json): Json {
-  return { "application/json": { schema } };
+function content(schema: Json, media: string = "application/json"): Json {
+  return { [media]: { schema } };
 }
 
 function schemaOf(schema: z.ZodType, io: "input" | "output"): Json {

@@ -1,0 +1,172 @@
+import { z } from "zod";
+import { SnowleaseError } from "../core/errors.ts";
+import { noNamespace } from "../core/window.ts";
+import type { AppContext } from "./context.ts";
+import type { Journal, JournalEntry } from "./journal.ts";
+import { type Route, route } from "./route.ts";
+
+/** What streams may take. */
+export interface StreamLimits {
+  /** How often a stream in which nothing happens shows that it lives, ms: well below what proxies cut after. Default 15 s. */
+  readonly heartbeat: number;
+  /** How many there may be at once. Default 64. */
+  readonly streams: number;
+  /** What may wait for a reader before its stream ends, bytes. Default 256 KiB. */
+  readonly backlog: number;
+}
+
+const usualLimits: StreamLimits = { heartbeat: 15_000, streams: 64, backlog: 256 * 1024 };
+/** When a browser comes again after its stream has ended, ms. */
+const retry = 2000;
+
+const encoder = new TextEncoder();
+
+/** One reader. */
+interface Stream {
+  readonly namespace: string;
+  readonly controller: ReadableStreamDefaultController<Uint8Array>;
+}
+
+/** The readers of a journal's events, as server-sent events. */
+export class EventStreams {
+  readonly #journal: Journal;
+  readonly #limits: StreamLimits;
+  readonly #streams = new Set<Stream>();
+  readonly #silence: () => void;
+  #heart: NodeJS.Timeout | undefined;
+  #cut = 0;
+  #closed = false;
+
+  constructor(journal: Journal, limits: Partial<StreamLimits> = {}) {
+    this.#journal = journal;
+    this.#limits = { ...usualLimits, ...limits };
+    this.#silence = journal.on((entry) => this.#tell(entry));
+  }
+
+  /** How many are open. */
+  get open(): number {
+    return this.#streams.size;
+  }
+
+  /** How many were ended because their readers were too slow. */
+  get cut(): number {
+    return this.#cut;
+  }
+
+  /**
+   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up, who may come
+   * again and go on where it was.
+   * @throws SnowleaseError RATE_LIMITED when there are as many as may be; REGISTRY_UNAVAILABLE once closed.
+   */
+  start(namespace: string, lastEventId: string | null): ReadableStream<Uint8Array> {
+    if (this.#closed) {
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This daemon is shutting down; read another one's events.");
+    }
+    const { streams, backlog } = this.#limits;
+    if (this.#streams.size >= streams) {
+      const what = `All ${streams} event streams of this daemon are in use; end one, or try again later.`;
+      throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: this.#limits.heartbeat });
+    }
+    const journal = this.#journal;
+    const { entries, missed } =
+      lastEventId === null ? { entries: [], missed: false } : journal.after(namespace, lastEventId);
+    const texts = [
+      `retry: ${retry}\n`,
+      ...(missed ? ["event: missed\ndata: {}\n\n"] : []),
+      ...entries.map((entry) => this.#textOf(entry)),
+      this.#mark(),
+    ];
+    const first = encoder.encode(texts.join(""));
+    let stream: Stream;
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          controller.enqueue(first);
+          stream = { namespace, controller };
+          this.#streams.add(stream);
+          this.#heart ??= setInterval(() => this.#beat(), this.#limits.heartbeat).unref();
+        },
+        cancel: () => this.#forget(stream),
+      },
+      // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
+      new ByteLengthQueuingStrategy({ highWaterMark: backlog + first.byteLength }),
+    );
+  }
+
+  /** Ends all streams; there are none from then on. */
+  close(): void {
+    this.#closed = true;
+    this.#silence();
+    for (const stream of this.#streams) this.#end(stream);
+  }
+
+  #tell(entry: JournalEntry): void {
+    if (this.#streams.size === 0) return;
+    const chunk = encoder.encode(this.#textOf(entry));
+    for (const stream of this.#streams) if (stream.namespace === entry.event.namespace) this.#send(stream, chunk);
+  }
+
+  #beat(): void {
+    const chunk = encoder.encode(this.#mark());
+    for (const stream of this.#streams) this.#send(stream, chunk);
+  }
+
+  #textOf({ number, event }: JournalEntry): string {
+    return `id: ${this.#journal.placeOf(number)}\nevent: ${event.event}\ndata: ${JSON.stringify(event)}\n\n`;
+  }
+
+  /** A block without data is no event; its ID counts all the same, so that events of other namespaces are not missed ones. */
+  #mark(): string {
+    return `id: ${this.#journal.placeOf()}\n\n`;
+  }
+
+  #send(stream: Stream, chunk: Uint8Array): void {
+    stream.controller.enqueue(chunk);
+    if ((stream.controller.desiredSize ?? 0) > 0) return;
+    this.#cut++;
+    this.#end(stream);
+  }
+
+  /** What waits for the reader is still delivered; one that takes nothing at all is the server's to hang up on. */
+  #end(stream: Stream): void {
+    stream.controller.close();
+    this.#forget(stream);
+  }
+
+  #forget(stream: Stream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0) return;
+    clearInterval(this.#heart);
+    this.#heart = undefined;
+  }
+}
+
+/** What happens in a namespace, as this daemon sees it. */
+export function eventRoutes({ registry }: AppContext, streams: EventStreams | undefined): readonly Route[] {
+  if (streams === undefined) return [];
+  return [
+    route({
+      method: "GET",
+      path: "/v1/:namespace/events",
+      summary:
+        "What this daemon sees happen in a namespace, as server-sent events; goes on behind a Last-Event-ID, after `missed` where some are no longer known",
+      access: "read",
+      status: 200,
+      answer: z.string(),
+      media: "text/event-stream",
+      problems: ["NOT_FOUND", "RATE_LIMITED"],
+      async handle({ namespace, request }) {
+        if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+        // Nobody would ever read, or end, the body of an answer to HEAD.
+        const body = request.method === "HEAD" ? null : streams.start(namespace, request.headers.get("last-event-id"));
+        // A proxy that collects an answer before it passes it on would keep events back.
+        const headers = {
+          "content-type": "text/event-stream",
+          "cache-control": "no-store",
+          "x-accel-buffering": "no",
+        };
+        return new Response(body, { headers });
+      },
+    }),
+  ];
+}

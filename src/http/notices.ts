@@ -1,0 +1,63 @@
+import type { Clock } from "../core/clock.ts";
+import type { Registry } from "../core/registry.ts";
+import type { RegistryCall } from "../ops/watched.ts";
+import type { Journal, JournalEvent } from "./journal.ts";
+
+/** Claims that wait to be looked at; of a storm of more, some are not. */
+const longestQueue = 1000;
+/** The claim, the one before, and one that came since. */
+const rowsAround = 3;
+/** Two quarantines that end so close to each other are one, ms. */
+const sameEnd = 1000;
+/** In how many namespaces quarantines are remembered. */
+const mostNamespaces = 1000;
+
+/**
+ * Tells of take-overs: claims of a worker ID that its last holder never gave back. Only history knows them, and it is asked behind
+ * the claims' backs, one after the other: nobody waits for it.
+ */
+export function noticeTakeOvers(journal: Journal, registry: Registry): void {
+  const queue: JournalEvent[] = [];
+  let looking = false;
+
+  async function look(): Promise<void> {
+    looking = true;
+    for (let claim = queue.shift(); claim !== undefined; claim = queue.shift()) {
+      // A registry that does not answer is in the log and the figures for more than this.
+      await lookAt(claim).catch(() => undefined);
+    }
+    looking = false;
+  }
+
+  async function lookAt({ namespace, workerId = 0, fence, own }: JournalEvent): Promise<void> {
+    const rows = await registry.history(namespace, workerId, { limit: rowsAround });
+    const previous = rows[rows.findIndex((row) => row.fence === fence) - 1];
+    if (previous?.end !== "taken-over") return;
+    const { host, ip, pid, instance } = previous.holder;
+    const facts = { namespace, workerId, fence, previousFence: previous.fence, host, ip, pid, instance };
+    journal.warn({ event: "taken-over", ...(own === true && { own }), ...facts }, "its last holder never gave it back");
+  }
+
+  journal.on(({ event }) => {
+    const isClaim = event.event === "claimed" || event.event === "switched";
+    // The first claim of a worker ID takes nothing over.
+    if (!isClaim || event.fence === 1 || queue.length >= longestQueue) return;
+    queue.push(event);
+    if (!looking) void look();
+  });
+}
+
+/** Tells of quarantines, each once. The returned function is to be told of every call of the registry. */
+export function noticeQuarantine(journal: Journal, clock: Clock): (call: RegistryCall) => void {
+  /** Namespace -> when it ends, Unix ms. */
+  const ends = new Map<string, number>();
+
+  return ({ namespace, error }) => {
+    if (error?.code !== "QUARANTINE" || namespace === undefined) return;
+    const until = clock.now() + (error.details.retryAfterMs ?? 0);
+    if (Math.abs(until - (ends.get(namespace) ?? 0)) < sameEnd) return;
+    if (ends.size >= mostNamespaces) ends.clear();
+    ends.set(namespace, until);
+    journal.warn({ event: "quarantine", namespace, until }, error.message);
+  };
+}

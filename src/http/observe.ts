@@ -1,0 +1,42 @@
+import type { Clock } from "../core/clock.ts";
+import type { PoolBounds } from "../core/layout.ts";
+import type { Registry } from "../core/registry.ts";
+import { watchedRegistry } from "../ops/watched.ts";
+import { EventStreams, type StreamLimits } from "./events.ts";
+import { Journal } from "./journal.ts";
+import type { Log } from "./log.ts";
+import { Metrics } from "./metrics.ts";
+import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
+
+/** What to watch, and where to tell. */
+export interface ObserveOptions<Watched extends Registry> {
+  readonly registry: Watched;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly pool?: PoolBounds | undefined;
+  readonly version: string;
+  readonly streamLimits?: Partial<StreamLimits> | undefined;
+}
+
+/** A registry that is watched: log, events and figures are three views of one journal. */
+export interface Observed<Watched extends Registry> {
+  readonly registry: Watched;
+  readonly journal: Journal;
+  readonly streams: EventStreams;
+  readonly metrics: Metrics;
+}
+
+/** Watches a registry. What is done with it is to be told to the journal, in place of the log. */
+export function observe<Watched extends Registry>(options: ObserveOptions<Watched>): Observed<Watched> {
+  const { log, clock, pool, version, streamLimits } = options;
+  const journal = new Journal(log, { clock });
+  const streams = new EventStreams(journal, streamLimits);
+  const noticed = noticeQuarantine(journal, clock);
+  const registry = watchedRegistry(options.registry, clock, (call) => {
+    metrics.watch(call);
+    noticed(call);
+  });
+  const metrics = new Metrics({ registry, pool, journal, streams, clock, version });
+  noticeTakeOvers(journal, registry);
+  return { registry, journal, streams, metrics };
+}

@@ -1,0 +1,97 @@
+import { Layout, type PoolBounds } from "../core/layout.ts";
+import type { Registry, WorkerState } from "../core/registry.ts";
+
+/** How many worker IDs of a pool are in each state; `unused`: never claimed. They add up to the pool. */
+export type PoolCounts = Readonly<Record<WorkerState | "unused", number>>;
+
+/** What was last counted in a namespace. */
+export interface Surveyed {
+  readonly layout: Layout;
+  readonly counts: PoolCounts;
+}
+
+/** A count that goes on page by page, in ascending order. */
+interface Lap {
+  readonly layout: Layout;
+  readonly pool: PoolBounds;
+  readonly counts: Record<WorkerState | "unused", number>;
+  /** The last worker ID that was counted. */
+  after: number;
+}
+
+const pageSize = 1000;
+/** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
+const pagesPerStep = 8;
+
+/**
+ * Counts the pools of namespaces, a few pages at a step, however many worker IDs there are: a large pool's figures are those of the
+ * last time round.
+ */
+export class Survey {
+  readonly #registry: Registry;
+  readonly #pool: PoolBounds | undefined;
+  readonly #laps = new Map<string, Lap>();
+  readonly #found = new Map<string, Surveyed>();
+  /** The namespace whose turn is next begins a step: one large pool does not keep the others waiting. */
+  #turn = 0;
+
+  /** `pool`: the worker IDs to count. Default: all of a namespace's layout. */
+  constructor(registry: Registry, pool?: PoolBounds) {
+    this.#registry = registry;
+    this.#pool = pool;
+  }
+
+  /** Namespace -> what was last counted there; nothing for one that was not counted to its end yet. */
+  get found(): ReadonlyMap<string, Surveyed> {
+    return this.#found;
+  }
+
+  /** Goes on counting, each namespace to its end at most, and all of them 8 pages at most. Rejects as the registry does. */
+  async step(namespaces: readonly string[]): Promise<void> {
+    const start = namespaces.length === 0 ? 0 : this.#turn % namespaces.length;
+    let turns = [...namespaces.slice(start), ...namespaces.slice(0, start)];
+    for (let pages = pagesPerStep; pages > 0 && turns.length > 0;) {
+      const unfinished: string[] = [];
+      for (const namespace of turns) {
+        if (pages-- <= 0) break;
+        this.#turn++;
+        if (!(await this.#page(namespace))) unfinished.push(namespace);
+      }
+      turns = unfinished;
+    }
+  }
+
+  /** Counts a page. True at the end of the pool. */
+  async #page(namespace: string): Promise<boolean> {
+    const lap = this.#laps.get(namespace) ?? (await this.#begin(namespace));
+    if (lap === undefined) {
+      this.#found.delete(namespace);
+      return true;
+    }
+    const { layout, pool, counts, after } = lap;
+    const page = await this.#registry.workers(namespace, { after, limit: pageSize });
+    for (const { workerId, state } of page) {
+      if (workerId > pool.last) break;
+      counts[state]++;
+      counts.unused--;
+    }
+    lap.after = page.at(-1)?.workerId ?? pool.last;
+    if (page.length === pageSize && lap.after < pool.last) return false;
+    this.#laps.delete(namespace);
+    this.#found.set(namespace, { layout, counts });
+    return true;
+  }
+
+  async #begin(namespace: string): Promise<Lap | undefined> {
+    const info = await this.#registry.describe(namespace);
+    if (info === undefined) return undefined;
+    const layout = Layout.parse(info.layout);
+    const { first, last } = this.#pool ?? layout.pool;
+    const pool = { first, last: Math.min(last, layout.pool.last) };
+    const unused = Math.max(0, pool.last - pool.first + 1);
+    const counts = { live: 0, resting: 0, free: 0, pinned: 0, foreign: 0, unused };
+    const lap = { layout, pool, counts, after: first - 1 };
+    this.#laps.set(namespace, lap);
+    return lap;
+  }
+}
