@@ -27,7 +27,13 @@ async function serveDaemon() {
     { operationTimeout: 5000 },
   );
   const silent = { info() {}, warn() {}, error: console.error };
-  const daemon = await startDaemon({ registry, listen: { host: "127.0.0.1", port: 0 }, socket, log: silent });
+  const daemon = await startDaemon({
+    registry,
+    listen: { host: "127.0.0.1", port: 0 },
+    socket,
+    claimsPerSecond: 0,
+    log: silent,
+  });
   return { port: Number(new URL(daemon.url).port) };
 }
 

@@ -65,6 +65,7 @@ export interface Config {
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
   readonly tlsClientCa: string | undefined;
+  readonly claimsPerSecond: number | undefined;
   readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
@@ -157,6 +158,7 @@ export function resolveConfig(from: ConfigSources): Config {
     tlsCert: values.tlsCert,
     tlsKey: values.tlsKey,
     tlsClientCa: values.tlsClientCa,
+    claimsPerSecond: values.claimsPerSecond,
     insecure: values.insecure ?? false,
     sources,
   };

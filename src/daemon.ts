@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
-import { version } from "./assets.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import { shown, SnowleaseError } from "./core/errors.ts";
@@ -10,9 +9,9 @@ import type { Lease } from "./core/lease.ts";
 import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
+import { claimRate } from "./http/claim-rate.ts";
 import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
 import type { Log } from "./http/log.ts";
-import { observe } from "./http/observe.ts";
 import {
   drain,
   isLoopback,
@@ -41,6 +40,8 @@ export interface DaemonOptions {
   readonly tokens?: string | undefined;
   /** Certificates for `listen`. Default: plain HTTP. */
   readonly tls?: TlsFiles | undefined;
+  /** Claims a second that one client may go on making, after 10 times as many at once; 0: any number. Default 100. */
+  readonly claimsPerSecond?: number | undefined;
   /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
   readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
@@ -92,25 +93,18 @@ const defaultListen = { host: "127.0.0.1", port: 7070 };
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const {
+    registry,
     layout = defaultLayout,
     pool,
     window = 60_000,
     namespaceLimits: limits,
     operationTimeout = 5000,
     drainTimeout = 5000,
+    claimsPerSecond = 100,
   } = options;
-  const { clock = systemClock } = options;
+  const { log = stderrLog(), clock = systemClock } = options;
   // Wherever it is used, it would be cut without a word.
   if (options.window !== undefined) checkLongest(options.window, limits);
-  const seen = observe({
-    registry: options.registry,
-    log: options.log ?? stderrLog(),
-    clock,
-    pool,
-    version: version(),
-  });
-  const { registry, journal: log, streams, metrics } = seen;
-  metrics.addProcess();
   const ids = ownLeases(
     { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
     {
@@ -123,10 +117,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       maxWait: defaultRollback.maxWait,
       reuse: "any",
       holder: options.holder ?? { host: hostname(), ip: "127.0.0.1", pid: process.pid, instance: "daemon" },
-      onLease(lease) {
-        tell(lease, log);
-        metrics.owns(lease);
-      },
+      onLease: (lease) => tell(lease, log),
     },
   );
   const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
@@ -143,21 +134,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
   const certificates = tls && readCertificates(tls, clock.now(), log);
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
+  const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
   const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
-  const app = createApp({
-    registry,
-    layout,
-    pool,
-    window,
-    limits,
-    ids: metrics.counted(ids),
-    streams,
-    metrics,
-    tokens,
-    hosts,
-    clock,
-    log,
-  });
+  const app = createApp({ registry, layout, pool, window, limits, ids, tokens, claimRate: rate, hosts, clock, log });
 
   const servers: Server[] = [];
   const listening = async <Where>(
@@ -198,8 +177,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   async function close(): Promise<void> {
     log.info({ event: "draining" }, "draining");
-    // They would never come to an end by themselves.
-    streams.close();
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
     await Promise.race([attempt("give every worker ID back", ids.close), aborted(hurry.signal)]);
     await attempt("close the registry", registry.close);
@@ -291,6 +268,7 @@ function tell(lease: Lease, log: Log): void {
     log.warn({ event: "clock.rollback", ...facts(), ...event }, "the clock went back"),
   );
   lease.on("clock.jump", (event) => log.warn({ event: "clock.jump", ...facts(), ...event }, "the clock was stepped"));
+  lease.on("quarantine", ({ error }) => log.warn({ event: "quarantine", ...facts() }, error.message));
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

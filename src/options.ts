@@ -49,6 +49,7 @@ export interface OptionValues {
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly tlsClientCa?: string;
+  readonly claimsPerSecond?: number;
   readonly insecure?: boolean;
   readonly token?: string;
   readonly config?: string;
@@ -377,6 +378,12 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     ["daemon"],
     "none: clients need no certificate",
     "PEM file of authorities: every client has to have a certificate of one of them, besides a token.",
+  ),
+  claimsPerSecond: define(
+    integer("NUMBER"),
+    ["daemon"],
+    "100",
+    "Claims a second that one client (a token, else an address; a socket is one) may go on making, after 10 times as many at once. `0`: any number.",
   ),
   insecure: define(
     truth,

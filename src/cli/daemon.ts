@@ -23,7 +23,8 @@ export const daemon: Command = {
   async run(invocation) {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
-    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
+    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, claimsPerSecond, insecure } =
+      config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../daemon.ts"),
       deferConfigured(config),
@@ -32,7 +33,16 @@ export const daemon: Command = {
     const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };
     const namespaceLimits = Object.keys(config.limits).length > 0 ? config.limits : undefined;
     const leases = { layout, pool: poolOf(config), window, namespaceLimits, operationTimeout, holder };
-    const started = startDaemon({ registry, listen, socket, tokens, tls: tlsOf(config), insecure, ...leases });
+    const started = startDaemon({
+      registry,
+      listen,
+      socket,
+      tokens,
+      tls: tlsOf(config),
+      claimsPerSecond,
+      insecure,
+      ...leases,
+    });
     const running = await started.catch(async (error: unknown) => {
       await registry.close().catch(() => undefined);
       throw error;

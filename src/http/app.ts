@@ -6,12 +6,11 @@ import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { AppContext } from "./context.ts";
-import { eventRoutes, type EventStreams } from "./events.ts";
+import type { ClaimRate } from "./claim-rate.ts";
 import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
 import type { Log } from "./log.ts";
-import { type Metrics, metricsRoutes } from "./metrics.ts";
 import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
 import type { Route } from "./route.ts";
@@ -36,12 +35,10 @@ export interface AppOptions {
   readonly ids?: IdSource | undefined;
   /** Whom it lets do what. Default: everybody everything. */
   readonly tokens?: Tokens | undefined;
+  /** How many claims each client may make. Default: any number. */
+  readonly claimRate?: ClaimRate | undefined;
   /** By which names clients may call it. Default: this machine's own. */
   readonly hosts?: Hosts | undefined;
-  /** Readers of events; without them there is no such route. */
-  readonly streams?: EventStreams | undefined;
-  /** Likewise. */
-  readonly metrics?: Metrics | undefined;
   readonly clock?: Clock | undefined;
   /** Makes a token for a claim that brings none: 32 hex digits. */
   readonly makeToken?: (() => string) | undefined;
@@ -50,7 +47,12 @@ export interface AppOptions {
 
 /** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
 export interface App {
-  fetch(request: Request): Response | Promise<Response>;
+  fetch(request: Request, connection?: Connection): Response | Promise<Response>;
+}
+
+/** How a request came; over a Unix socket there is no address. */
+interface Connection {
+  readonly incoming: { readonly socket: { readonly remoteAddress?: string | undefined } };
 }
 
 const defaultWindow = 60_000;
@@ -65,9 +67,8 @@ export function createApp(options: AppOptions): App {
     pool,
     limits,
     ids,
-    streams,
-    metrics,
     tokens,
+    claimRate,
     hosts = "loopback",
     log = silent,
     layout = defaultLayout,
@@ -81,17 +82,19 @@ export function createApp(options: AppOptions): App {
     ...idRoutes(context, ids),
     ...workerRoutes(context),
     ...namespaceRoutes(context),
-    ...eventRoutes(context, streams),
-    ...metricsRoutes(metrics),
   ];
   routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
-  const app = new Hono();
+  const app = new Hono<{ Bindings: Partial<Connection> }>();
   // One handler a route: hono then calls it as it is, without composing a chain for each request.
-  for (const { method, path, access, run } of routes) {
+  for (const { method, path, access, claims, run } of routes) {
     app.on(method, path, (c) => {
       guard(c.req.raw, hosts);
-      if (access !== "open") tokens?.admit(c.req.raw.headers.get("authorization"), access, c.req.param("namespace"));
+      const client =
+        access === "open"
+          ? undefined
+          : tokens?.admit(c.req.raw.headers.get("authorization"), access, c.req.param("namespace"));
+      if (claims) claimRate?.count(client ?? c.env?.incoming?.socket.remoteAddress ?? "socket");
       return run(c);
     });
   }
@@ -109,13 +112,12 @@ export function createApp(options: AppOptions): App {
   app.onError((cause) => {
     const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
     const response = problemResponse(error);
-    metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
     if (error.code === "REGISTRY_UNAVAILABLE" || response.status === 500) log.error({ err: cause }, error.message);
     return response;
   });
 
-  return { fetch: (request) => app.fetch(request) };
+  return { fetch: (request, connection) => app.fetch(request, connection) };
 }
 
 function unexpected(cause: unknown): SnowleaseError {

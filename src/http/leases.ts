@@ -157,10 +157,12 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
       path: "/v1/:namespace/leases",
       summary: "Claim a worker ID",
       access: "worker",
+      claims: true,
       status: 201,
       body: claimBody,
       answer: claimAnswer,
       problems: [
+        "RATE_LIMITED",
         "POOL_EXHAUSTED",
         "WORKER_ID_HELD",
         "CLOCK_SKEW",

@@ -51,7 +51,7 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certifi
     ...usualLimits,
     ...limits,
   };
-  const listener = getRequestListener((request) => app.fetch(request), {
+  const listener = getRequestListener((request, connection) => app.fetch(request, connection), {
     // What is no request at all: a Host that is none or missing, a target that is no URL.
     errorHandler: () =>
       problemResponse(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),

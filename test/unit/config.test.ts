@@ -72,6 +72,7 @@ describe("with nothing given", () => {
       tlsCert: undefined,
       tlsKey: undefined,
       tlsClientCa: undefined,
+      claimsPerSecond: undefined,
       insecure: false,
       sources: {},
     });

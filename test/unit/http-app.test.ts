@@ -821,7 +821,7 @@ describe("the daemon itself", () => {
     expect(schema.required).toEqual(["now"]);
     expect(schema.additionalProperties).toBe(false);
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
-    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "413", "415", "503"]);
+    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "413", "415", "429", "503"]);
     expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");
   });
 

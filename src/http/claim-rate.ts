@@ -1,0 +1,44 @@
+import { type Clock, monotonic } from "../core/clock.ts";
+import { SnowleaseError } from "../core/errors.ts";
+
+/** How many claims each client may make. */
+export interface ClaimRate {
+  /** Counts a claim. @throws SnowleaseError RATE_LIMITED for one too many, with the time after which the next one is none. */
+  count(client: string): void;
+}
+
+/** What a client may make at once that made none for long, in seconds' worth of claims. */
+const burst = 10;
+/** Clients that are remembered; of more, the one that came first is forgotten. */
+const mostClients = 10_000;
+
+/** @param perSecond claims a second that a client may go on making, at least 1. */
+export function claimRate(perSecond: number, clock: Clock): ClaimRate {
+  const each = 1000 / perSecond;
+  /** Client -> when all of its claims would have been made, had they come at that rate; ms of the monotonic clock. */
+  const due = new Map<string, number>();
+
+  function forget(now: number): void {
+    for (const [client, at] of due) if (at <= now) due.delete(client);
+    const [first] = due.keys();
+    if (due.size >= mostClients && first !== undefined) due.delete(first);
+  }
+
+  return {
+    count(client) {
+      const now = monotonic(clock);
+      const at = Math.max(now, due.get(client) ?? now) + each;
+      const ahead = at - now - burst * 1000;
+      if (ahead > 0) {
+        const retryAfterMs = Math.ceil(ahead);
+        throw new SnowleaseError(
+          "RATE_LIMITED",
+          `This client made more claims than ${perSecond} a second; wait ${retryAfterMs} ms, or raise \`claimsPerSecond\` of the daemon.`,
+          { retryAfterMs },
+        );
+      }
+      if (due.size >= mostClients && !due.has(client)) forget(now);
+      due.set(client, at);
+    },
+  };
+}
