@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
+import { version } from "./assets.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import { shown, SnowleaseError } from "./core/errors.ts";
@@ -12,6 +13,7 @@ import { createApp } from "./http/app.ts";
 import { claimRate } from "./http/claim-rate.ts";
 import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
 import type { Log } from "./http/log.ts";
+import { observe } from "./http/observe.ts";
 import {
   drain,
   isLoopback,
@@ -93,7 +95,6 @@ const defaultListen = { host: "127.0.0.1", port: 7070 };
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const {
-    registry,
     layout = defaultLayout,
     pool,
     window = 60_000,
@@ -102,9 +103,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     drainTimeout = 5000,
     claimsPerSecond = 100,
   } = options;
-  const { log = stderrLog(), clock = systemClock } = options;
+  const { clock = systemClock } = options;
   // Wherever it is used, it would be cut without a word.
   if (options.window !== undefined) checkLongest(options.window, limits);
+  const seen = observe({
+    registry: options.registry,
+    log: options.log ?? stderrLog(),
+    clock,
+    pool,
+    version: version(),
+  });
+  const { registry, journal: log, streams, metrics } = seen;
+  metrics.addProcess();
   const ids = ownLeases(
     { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
     {
@@ -117,7 +127,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       maxWait: defaultRollback.maxWait,
       reuse: "any",
       holder: options.holder ?? { host: hostname(), ip: "127.0.0.1", pid: process.pid, instance: "daemon" },
-      onLease: (lease) => tell(lease, log),
+      onLease(lease) {
+        tell(lease, log);
+        metrics.owns(lease);
+      },
     },
   );
   const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
@@ -136,7 +149,21 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
   const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
   const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
-  const app = createApp({ registry, layout, pool, window, limits, ids, tokens, claimRate: rate, hosts, clock, log });
+  const app = createApp({
+    registry,
+    layout,
+    pool,
+    window,
+    limits,
+    ids: metrics.counted(ids),
+    streams,
+    metrics,
+    tokens,
+    claimRate: rate,
+    hosts,
+    clock,
+    log,
+  });
 
   const servers: Server[] = [];
   const listening = async <Where>(
@@ -177,6 +204,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   async function close(): Promise<void> {
     log.info({ event: "draining" }, "draining");
+    // They would never come to an end by themselves.
+    streams.close();
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
     await Promise.race([attempt("give every worker ID back", ids.close), aborted(hurry.signal)]);
     await attempt("close the registry", registry.close);
@@ -268,7 +297,6 @@ function tell(lease: Lease, log: Log): void {
     log.warn({ event: "clock.rollback", ...facts(), ...event }, "the clock went back"),
   );
   lease.on("clock.jump", (event) => log.warn({ event: "clock.jump", ...facts(), ...event }, "the clock was stepped"));
-  lease.on("quarantine", ({ error }) => log.warn({ event: "quarantine", ...facts() }, error.message));
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -6,11 +6,13 @@ import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { AppContext } from "./context.ts";
+import { eventRoutes, type EventStreams } from "./events.ts";
 import type { ClaimRate } from "./claim-rate.ts";
 import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, metricsRoutes } from "./metrics.ts";
 import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
 import type { Route } from "./route.ts";
@@ -39,6 +41,10 @@ export interface AppOptions {
   readonly claimRate?: ClaimRate | undefined;
   /** By which names clients may call it. Default: this machine's own. */
   readonly hosts?: Hosts | undefined;
+  /** Readers of events; without them there is no such route. */
+  readonly streams?: EventStreams | undefined;
+  /** Likewise. */
+  readonly metrics?: Metrics | undefined;
   readonly clock?: Clock | undefined;
   /** Makes a token for a claim that brings none: 32 hex digits. */
   readonly makeToken?: (() => string) | undefined;
@@ -67,6 +73,8 @@ export function createApp(options: AppOptions): App {
     pool,
     limits,
     ids,
+    streams,
+    metrics,
     tokens,
     claimRate,
     hosts = "loopback",
@@ -82,6 +90,8 @@ export function createApp(options: AppOptions): App {
     ...idRoutes(context, ids),
     ...workerRoutes(context),
     ...namespaceRoutes(context),
+    ...eventRoutes(context, streams),
+    ...metricsRoutes(metrics),
   ];
   routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
@@ -112,6 +122,7 @@ export function createApp(options: AppOptions): App {
   app.onError((cause) => {
     const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
     const response = problemResponse(error);
+    metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
     if (error.code === "REGISTRY_UNAVAILABLE" || response.status === 500) log.error({ err: cause }, error.message);
     return response;

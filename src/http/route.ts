@@ -11,6 +11,7 @@ interface Call<Body, Query> {
   readonly namespace: string;
   readonly workerId: number;
   readonly id: string;
+  readonly request: Request;
   readonly body: Body;
   readonly query: Query;
 }
@@ -28,9 +29,11 @@ export interface RouteSpec<Body, Query, Answer> {
   readonly body?: z.ZodType<Body>;
   readonly query?: z.ZodType<Query>;
   readonly answer?: z.ZodType<Answer>;
+  /** Of an answer that is no JSON. Default application/json. */
+  readonly media?: string;
   /** Errors that only some routes have. */
   readonly problems?: readonly ErrorCode[];
-  readonly handle: (call: Call<Body, Query>) => Promise<Answer>;
+  readonly handle: (call: Call<Body, Query>) => Promise<Answer | Response>;
 }
 
 /** One route, as the app and the description see it. */
@@ -51,9 +54,11 @@ export function route<Body = undefined, Query = undefined, Answer = void>(spec: 
       namespace: inNamespace ? namespaceOf(req.param("namespace")) : "",
       workerId: ofWorker ? checked(workerPath, { workerId: numberOf(req.param("workerId")) }, "the path").workerId : 0,
       id: (ofId && req.param("id")) || "",
+      request: req.raw,
       query: readQuery(req.url, query),
       body: body === undefined ? (undefined as Body) : checked(body, await readJson(req.raw), "the body"),
     });
+    if (answer instanceof Response) return answer;
     if (status === 204) return new Response(null, { status });
     return new Response(JSON.stringify(answer), { status, headers: jsonHeaders });
   }
