@@ -8,8 +8,11 @@ export const commands: Readonly<Record<string, () => Promise<Command>>> = {
   daemon: async () => (await import("./daemon.ts")).daemon,
   inspect: async () => (await import("./inspect.ts")).inspect,
   explain: async () => (await import("./explain.ts")).explain,
+  audit: async () => (await import("./audit.ts")).audit,
   workers: async () => (await import("./workers.ts")).workers,
   release: async () => (await import("./release.ts")).release,
+  pin: async () => (await import("./pin.ts")).pin,
+  unpin: async () => (await import("./unpin.ts")).unpin,
   init: async () => (await import("./init.ts")).init,
   doctor: async () => (await import("./doctor.ts")).doctor,
 };

@@ -60,3 +60,8 @@ export function integerOf(text: string | true | undefined, name: string, first: 
     `Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}; correct it.`,
   );
 }
+
+/** Worker IDs on the command line, each once. @throws SnowleaseError CONFIG_INVALID */
+export function workerIdsOf(operands: readonly string[]): readonly number[] {
+  return [...new Set(operands.map((text) => integerOf(text, "WORKER_ID", 0, 2 ** 31 - 1)))];
+}

@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../core/errors.ts";
 import type { ForceReleaseRequest, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
-import { noNamespace, timeText } from "../core/window.ts";
+import { checkPin, noNamespace, timeText } from "../core/window.ts";
 
 const pageSize = 1000;
 
@@ -44,4 +44,37 @@ export async function releaseWorker(registry: Registry, request: ForceReleaseReq
       );
     }
   }
+}
+
+/**
+ * Keeps worker IDs out of the pool; their present holders go on. All of them, or none where one cannot be pinned.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a worker ID that its layout does not have, or a
+ * reason that tells nothing.
+ */
+export async function pinWorkers(
+  registry: Registry,
+  namespace: string,
+  workerIds: readonly number[],
+  reason: string,
+): Promise<void> {
+  const info = await registry.describe(namespace);
+  if (info === undefined) throw noNamespace(namespace);
+  for (const workerId of workerIds) checkPin(workerId, reason, info);
+  for (const workerId of workerIds) await registry.pin(namespace, workerId, reason);
+}
+
+/**
+ * Puts pinned worker IDs back into the pool; their windows stay as they were.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace, and for worker IDs that were not pinned; the others are unpinned then.
+ */
+export async function unpinWorkers(registry: Registry, namespace: string, workerIds: readonly number[]): Promise<void> {
+  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+  const absent: number[] = [];
+  for (const workerId of workerIds) if (!(await registry.unpin(namespace, workerId))) absent.push(workerId);
+  if (absent.length === 0) return;
+  const others = absent.length < workerIds.length ? "; the others are unpinned" : "";
+  throw new SnowleaseError(
+    "NOT_FOUND",
+    `Not pinned in namespace \`${namespace}\`: ${absent.join(", ")}${others}; see \`snowlease workers --state pinned\`.`,
+  );
 }

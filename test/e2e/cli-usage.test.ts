@@ -5,12 +5,28 @@ import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { errorCodes } from "../../src/core/errors.ts";
 import { Sandbox } from "../support/cli.ts";
 
-const commands = ["id", "exec", "assign", "daemon", "inspect", "explain", "workers", "release", "init", "doctor"];
+const commands = [
+  "id",
+  "exec",
+  "assign",
+  "daemon",
+  "inspect",
+  "explain",
+  "audit",
+  "workers",
+  "release",
+  "pin",
+  "unpin",
+  "init",
+  "doctor",
+];
 /** Enough on the command line that nothing else is missing. */
 const operands: Readonly<Record<string, string[]>> = {
   inspect: ["1"],
   explain: ["1"],
   release: ["1"],
+  pin: ["1", "--reason", "reserved"],
+  unpin: ["1"],
   exec: ["--", "true"],
 };
 
@@ -98,6 +114,13 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a worker ID that is none", ["release", "07"], /WORKER_ID to be an integer/],
     ["a reset without a word for it", ["release", "7", "--reset-window"], /together with `--i-know`/],
     ["a word for nothing", ["release", "7", "--i-know"], /together with `--i-know`/],
+    ["a pin without a reason", ["pin", "7"], /`--reason TEXT`, got nothing/],
+    ["a pin of no number", ["pin", "7", "x", "--reason", "reserved"], /WORKER_ID .* got `x`/],
+    ["an unpin of nothing", ["unpin"], /WORKER_ID…, got nothing/],
+    ["a file of IDs that is missing", ["audit", "none.txt"], /from `none\.txt` \(string\): there is none; name/],
+    ["a file of IDs that is a folder", ["audit", "."], /it is a folder; name/],
+    ["an unknown form of IDs", ["audit", "--format", "json"], /base64url/],
+    ["a limit that is none", ["audit", "--limit", "all"], /from 0 to 100000/],
     ["a namespace in capitals", ["id", "--namespace", "Orders"], /\[a-z\]\[a-z0-9_\]\{0,31\}/],
     ["a registry of no kind", ["id", "--registry", "mongodb://x"], /sqlite:/],
     ["an unknown option in the URL", ["id", "--registry", "memory:?windwo=5s"], /`window`/],
@@ -218,7 +241,15 @@ describe("what is wrong is told in one line, and nothing is created", () => {
   });
 
   test("a registry that was never made, for those who only look", async () => {
-    for (const args of [["workers"], ["explain", "1"], ["release", "1"], ["doctor", "--accept-clock"]]) {
+    for (const args of [
+      ["workers"],
+      ["explain", "1"],
+      ["release", "1"],
+      ["pin", "1", "--reason", "reserved"],
+      ["unpin", "1"],
+      ["audit", "--registry", "sqlite:./registry.db"],
+      ["doctor", "--accept-clock"],
+    ]) {
       await expectRefused(args, /There is no registry/, {}, "NOT_FOUND");
     }
   });

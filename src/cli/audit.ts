@@ -1,0 +1,155 @@
+import { accessSync, constants, createReadStream, fstatSync, statSync } from "node:fs";
+import type { Config } from "../config.ts";
+import { Layout } from "../core/layout.ts";
+import type { Registry } from "../core/registry.ts";
+import { checkLayout, noNamespace, timeText } from "../core/window.ts";
+import { audit as auditIds, type Audit, type AuditOptions, type Finding } from "../ops/audit.ts";
+import { type IdSource, unreadable } from "../ops/id-lines.ts";
+import type { Command } from "./command.ts";
+import { printable } from "./output.ts";
+import { Progress } from "./progress.ts";
+import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
+import { formatNames, integerOf, nearFlag, timeOf, wordOf } from "./values.ts";
+
+const defaultLimit = 100;
+const mostFindings = 100_000;
+const chunkSize = 256 * 1024;
+
+export const audit: Command = {
+  name: "audit",
+  summary:
+    "Read IDs, one a line, from files or stdin, and find duplicates and IDs outside of every recorded window. Exits with 1 when there are any.",
+  details: [
+    "Windows are looked at only where a registry is named; history that was pruned (30 days after a window's end) is not on record any more.",
+    "Takes some 150 MB of memory however many IDs there are, and beyond 2 million of them 12 bytes of disk for each, in the folder that TMPDIR names.",
+    "Empty lines are skipped. Lines without an ID count as findings.",
+  ],
+  examples: [
+    "snowlease audit ids.txt",
+    "psql -Atc 'SELECT id FROM orders' | snowlease audit --registry redis://localhost:6379 --namespace orders",
+    "snowlease audit --format base62 --json tokens.txt more.txt",
+  ],
+  settings: [...registrySettings, "layout"],
+  flags: [
+    {
+      name: "format",
+      value: "FORMAT",
+      description: `The form the IDs are written in: ${formatNames.join(", ")}; default decimal.`,
+    },
+    nearFlag,
+    {
+      name: "limit",
+      value: "NUMBER",
+      description: `How many findings of each kind to print, up to ${mostFindings}; default ${defaultLimit}. All are counted.`,
+    },
+  ],
+  operands: { name: "[FILE…]", least: 0, most: Infinity },
+
+  async run(invocation) {
+    const { flags, operands, output, json } = invocation;
+    const format = wordOf(invocation, "format", formatNames) ?? "decimal";
+    const limit = integerOf(flags.get("limit") ?? String(defaultLimit), "`--limit`", 0, mostFindings);
+    const at = timeOf(invocation, "at");
+    const config = await registryConfig(invocation);
+    const { sources, size } = sourcesOf(operands.length === 0 ? ["-"] : operands);
+    const progress = new Progress();
+
+    const run = async (layout: Layout, windows?: AuditOptions["windows"]): Promise<Audit> => {
+      let read = 0;
+      try {
+        return await auditIds(sources, {
+          format,
+          layout,
+          windows,
+          at,
+          limit,
+          onProgress({ phase, ids, bytes }) {
+            if (bytes === undefined) progress.show(phase, `${ids} of ${read} IDs`, ids / read);
+            else progress.show(phase, `${ids} IDs`, size === undefined ? undefined : bytes / size);
+            if (bytes !== undefined) read = ids;
+          },
+        });
+      } finally {
+        progress.end();
+      }
+    };
+    const found =
+      config.registryFrom === "named"
+        ? await withRegistry(config, async (registry) => {
+            return run(await layoutIn(registry, config), { registry, namespace: config.namespace });
+          })
+        : await run(config.layout);
+
+    if (json) await output.json({ ...found, outside: found.outside ?? null, findings: found.findings.map(asJson) });
+    else {
+      for (const finding of found.findings) await output.add(`${printable(asText(finding))}\n`);
+      await output.line(summaryOf(found));
+    }
+    const { duplicates, outside = 0, beyond, invalid } = found;
+    return duplicates + outside + beyond + invalid === 0 ? 0 : 1;
+  },
+};
+
+/** The namespace's layout, which is the one that was named, if any was. */
+async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout> {
+  const info = await registry.describe(namespace);
+  if (info === undefined) throw noNamespace(namespace);
+  if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
+  return Layout.parse(info.layout);
+}
+
+/** What to read, and how many bytes, where that is known. A file that is not there is told before any other is read. */
+function sourcesOf(paths: readonly string[]): { readonly sources: IdSource[]; readonly size?: number } {
+  const sources: IdSource[] = [];
+  let size = 0;
+  for (const path of paths) {
+    const name = path === "-" ? "stdin" : path;
+    try {
+      const found = path === "-" ? fstatSync(0) : statSync(path);
+      if (found.isDirectory()) throw Object.assign(new Error("it is a folder"), { code: "EISDIR" });
+      if (path !== "-") accessSync(path, constants.R_OK);
+      size = found.isFile() ? size + found.size : Number.NaN;
+    } catch (error) {
+      throw unreadable(name, error);
+    }
+    sources.push({ name, chunks: path === "-" ? process.stdin : bytesOf(path) });
+  }
+  return { sources, ...(size > 0 && { size }) };
+}
+
+/** Opened when its turn has come. */
+async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(path, { highWaterMark: chunkSize });
+}
+
+function asJson(finding: Finding): object {
+  return finding.kind === "invalid" ? finding : { ...finding, id: String(finding.id) };
+}
+
+function asText(finding: Finding): string {
+  const where = finding.places.map(({ source, line }) => `${source}:${line}`).join(", ");
+  switch (finding.kind) {
+    case "invalid":
+      return `${where}: no ID: ${finding.why}`;
+    case "beyond":
+      return `${where}: ${finding.id} has more bits than the layout`;
+    case "duplicate": {
+      const more = finding.times > finding.places.length ? ", …" : "";
+      return `${finding.id}: ${finding.times} times: ${where}${more}`;
+    }
+    case "outside": {
+      const { id, workerId, timestamp } = finding;
+      return `${id}: nobody on record held worker ${workerId} at ${timeText(timestamp)}: ${where}`;
+    }
+  }
+}
+
+function summaryOf({ ids, duplicates, outside, beyond, invalid, findings }: Audit): string {
+  const total = duplicates + (outside ?? 0) + beyond + invalid;
+  return [
+    ...(findings.length < total ? [`Shown: ${findings.length} of ${total} findings; --limit shows more.`] : []),
+    `${ids} IDs. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not looked at"}. ` +
+      `Beyond the layout: ${beyond}. Lines without an ID: ${invalid}.`,
+    ...(outside === undefined ? ["Without a registry only duplicates are found; name one with --registry."] : []),
+  ].join("\n");
+}

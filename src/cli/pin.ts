@@ -1,0 +1,31 @@
+import { SnowleaseError } from "../core/errors.ts";
+import { pinWorkers } from "../ops/workers.ts";
+import type { Command } from "./command.ts";
+import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
+import { workerIdsOf } from "./values.ts";
+
+export const pin: Command = {
+  name: "pin",
+  summary: "Keep worker IDs out of the pool. A present holder goes on; pinning again replaces the reason.",
+  examples: [
+    'snowlease pin 7 --reason "taken by the old billing host"',
+    "snowlease pin 7 8 9 --reason reserved --json",
+  ],
+  settings: registrySettings,
+  flags: [{ name: "reason", value: "TEXT", description: "Why, for whoever meets it; up to 200 characters. Needed." }],
+  operands: { name: "WORKER_ID…", least: 1, most: Infinity },
+
+  async run(invocation) {
+    const { flags, operands, output, json } = invocation;
+    const workerIds = workerIdsOf(operands);
+    const reason = flags.get("reason");
+    if (typeof reason !== "string") {
+      throw new SnowleaseError("CONFIG_INVALID", "Expected `--reason TEXT`, got nothing; say why they are kept out.");
+    }
+    const config = await registryConfig(invocation);
+    const { namespace } = config;
+    await withRegistry(config, (registry) => pinWorkers(registry, namespace, workerIds, reason));
+    if (json) return output.json({ namespace, workerIds, reason });
+    await output.line(`Pinned in namespace ${namespace}: ${workerIds.join(", ")}.`);
+  },
+};

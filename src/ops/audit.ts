@@ -1,0 +1,224 @@
+import { setImmediate } from "node:timers/promises";
+import type { EncodingName } from "../core/encoding.ts";
+import type { Layout } from "../core/layout.ts";
+import type { Registry } from "../core/registry.ts";
+import { type HeldTimes, readHeldTimes } from "./held-times.ts";
+import { IdLines, idOf, type IdSource, unreadable } from "./id-lines.ts";
+import { SortedRuns } from "./sorted-runs.ts";
+
+/** A line of a source, from 1. */
+export interface Place {
+  readonly source: string;
+  readonly line: number;
+}
+
+/** What is wrong with an ID, or with a line that should hold one. */
+export type Finding =
+  | { readonly kind: "invalid"; readonly why: string; readonly places: readonly Place[] }
+  /** The layout has fewer bits. */
+  | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly Place[] }
+  /** `places`: the first five. */
+  | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly Place[] }
+  /** Nobody who is on record held the worker ID then. `timestamp`: Unix ms. */
+  | {
+      readonly kind: "outside";
+      readonly id: bigint;
+      readonly workerId: number;
+      readonly timestamp: number;
+      readonly places: readonly Place[];
+    };
+
+/** What an audit came to. */
+export interface Audit {
+  /** Lines that hold an ID of the layout. */
+  readonly ids: number;
+  /** How many different IDs came more than once. */
+  readonly duplicates: number;
+  /** How many different IDs are in no window on record; undefined where no registry was asked. */
+  readonly outside: number | undefined;
+  /** How many lines hold an ID that the layout cannot. */
+  readonly beyond: number;
+  /** How many lines hold no ID at all. */
+  readonly invalid: number;
+  /** Of each kind the first so many. */
+  readonly findings: readonly Finding[];
+}
+
+/** How far an audit has come. */
+export interface AuditProgress {
+  readonly phase: "reading" | "comparing";
+  /** Of this phase. */
+  readonly ids: number;
+  /** Bytes that were read of the present phase's source text; undefined when comparing. */
+  readonly bytes?: number | undefined;
+}
+
+/** What to look for. */
+export interface AuditOptions {
+  /** The form of the IDs. */
+  readonly format: EncodingName;
+  readonly layout: Layout;
+  /** Whose history tells the windows; without it only duplicates are looked for. */
+  readonly windows?: { readonly registry: Registry; readonly namespace: string } | undefined;
+  /** A time near the IDs' making, Unix ms: for a layout whose timestamp wraps. */
+  readonly at?: number | undefined;
+  /** How many findings of each kind to list. */
+  readonly limit: number;
+  /** Called now and then. */
+  readonly onProgress?: ((progress: AuditProgress) => void) | undefined;
+  /** IDs to sort in memory at a time, a power of two from 4096. Default 2^21. */
+  readonly runLength?: number | undefined;
+}
+
+const mostPlaces = 5;
+
+/**
+ * Reads IDs and looks for those that came twice, and for those that nobody can have made by the rule. In bounded memory, whatever the
+ * number of IDs, but for the windows of each worker ID that occurs; beyond 2 million IDs on disk, 12 bytes each.
+ * @throws SnowleaseError CONFIG_INVALID for a source that cannot be read, a full disk, or a missing `at`; what `history` throws.
+ */
+export async function audit(sources: Iterable<IdSource>, options: AuditOptions): Promise<Audit> {
+  const { layout, windows, at } = options;
+  // A missing time is told before anything is read.
+  if (windows !== undefined) layout.decompose(0n, at);
+  const report = new Report(options.limit);
+  const runs = new SortedRuns(options.runLength);
+  try {
+    await read(sources, runs, report, options);
+    await compare(runs, report, options);
+  } finally {
+    runs.close();
+  }
+  const { ids, counts, findings } = report;
+  const { duplicate: duplicates, beyond, invalid } = counts;
+  return { ids, duplicates, outside: windows && counts.outside, beyond, invalid, findings };
+}
+
+/** What was found so far. */
+class Report {
+  readonly findings: Finding[] = [];
+  readonly counts: Record<Finding["kind"], number> = { invalid: 0, beyond: 0, duplicate: 0, outside: 0 };
+  ids = 0;
+  readonly #limit: number;
+  /** Sources, and how many lines came before each. */
+  readonly #sources: { readonly name: string; readonly before: number }[] = [];
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  begin(name: string, before: number): void {
+    this.#sources.push({ name, before });
+  }
+
+  /** The line that is the `place`-th of all. */
+  placeOf(place: number): Place {
+    const source = this.#sources.findLast(({ before }) => before < place);
+    return { source: source?.name ?? "", line: place - (source?.before ?? 0) };
+  }
+
+  /** Counts a finding, and lists it where there is room. */
+  add(kind: Finding["kind"], finding: () => Finding): void {
+    if (this.counts[kind]++ < this.#limit) this.findings.push(finding());
+  }
+}
+
+async function read(
+  sources: Iterable<IdSource>,
+  runs: SortedRuns,
+  report: Report,
+  { format, layout, onProgress }: AuditOptions,
+): Promise<void> {
+  let before = 0;
+  let bytes = 0;
+  for (const { name, chunks } of sources) {
+    const start = before;
+    const placesOf = (line: number): Place[] => [{ source: name, line }];
+    report.begin(name, start);
+    const lines = new IdLines(format, layout.totalBits, {
+      id(upper, lower, line) {
+        report.ids++;
+        runs.add(upper, lower, start + line);
+      },
+      beyond: (id, line) => report.add("beyond", () => ({ kind: "beyond", id, places: placesOf(line) })),
+      invalid: (why, line) => report.add("invalid", () => ({ kind: "invalid", why, places: placesOf(line) })),
+    });
+    for await (const chunk of readable(name, chunks)) {
+      lines.feed(chunk);
+      bytes += chunk.length;
+      onProgress?.({ phase: "reading", ids: report.ids, bytes });
+    }
+    lines.end();
+    before += lines.lines;
+  }
+}
+
+/** The chunks, and a message of ours where they cannot be read. */
+async function* readable(name: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await iterator.next().catch((error: unknown) => {
+        throw unreadable(name, error);
+      });
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+async function compare(
+  runs: SortedRuns,
+  report: Report,
+  { layout, windows, at, onProgress }: AuditOptions,
+): Promise<void> {
+  const heldBy = new Map<number, HeldTimes>();
+  // The ID whose lines are being counted, by its halves.
+  let upper = 0;
+  let lower = 0;
+  let times = 0;
+  const first: number[] = [];
+  let outside: { readonly workerId: number; readonly timestamp: number } | undefined;
+  let ids = 0;
+
+  const conclude = (): void => {
+    if (times < 2 && outside === undefined) return;
+    const id = idOf(upper, lower);
+    const places = (): Place[] => first.map((place) => report.placeOf(place));
+    if (times > 1) report.add("duplicate", () => ({ kind: "duplicate", id, times, places: places() }));
+    const made = outside;
+    if (made !== undefined) report.add("outside", () => ({ kind: "outside", id, ...made, places: places() }));
+  };
+
+  for (const { count, uppers, lowers, places } of runs.merged()) {
+    for (let i = 0; i < count; i++) {
+      const place = places[i] as number;
+      if (times > 0 && lowers[i] === lower && uppers[i] === upper) {
+        if (times++ < mostPlaces) first.push(place);
+        continue;
+      }
+      conclude();
+      upper = uppers[i] as number;
+      lower = lowers[i] as number;
+      times = 1;
+      first.length = 0;
+      first.push(place);
+      outside = undefined;
+      if (windows === undefined) continue;
+      const { workerId, timestamp } = layout.decompose(idOf(upper, lower), at);
+      let held = heldBy.get(workerId);
+      if (held === undefined) {
+        held = await readHeldTimes(windows.registry, windows.namespace, workerId, layout);
+        heldBy.set(workerId, held);
+      }
+      if (!held.has(timestamp)) outside = { workerId, timestamp };
+    }
+    ids += count;
+    onProgress?.({ phase: "comparing", ids });
+    // The registry's connection wants its turn.
+    await setImmediate();
+  }
+  conclude();
+}

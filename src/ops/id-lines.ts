@@ -1,0 +1,188 @@
+import { encodings, type EncodingName } from "../core/encoding.ts";
+import { isSnowleaseError, shown, SnowleaseError } from "../core/errors.ts";
+
+/** Text that holds IDs, one a line. */
+export interface IdSource {
+  /** For people: a path, or `stdin`. */
+  readonly name: string;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+/** What is made of each line that is not empty. Lines count from 1. */
+export interface LineReader {
+  /** An ID that the layout can hold, by its halves. */
+  id(upper: number, lower: number, line: number): void;
+  /** An ID that has more bits than the layout. */
+  beyond(id: bigint, line: number): void;
+  /** A line that is no ID; `why` is a message. */
+  invalid(why: string, line: number): void;
+}
+
+/** Longer lines are read as if they ended here: no ID has so many characters. */
+const longestLine = 80;
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+const zero = 0x30;
+/** Bytes of 19 digits and CRLF. */
+const longestPlain = 21;
+const two32 = 2 ** 32;
+const byteOrderMark = [0xef, 0xbb, 0xbf] as const;
+
+/** An ID's halves. */
+const id64 = new DataView(new ArrayBuffer(8));
+
+/**
+ * Reads IDs of the form `format` from the bytes of a text: lines end with LF or CRLF, the last one maybe with nothing; empty ones
+ * are skipped, and so is a byte order mark. Feed it chunk by chunk, and `end` it.
+ */
+export class IdLines {
+  readonly #format: EncodingName;
+  readonly #bits: number;
+  readonly #maxUpper: number;
+  readonly #maxLower: number;
+  readonly #reader: LineReader;
+  /** The beginning of a line whose end has not come yet. */
+  readonly #begun = new Uint8Array(longestLine);
+  #begunLength = 0;
+  #line = 0;
+
+  /** @param bits of the layout's IDs. */
+  constructor(format: EncodingName, bits: number, reader: LineReader) {
+    this.#format = format;
+    this.#bits = bits;
+    const max = 2n ** BigInt(bits) - 1n;
+    this.#maxUpper = Number(max >> 32n);
+    this.#maxLower = Number(max & 0xffff_ffffn);
+    this.#reader = reader;
+  }
+
+  /** Lines so far. */
+  get lines(): number {
+    return this.#line;
+  }
+
+  feed(chunk: Uint8Array): void {
+    let start = 0;
+    if (this.#begunLength > 0) {
+      const end = chunk.indexOf(newline);
+      this.#begin(chunk, 0, end < 0 ? chunk.length : end);
+      if (end < 0) return;
+      this.#endBegun();
+      start = end + 1;
+    }
+    for (;;) {
+      const next = this.#format === "decimal" ? this.#plainLines(chunk, start) : start;
+      const end = chunk.indexOf(newline, next);
+      start = next;
+      if (end < 0) break;
+      this.#read(chunk, start, end);
+      start = end + 1;
+    }
+    this.#begin(chunk, start, chunk.length);
+  }
+
+  end(): void {
+    if (this.#begunLength > 0) this.#endBegun();
+  }
+
+  #begin(chunk: Uint8Array, start: number, end: number): void {
+    const part = chunk.subarray(start, Math.min(end, start + longestLine - this.#begunLength));
+    this.#begun.set(part, this.#begunLength);
+    this.#begunLength += part.length;
+  }
+
+  #endBegun(): void {
+    this.#read(this.#begun, 0, this.#begunLength);
+    this.#begunLength = 0;
+  }
+
+  #read(bytes: Uint8Array, first: number, after: number): void {
+    const line = ++this.#line;
+    const start = line === 1 && byteOrderMark.every((byte, i) => bytes[first + i] === byte) ? first + 3 : first;
+    const end = after > start && bytes[after - 1] === carriageReturn ? after - 1 : after;
+    if (start >= end) return;
+    this.#readText(Buffer.from(bytes.buffer, bytes.byteOffset + start, Math.min(end - start, longestLine)), line);
+  }
+
+  /**
+   * Reads lines from `start` on while they are plain: 1 to 19 digits, the first no zero, and below 9e18. Nearly all are, and 100 million
+   * of them are read in some seconds, while a text and a BigInt for each take a minute. Returns where the first other line starts.
+   */
+  #plainLines(bytes: Uint8Array, start: number): number {
+    const safe = bytes.length - longestPlain;
+    for (let next = start; ; start = next) {
+      let at = start;
+      if (at > safe || (bytes[at] as number) === zero) return start;
+      let high = 0;
+      for (const end = start + 10; at < end; at++) {
+        const digit = (bytes[at] as number) - zero;
+        if (digit < 0 || digit > 9) break;
+        high = high * 10 + digit;
+      }
+      let low = 0;
+      let scale = 1;
+      for (const end = start + 19; at < end; at++) {
+        const digit = (bytes[at] as number) - zero;
+        if (digit < 0 || digit > 9) break;
+        low = low * 10 + digit;
+        scale *= 10;
+      }
+      if (at === start || high * scale >= 9e18) return start;
+      if (bytes[at] === carriageReturn) at++;
+      if (bytes[at] !== newline) return start;
+      next = at + 1;
+      // high * scale + low in two parts of 16 bits less and more, each of which is an exact double.
+      const top = Math.floor(high / 65_536);
+      const upper = top * scale;
+      const lower = (high - top * 65_536) * scale + low;
+      const over = upper % 65_536;
+      const rest = over * 65_536 + lower;
+      const carry = Math.floor(rest / two32);
+      this.#accept((upper - over) / 65_536 + carry, rest - carry * two32, ++this.#line);
+    }
+  }
+
+  #readText(bytes: Buffer, line: number): void {
+    const text = bytes.toString("utf8");
+    const { decode } = encodings[this.#format];
+    let id: bigint;
+    try {
+      id = decode(text, this.#bits);
+    } catch (error) {
+      const beyond = decoded(() => decode(text));
+      if (beyond !== undefined) return this.#reader.beyond(beyond, line);
+      if (!isSnowleaseError(error)) throw error;
+      return this.#reader.invalid(error.message, line);
+    }
+    id64.setBigUint64(0, id);
+    this.#accept(id64.getUint32(0), id64.getUint32(4), line);
+  }
+
+  #accept(upper: number, lower: number, line: number): void {
+    if (upper < this.#maxUpper || (upper === this.#maxUpper && lower <= this.#maxLower)) {
+      this.#reader.id(upper, lower, line);
+    } else this.#reader.beyond(idOf(upper, lower), line);
+  }
+}
+
+function decoded(decode: () => bigint): bigint | undefined {
+  try {
+    return decode();
+  } catch {
+    return undefined;
+  }
+}
+
+/** The ID that has these halves. */
+export function idOf(upper: number, lower: number): bigint {
+  id64.setUint32(0, upper);
+  id64.setUint32(4, lower);
+  return id64.getBigUint64(0);
+}
+
+/** A source that cannot be read. */
+export function unreadable(name: string, error: unknown): SnowleaseError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = code === "ENOENT" ? "there is none" : code === "EISDIR" ? "it is a folder" : message;
+  return new SnowleaseError("CONFIG_INVALID", `IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
+}
