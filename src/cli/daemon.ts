@@ -2,6 +2,7 @@ import { basename, relative } from "node:path";
 import type { Config } from "../config.ts";
 import { SnowleaseError } from "../core/errors.ts";
 import type { PoolBounds } from "../core/layout.ts";
+import type { Daemon } from "../daemon.ts";
 import type { TlsFiles } from "../http/certificates.ts";
 import type { Command } from "./command.ts";
 import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
@@ -50,7 +51,7 @@ export const daemon: Command = {
     const stopped = closeOnSignals(running);
     const address = addressOf(config).redacted;
     if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
-    else await output.line(news(address, running.url, running.socket));
+    else await output.line(news(address, running, tokens !== undefined));
     await stopped;
   },
 };
@@ -70,15 +71,16 @@ function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): T
   );
 }
 
-function news(registry: string, url: string | undefined, socket: string | undefined): string {
+function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {
   const places = [url, socket === undefined ? undefined : `unix:${socket}`].filter((place) => place !== undefined);
   const [place = ""] = places;
-  const curl = url === undefined ? `curl -s --unix-socket ${socket} http://localhost` : `curl -s ${url}`;
+  const login = hasTokens ? " -u :$SNOWLEASE_TOKEN" : "";
+  const curl = `curl -s${login} ${url ?? `--unix-socket ${socket} http://localhost`}`;
   const self = ownName();
   return [
     `Snowlease serves ${registry} on ${places.join(" and ")}`,
     "",
-    "Try:",
+    hasTokens ? "Try, with a token of --tokens in SNOWLEASE_TOKEN:" : "Try:",
     `  ${curl}/readyz`,
     `  ${curl}/v1/default/ids -X POST`,
     `  ${curl}/v1/default/workers`,

@@ -49,15 +49,19 @@ const ids: AppOptions["ids"] = {
 
 type Ask = (operation: string, headers?: Record<string, string>) => Promise<Answer>;
 
+async function answerOf(response: Response): Promise<Answer> {
+  const { status, headers } = response;
+  if (status >= 400) return { status, headers, text: await response.text() };
+  await response.body?.cancel();
+  return { status, headers, text: "" };
+}
+
 function makeAsk(options: Partial<AppOptions> = {}): Ask {
   const app = createApp({ registry: memoryRegistry(), ids, ...options });
   return async (operation, headers = {}) => {
     const [method = "", path = ""] = operation.split(" ");
     const response = await app.fetch(new Request(`http://localhost${path}`, { method, headers }));
-    if (response.status >= 400)
-      return { status: response.status, headers: response.headers, text: await response.text() };
-    await response.body?.cancel();
-    return { status: response.status, headers: response.headers, text: "" };
+    return answerOf(response);
   };
 }
 
@@ -66,12 +70,17 @@ type Security = readonly Record<string, readonly string[]>[];
 describe("every route that the description lists", () => {
   let operations: { readonly operation: string; readonly security: Security | undefined }[];
   let ask: Ask;
+  let daemon: Daemon;
+  afterAll(() => daemon.close("now"));
 
   beforeAll(async () => {
-    const tokens = tokenFile(written(lines), silent);
-    ask = makeAsk({ tokens });
-    const app = createApp({ registry: memoryRegistry(), ids, tokens });
-    const response = await app.fetch(new Request("http://localhost/openapi.json"));
+    const listen = { host: "127.0.0.1", port: 0 };
+    daemon = await startDaemon({ registry: memoryRegistry(), listen, log: silent, tokens: written(lines) });
+    ask = async (operation, headers = {}) => {
+      const [method = "", path = ""] = operation.split(" ");
+      return answerOf(await fetch(daemon.url + path, { method, headers }));
+    };
+    const response = await fetch(`${daemon.url}/openapi.json`);
     const { paths, components } = (await response.json()) as {
       paths: Record<string, Record<string, { security?: Security }>>;
       components: { securitySchemes: object };
