@@ -133,7 +133,13 @@ describe("tokens", () => {
   test("are what the command lines use that a daemon says to try", async () => {
     const tokens = written("t admin");
     const daemon = sandbox.start([
-      ...["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0", "--tokens", tokens],
+      "daemon",
+      "--registry",
+      sandbox.registry,
+      "--listen",
+      "127.0.0.1:0",
+      "--tokens",
+      tokens,
     ]);
     const lines: string[] = [];
     while (!lines.at(-1)?.includes("doctor")) lines.push(await daemon.line());
