@@ -7,7 +7,7 @@ import { IdLines, idOf, type IdSource, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 
 /** A line of a source, from 1. */
-export interface Place {
+interface Place {
   readonly source: string;
   readonly line: number;
 }
@@ -45,7 +45,7 @@ export interface Audit {
 }
 
 /** How far an audit has come. */
-export interface AuditProgress {
+interface AuditProgress {
   readonly phase: "reading" | "comparing";
   /** Of this phase. */
   readonly ids: number;

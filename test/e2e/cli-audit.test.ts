@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { encodings } from "../../src/core/encoding.ts";
 import { layouts } from "../../src/core/layout.ts";
-import { cliFile, type CliResult, Sandbox, until } from "../support/cli.ts";
+import { cliFile, type CliProcess, type CliResult, Sandbox, until } from "../support/cli.ts";
 
 let sandbox: Sandbox;
 beforeEach(() => {
@@ -151,9 +151,7 @@ describe("text that audit is given", () => {
   });
 
   test("a folder on stdin", async () => {
-    const running = sandbox.started(
-      spawn("sh", ["-c", `exec "$0" "${cliFile}" audit < .`, process.execPath], sandbox.surroundings()),
-    );
+    const running = program("sh", "-c", `exec "$0" "${cliFile}" audit < .`, process.execPath);
     expect(await running.ended).toMatchObject({
       code: 2,
       stdout: "",
@@ -164,8 +162,8 @@ describe("text that audit is given", () => {
   test.skipIf(process.getuid?.() !== 0)("a file that may not be read (needs root that gives that up)", async () => {
     for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
     chmodSync(join(sandbox.work, write("ids.txt", "1\n")), 0o600);
-    const args = ["--reuid", "65534", "--clear-groups", process.execPath, cliFile, "audit", "ids.txt"];
-    const running = sandbox.started(spawn("setpriv", args, sandbox.surroundings()));
+    const nobody = ["--reuid", "65534", "--clear-groups"];
+    const running = program("setpriv", ...nobody, process.execPath, cliFile, "audit", "ids.txt");
     expect(await running.ended).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/^snowlease: CONFIG_INVALID: .*`ids\.txt`.* EACCES: .*\n$/) as string,
@@ -178,7 +176,7 @@ describe("text that audit is given", () => {
   });
 
   test("a file that grows, and one that goes, while another is read", async () => {
-    expect(spawnSync("mkfifo", [join(sandbox.work, "first")]).status).toBe(0);
+    expect(await program("mkfifo", "first").ended).toMatchObject({ code: 0 });
     write("second", "1\n2\n");
     for (const [change, expected] of [
       [() => write("second", "1\n2\n3\n1\n"), { code: 1, stderr: "", stdout: /"ids":5,"duplicates":1,/ }],
@@ -271,9 +269,7 @@ describe("what does not fit memory", () => {
 test("a terminal sees how far it is, and nothing of that in the end", async () => {
   write("ids.txt", many);
   const line = `"${process.execPath}" "${cliFile}" audit ids.txt`;
-  const onTerminal = sandbox.started(
-    spawn("script", ["-qec", line, "/dev/null"], sandbox.surroundings({ TERM: "xterm", SHELL: "/bin/sh" })),
-  );
+  const onTerminal = program("script", "-qec", `TERM=xterm exec ${line}`, "/dev/null");
   const { stdout } = await onTerminal.ended;
   expect(stdout).toMatch(/\r\u001b\[K\[=* *\] \d+ % reading \d+ IDs\r\u001b\[K/);
   expect(stdout).toMatch(/\[=+ *\] \d+ % comparing \d+ of 2097153 IDs\r\u001b\[K/);
@@ -288,6 +284,11 @@ test("reads every form that it can be told", async () => {
     expect(await audited(["--format", name], text)).toMatchObject({ ids: 4, duplicates: 2, invalid: 0 });
   }
 });
+
+/** Starts another program in the sandbox. */
+function program(command: string, ...args: string[]): CliProcess {
+  return sandbox.started(spawn(command, args, sandbox.surroundings()));
+}
 
 function place(source: string, line: number): object {
   return { source, line };

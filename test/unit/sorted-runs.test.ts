@@ -91,8 +91,9 @@ describe("sorted runs", () => {
 
   test.skipIf(!canMount)("say that the disk is full (needs root that may mount one)", () => {
     const folder = newFolder();
-    expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=128k", "tmpfs", folder]).status).toBe(0);
-    onTestFinished(() => void spawnSync("umount", ["--lazy", folder]));
+    const system = (command: string, ...args: string[]): unknown => spawnSync(command, args).status;
+    expect(system("mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder)).toBe(0);
+    onTestFinished(() => void system("umount", "--lazy", folder));
     const entries = Array.from({ length: 4 * runLength }, (_, i): Entry => [BigInt(i), i + 1]);
     expect(() => sorted(entries, newRuns(folder))).toThrow(/ENOSPC.*; make room there/);
   });
