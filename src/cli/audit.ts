@@ -21,8 +21,8 @@ export const audit: Command = {
     "Read IDs, one a line, from files or stdin, and find duplicates and IDs outside of every recorded window. Exits with 1 when there are any.",
   details: [
     "Windows are looked at only where a registry is named; history that was pruned (30 days after a window's end) is not on record any more.",
-    "Takes some 150 MB of memory however many IDs there are, and beyond 2 million of them 12 bytes of disk for each, in the folder that TMPDIR names.",
-    "Empty lines are skipped. Lines without an ID count as findings.",
+    "Takes less than 200 MB of memory however many IDs there are, and beyond 2 million of them 12 bytes of disk for each, in the folder that TMPDIR names.",
+    "Empty lines are skipped. Lines without an ID, and IDs of more bits than the layout, count as findings. `-` is stdin.",
   ],
   examples: [
     "snowlease audit ids.txt",
