@@ -1,0 +1,26 @@
+import { describe } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import { bootStorm } from "../support/boot-storm.ts";
+import { databases } from "../support/databases.ts";
+import { openSql } from "../support/sql.ts";
+
+const drivers = { postgres: "pg", mysql: "mysql2" };
+
+// Each lets in about a hundred clients at once, as it is installed: the other hundred have to come again.
+describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    bootStorm(name, drivers[dialect], async () => {
+      const server = await start();
+      const registry = await openSql(server.url(), 60_000);
+      await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
+      return {
+        url: server.url(),
+        registry,
+        async stop() {
+          await registry.close();
+          await server.remove();
+        },
+      };
+    });
+  });
+});
