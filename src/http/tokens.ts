@@ -6,7 +6,7 @@ import { HttpRefusal } from "./problem.ts";
 
 /** What a token is for. `worker`: leases and IDs; `read`: to look; `admin`: everything. */
 export const roles = ["worker", "read", "admin"] as const;
-export type Role = (typeof roles)[number];
+type Role = (typeof roles)[number];
 
 /** Who may call a route: `open`: whoever reaches it; `any`: whoever has a token; else who has one of that role, or an admin's. */
 export type Access = "open" | "any" | Role;
