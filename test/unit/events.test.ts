@@ -216,6 +216,21 @@ test("a reader that does not keep up loses its stream, gets what was waiting, an
   expect([...got, ...rest]).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
 });
 
+test("a reader that missed more than may wait for it gets it all, and what comes then", async () => {
+  const observed = makeObserved({ streamLimits: { backlog: 1000 } });
+  await claim(observed);
+  const place = observed.journal.placeOf();
+  for (let i = 0; i < 20; i++) await claim(observed);
+  const response = await observed.send("GET", "/v1/orders/events", undefined, { "last-event-id": place });
+  await claim(observed);
+  const reader = new Reader(response);
+  const got = (await reader.untilMark()).slice(0, -1).map(({ data }) => data?.["workerId"]);
+  expect(got).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+  expect((await reader.next())?.data).toMatchObject({ workerId: 21 });
+  expect(observed.streams.cut).toBe(0);
+  await reader.stop();
+});
+
 test("there are so many streams at most; one that ends makes room, and one that was asked for by HEAD takes none", async () => {
   const observed = makeObserved({ streamLimits: { streams: 2 } });
   await claim(observed);
