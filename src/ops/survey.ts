@@ -2,7 +2,7 @@ import { Layout, type PoolBounds } from "../core/layout.ts";
 import type { Registry, WorkerState } from "../core/registry.ts";
 
 /** How many worker IDs of a pool are in each state; `unused`: never claimed. They add up to the pool. */
-export type PoolCounts = Readonly<Record<WorkerState | "unused", number>>;
+type PoolCounts = Readonly<Record<WorkerState | "unused", number>>;
 
 /** What was last counted in a namespace. */
 export interface Surveyed {

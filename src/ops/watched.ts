@@ -3,7 +3,7 @@ import { asSnowleaseError, type SnowleaseError } from "../core/errors.ts";
 import type { Registry } from "../core/registry.ts";
 
 /** The operations of a registry that are watched: all that ask the store something. */
-export const operations = [
+const operations = [
   "init",
   "describe",
   "claim",
@@ -20,7 +20,7 @@ export const operations = [
   "ping",
 ] as const;
 
-export type Operation = (typeof operations)[number];
+type Operation = (typeof operations)[number];
 
 /** A call that has come back, with an answer or an error. */
 export interface RegistryCall {

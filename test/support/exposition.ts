@@ -1,5 +1,5 @@
 /** A sample: its labels as they are written, and its value. */
-export interface Sample {
+interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
