@@ -12,7 +12,7 @@ const burst = 10;
 /** Clients that are remembered; of more, the one that came first is forgotten. */
 const mostClients = 10_000;
 
-/** @param perSecond claims a second that a client may go on making, at least 1. */
+/** @param perSecond claims a second that a client may go on making, above 0. */
 export function claimRate(perSecond: number, clock: Clock): ClaimRate {
   const each = 1000 / perSecond;
   /** Client -> when all of its claims would have been made, had they come at that rate; ms of the monotonic clock. */

@@ -1,16 +1,20 @@
-import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { SnowleaseError } from "../../src/core/errors.ts";
 import { layouts } from "../../src/core/layout.ts";
 import type { ClaimRequest, Registry } from "../../src/core/registry.ts";
-import { type DaemonOptions, startDaemon } from "../../src/daemon.ts";
+import { startDaemon } from "../../src/daemon.ts";
+import { createApp } from "../../src/http/app.ts";
 import { claimRate } from "../../src/http/claim-rate.ts";
+import { drain, listenOnSocket, listenOnTcp, makeServer } from "../../src/http/server.ts";
+import type { Tokens } from "../../src/http/tokens.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
-import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi } from "../support/api.ts";
 
+const headers = { "content-type": "application/json" };
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
@@ -78,12 +82,25 @@ test("only claims count, whatever becomes of them", async () => {
   expect((await api.call("DELETE", `/v1/orders/leases/${workerId}`, { token })).status).toBe(204);
 });
 
-async function start(options: Partial<DaemonOptions>): Promise<string> {
-  const log = { info() {}, warn() {}, error() {} };
-  const listen = { host: "127.0.0.1", port: 0 };
-  const daemon = await startDaemon({ registry: memoryRegistry(), listen, log, claimsPerSecond: 2, ...options });
-  cleanups.push(() => daemon.close("now"));
-  return daemon.url ?? "";
+/** Serves an app that lets a client claim twice, and then every 5 s of a clock that stands still. */
+async function start(tokens?: Tokens): Promise<{ url: string; socket: string; clock: FakeClock; refused(): number }> {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-rate-"));
+  cleanups.push(() => rmSync(folder, { recursive: true }));
+  const clock = fakeClock();
+  const rate = claimRate(0.2, clock);
+  let refused = 0;
+  const count = (client: string): void => {
+    refused++;
+    rate.count(client);
+    refused--;
+  };
+  const app = createApp({ registry: memoryRegistry(), claimRate: { count }, tokens });
+  const [tcp, local] = [makeServer(app), makeServer(app)];
+  const socket = join(folder, "s");
+  await listenOnSocket(local, socket);
+  const url = await listenOnTcp(tcp, { host: "127.0.0.1", port: 0 });
+  cleanups.push(() => Promise.all([tcp, local].map((server) => drain(server, 0, AbortSignal.abort()))));
+  return { url, socket: `unix:${socket}`, clock, refused: () => refused };
 }
 
 function connected(address: string, options: Parameters<typeof daemonRegistry>[1] = {}): Registry {
@@ -106,29 +123,22 @@ const claim = (registry: Registry): ReturnType<Registry["claim"]> => {
   return registry.claim(request);
 };
 
-test("the daemon's client waits within its deadline, and no longer", async () => {
-  const url = await start({});
-  const patient = connected(url);
-  for (let i = 0; i < 20; i++) await claim(patient);
-  const hasty = connected(url, { operationTimeout: 50 });
-  await expect(claim(hasty)).rejects.toMatchObject({
-    code: "RATE_LIMITED",
-    details: { retryAfterMs: expect.any(Number) },
-  });
-  expect(await claim(patient)).toMatchObject({ outcome: "granted" });
+test("the daemon's client waits where that is within its deadline, and else not", async () => {
+  const { url, clock, refused } = await start();
+  const hasty = connected(url, { operationTimeout: 4000 });
+  for (let i = 0; i < 2; i++) await claim(hasty);
+  await expect(claim(hasty)).rejects.toMatchObject({ code: "RATE_LIMITED", details: { retryAfterMs: 5000 } });
+  await clock.advance(4900);
+  const patient = connected(url, { operationTimeout: 20_000 });
+  const waiting = claim(patient);
+  await expect.poll(refused).toBeGreaterThan(1);
+  await clock.advance(100);
+  expect(await waiting).toMatchObject({ outcome: "granted" });
 });
 
 test("a client is a token, an address or a socket", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "snowlease-rate-"));
-  cleanups.push(() => rmSync(folder, { recursive: true }));
-  const tokens = join(folder, "tokens");
-  const line = (token: string): string => `${createHash("sha256").update(token).digest("hex")} worker\n`;
-  writeFileSync(tokens, line("a") + line("b"), { mode: 0o600 });
-  const [socket, other] = [join(folder, "s"), join(folder, "o")];
-  const open = await start({ socket });
-  const closed = await start({ tokens, socket: other });
   const made = async (address: string, token?: string): Promise<number> => {
-    const registry = connected(address, { token, operationTimeout: 60 });
+    const registry = connected(address, { token, operationTimeout: 4000 });
     for (let made = 0; ; made++) {
       try {
         await claim(registry);
@@ -138,14 +148,38 @@ test("a client is a token, an address or a socket", async () => {
       }
     }
   };
-  const atLeast = async (address: string, token?: string): Promise<boolean> => (await made(address, token)) >= 20;
-  expect([await atLeast(open), await atLeast(`unix:${socket}`)]).toEqual([true, true]);
-  expect([await atLeast(open), await atLeast(`unix:${socket}`)]).toEqual([false, false]);
-  expect([await atLeast(closed, "a"), await atLeast(closed, "b")]).toEqual([true, true]);
-  expect([await atLeast(closed, "a"), await atLeast(`unix:${other}`, "b")]).toEqual([false, false]);
+  const open = await start();
+  expect([await made(open.url), await made(open.socket)]).toEqual([2, 2]);
+  expect([await made(open.url), await made(open.socket)]).toEqual([0, 0]);
+  const closed = await start({ admit: (authorization) => authorization ?? "" });
+  expect([await made(closed.url, "a"), await made(closed.url, "b")]).toEqual([2, 2]);
+  expect([await made(closed.url, "a"), await made(closed.socket, "b")]).toEqual([0, 0]);
 });
 
-test("0 is any number", async () => {
-  const registry = connected(await start({ claimsPerSecond: 0 }), { operationTimeout: 5000 });
-  for (let i = 0; i < 50; i++) expect(await claim(registry)).toMatchObject({ outcome: "granted" });
+test.each([
+  [1, 10],
+  [2, 20],
+  [0, 30],
+])("a daemon that is told %s lets a client claim so often at once: %i", async (claimsPerSecond, most) => {
+  const registry = memoryRegistry();
+  const claim = (): ReturnType<Registry["claim"]> => Promise.reject(new SnowleaseError("POOL_EXHAUSTED", "None."));
+  const log = { info() {}, warn() {}, error() {} };
+  const listen = { host: "127.0.0.1", port: 0 };
+  const daemon = await startDaemon({
+    registry: { ...registry, claim },
+    listen,
+    log,
+    claimsPerSecond,
+    clock: fakeClock(),
+  });
+  cleanups.push(() => daemon.close("now"));
+  const body = JSON.stringify({ now: Date.now(), layout: "westid", windowMs: 1000 });
+  const statuses: number[] = [];
+  for (let i = 0; i < 30; i++) {
+    const response = await fetch(`${daemon.url}/v1/orders/leases`, { method: "POST", body, headers });
+    statuses.push(response.status);
+    await response.text();
+  }
+  expect(statuses.filter((status) => status === 503)).toHaveLength(most);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - most);
 });
