@@ -55,12 +55,12 @@ async function start(tls: TlsFiles, options: Partial<DaemonOptions> = {}): Promi
 const own = (): TlsFiles => ({ cert: ours.certificate, key: ours.key });
 
 /** What a client comes to that trusts an authority, and shows a certificate if it has one. */
-async function ask(url: string, { authority }: Certificates, client?: Certificates): Promise<string> {
+async function ask(url: string, { authority }: Certificates, client?: Certificates, timeout = 10_000): Promise<string> {
   const settings = {
     tlsCa: authority,
     ...(client !== undefined && { tlsCert: client.certificate, tlsKey: client.key }),
   };
-  const registry = daemonRegistry([url], { settings, operationTimeout: 1000 });
+  const registry = daemonRegistry([url], { settings, operationTimeout: timeout });
   try {
     return (await registry.ping()).promise;
   } catch (error) {
@@ -81,7 +81,7 @@ describe("a daemon with a certificate", () => {
     expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
     expect(await ask(url, ours)).toEqual(served);
     expect(await ask(url, theirs)).toEqual(distrusted);
-    const registry = daemonRegistry([url], { operationTimeout: 300 });
+    const registry = daemonRegistry([url]);
     await expect(registry.ping()).rejects.toThrow(/; check `tlsCa`, `tlsCert` and `tlsKey`/);
     await registry.close();
   });
@@ -136,7 +136,7 @@ describe("a daemon with a certificate", () => {
     const { daemon, url } = await start(own());
     expect(await ask(url, ours)).toEqual(served);
     await daemon.close();
-    expect(await ask(url, ours)).toEqual(refused);
+    expect(await ask(url, ours, undefined, 500)).toEqual(refused);
   });
 
   test("takes pages of its own origin, which is https", async () => {
@@ -165,7 +165,7 @@ describe("a daemon with a certificate", () => {
     };
     put(ours, ours);
     const { daemon, url, logged } = await start(files);
-    const kept = daemonRegistry([url], { settings: { tlsCa: ours.authority }, operationTimeout: 1000 });
+    const kept = daemonRegistry([url], { settings: { tlsCa: ours.authority } });
     await kept.ping();
     put(theirs, theirs);
     daemon.reload?.();
@@ -206,8 +206,8 @@ describe("a daemon with a certificate", () => {
 describe("a daemon that asks for a client's certificate", () => {
   test("serves who has one of the authority, and neither who has none nor who has another's", async () => {
     const { url } = await start({ ...own(), clientCa: theirs.authority });
-    expect(await ask(url, ours)).toEqual(refused);
-    expect(await ask(url, ours, ours)).toEqual(refused);
+    expect(await ask(url, ours, undefined, 500)).toEqual(refused);
+    expect(await ask(url, ours, ours, 500)).toEqual(refused);
     expect(await ask(url, ours, theirs)).toEqual(served);
   });
 
@@ -215,10 +215,10 @@ describe("a daemon that asks for a client's certificate", () => {
     const clientCa = join(folder, "client-ca");
     copyFileSync(ours.authority, clientCa);
     const { daemon, url } = await start({ ...own(), clientCa });
-    expect([await ask(url, ours, ours), await ask(url, ours, theirs)]).toEqual([served, refused]);
+    expect([await ask(url, ours, ours), await ask(url, ours, theirs, 500)]).toEqual([served, refused]);
     copyFileSync(theirs.authority, clientCa);
     daemon.reload?.();
-    expect([await ask(url, ours, ours), await ask(url, ours, theirs)]).toEqual([refused, served]);
+    expect([await ask(url, ours, ours, 500), await ask(url, ours, theirs)]).toEqual([refused, served]);
   });
 });
 

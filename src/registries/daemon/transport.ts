@@ -66,7 +66,13 @@ type Attempt<Answer> =
   /** The daemon said no, and no other would say otherwise. */
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
   /** Not applied, or not known to be: `sent` tells which. */
-  | { readonly outcome: "failed"; readonly error: SnowleaseError; readonly sent: boolean };
+  | {
+      readonly outcome: "failed";
+      readonly error: SnowleaseError;
+      readonly sent: boolean;
+      /** Somebody has to change something first. */
+      readonly lasting?: boolean;
+    };
 
 export function httpTransport(addresses: readonly string[], options: TransportOptions): Transport {
   const { operationTimeout, clock } = options;
@@ -104,7 +110,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
         const attempt = await round(call, deadline);
         if (attempt.outcome === "answered") return attempt.answer;
         const { error } = attempt;
-        const again = attempt.outcome === "failed" && (call.repeatable || !attempt.sent);
+        const again = attempt.outcome === "failed" && attempt.lasting !== true && (call.repeatable || !attempt.sent);
         const waits = error.code === "REGISTRY_UNAVAILABLE" || error.code === "RATE_LIMITED";
         const wait = Math.max(pause, error.details.retryAfterMs ?? 0);
         if (!again || !waits || monotonic(clock) + wait >= deadline) throw error;
@@ -189,9 +195,10 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
-    const advice = isUntrusted(cause) ? "check `tlsCa`, `tlsCert` and `tlsKey`" : "check that it runs";
+    const lasting = isUntrusted(cause);
+    const advice = lasting ? "check `tlsCa`, `tlsCert` and `tlsKey`" : "check that it runs";
     const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
-    return { outcome: "failed", error: unavailable(target, why, cause), sent };
+    return { outcome: "failed", error: unavailable(target, why, cause), sent, lasting };
   } finally {
     timer.abort();
   }
