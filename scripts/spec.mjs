@@ -1,0 +1,109 @@
+// `npm run spec`: checks the models in spec/ with spin, and that every broken variant of them is found out. With names of models or
+// variants, only those, and how the variants fail. `--long`: larger models; up to 8 GB of memory each, two at a time.
+
+import { execFile, spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs, promisify } from "node:util";
+import { ensurePackages, fail, root } from "./setup.mjs";
+
+/** Each model with its macros, and with those of a longer search. The longest one first. */
+const models = [
+  { name: "lanes", macros: [], long: ["SPANS=4"] },
+  { name: "lease", macros: [], long: ["TICKS=4"] },
+  { name: "quarantine", macros: ["CLAIMS=3", "IDS=3"], long: ["CLAIMS=3", "IDS=4"] },
+  { name: "quarantine", macros: [], long: ["TIME=5"] },
+  { name: "quarantine", macros: ["CLOCKS"], long: ["CLOCKS", "CLAIMS=3"] },
+];
+
+const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { long: { type: "boolean" } } });
+
+ensurePackages({ gcc: "/usr/bin/gcc", "libc6-dev": "/usr/include/stdio.h", spin: "/usr/bin/spin" });
+for (const tool of ["spin", "gcc"]) {
+  if (spawnSync(tool, ["--help"]).error) fail(`\`npm run spec\` needs ${tool}; install it and try again`);
+}
+
+const variants = [...new Set(models.map(({ name }) => name))].flatMap((name) =>
+  variantsOf(name).map((variant) => ({ name, variant, macros: [variant] })),
+);
+const whole = models.map(({ name, macros, long }) => ({ name, macros: values.long ? long : macros }));
+const runs = [...whole, ...variants].filter(
+  ({ name, variant }) =>
+    asked.length === 0 || asked.includes(variant) || (variant === undefined && asked.includes(name)),
+);
+if (runs.length === 0) fail(`No model or variant is named ${asked.join(", ")}; see spec/README.md`, 2);
+
+const folder = mkdtempSync(join(tmpdir(), "snowlease-spec-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const left = [...runs];
+let wrong = 0;
+await Promise.all(Array.from({ length: Math.min(availableParallelism(), 2) }, work));
+console.log(`\n${runs.length - wrong} of ${runs.length} as they should be`);
+process.exitCode = wrong > 0 ? 1 : 0;
+
+async function work() {
+  for (let run = left.shift(); run !== undefined; run = left.shift()) show(run, await check(run));
+}
+
+/** The macros that a model's first comment lists: three blanks, the name, and what it breaks. */
+function variantsOf(name) {
+  const [header] = readFileSync(fileOf(name), "utf8").split("*/", 1);
+  return [...header.matchAll(/^ \* {3}([A-Z][A-Z_]+) {2}/gm)].map(([, variant]) => variant);
+}
+
+function fileOf(name) {
+  return join(root, "spec", `${name}.pml`);
+}
+
+/** Runs one model to its end, or a variant breadth first: the first failure is then the shortest there is. */
+async function check({ name, variant, macros }) {
+  const cwd = mkdtempSync(join(folder, "run-"));
+  const defines = macros.map((macro) => `-D${macro}`);
+  // To optimize the search for a failure takes longer than that search.
+  const search = variant === undefined ? ["-O2", "-DCOLLAPSE"] : ["-O0", "-DBFS"];
+  const memory = values.long && variant === undefined ? 8000 : 3000;
+  const file = `${name}.pml`;
+  // spin looks for a trail beside the model.
+  copyFileSync(fileOf(name), join(cwd, file));
+  await run("spin", ["-a", ...defines, file], cwd);
+  await run("gcc", ["-w", "-DSAFETY", ...search, `-DMEMLIM=${memory}`, "-o", "pan", "pan.c"], cwd);
+  const begin = performance.now();
+  const output = await run(join(cwd, "pan"), ["-m20000", "-w24"], cwd);
+  const seconds = (performance.now() - begin) / 1000;
+  const [, errors] = /errors: (\d+)/.exec(output) ?? fail(`The check of ${name} broke off: ${output}`);
+  const [, states] = /(\d+) states, stored/.exec(output) ?? [];
+  const [, depth] = /\(at depth (\d+)\)/.exec(output) ?? [];
+  const story = depth === undefined ? [] : storyOf(await run("spin", ["-t", ...defines, file], cwd));
+  rmSync(cwd, { recursive: true });
+  const isWhole = errors === "0" && !/Search not completed/.test(output);
+  return { failed: /assertion violated/.test(output), isWhole, states: Number(states), seconds, story };
+}
+
+function storyOf(text) {
+  const lines = text.split("\n").map((line) => line.trim());
+  const end = lines.findIndex((line) => /assertion violated/.test(line));
+  return lines.slice(0, end).filter((line) => line !== "" && !line.startsWith("spin:"));
+}
+
+function show({ name, variant, macros }, { failed, isWhole, states, seconds, story }) {
+  const found = failed ? `fails in ${story.length} steps` : isWhole ? "holds" : "not searched to its end";
+  const isRight = variant === undefined ? found === "holds" : failed;
+  if (!isRight) wrong++;
+  const title = `${name} ${macros.join(" ")}`.padEnd(38);
+  const figures = `${states.toLocaleString("en")} states`.padStart(20) + `${seconds.toFixed(1)} s`.padStart(9);
+  console.log(`${isRight ? "ok    " : "WRONG "} ${title} ${figures}   ${found}`);
+  if ((variant === undefined && failed) || asked.includes(variant))
+    console.log(story.map((line) => `         ${line}`).join("\n"));
+}
+
+async function run(command, args, cwd) {
+  try {
+    const { stdout } = await promisify(execFile)(command, args, { cwd, maxBuffer: 2 ** 26 });
+    return stdout;
+  } catch (error) {
+    // What spin and its checkers find, they say with their exit status, too.
+    if (error.stdout && /State-vector/.test(error.stdout)) return error.stdout;
+    throw error;
+  }
+}

@@ -1,0 +1,179 @@
+/*
+ * One lease for many generators: src/shared/grid.ts. A lane of a span belongs to whoever took it first, by one exchange of the
+ * span's word. The lender ends a tenure, tells the registry what was used, and begins the next one, of another worker ID; from
+ * then on somebody else has the worker ID before, and uses all of it that was not told. Takers stop for as long as they like
+ * between any two reads or writes, and between taking a lane and using it.
+ *
+ * Checked: no lane of a span is used twice under one worker ID, by whomever.
+ *
+ * Each of these macros breaks the rule in one place, and must be found out:
+ *
+ *   GENERATION_NOT_LOOKED_AT  a lane counts as taken by the exchange alone
+ *   GENERATION_LOOKED_BEFORE  the generation is looked at before the exchange, and not after it
+ *   GENERATION_LATE           the generation is written after the words are poisoned: when the next tenure has filled them
+ *   GENERATION_EARLY          the next tenure's generation is written before its words
+ *   STORED_NOT_EXCHANGED      a lane is taken by reading and writing its word
+ *   INHERITED_LEFT_OUT        the lanes of what was used before there was a grid are not marked
+ *   ONLY_EMITTED_COUNTED      the usage told at the end is the last span of which something was used
+ */
+
+/* Fewer words than spans: a word serves several, one after the other. */
+#define WORDS 2
+#ifndef SPANS
+#define SPANS 3
+#endif
+#ifndef TAKERS
+#define TAKERS 2
+#endif
+#ifndef TENURES
+#define TENURES 2
+#endif
+#define LANES 2
+#define ALL 3 /* both lanes, as bits */
+#define ENDED 255
+
+#define MAX(a, b) ((a) > (b) -> (a) : (b))
+/* A span, counted from 1 so that there is one before the first; and its lanes. */
+#define word(span, lanes) ((span) * 4 + (lanes))
+#define spanOf(word) ((word) / 4)
+#define lanesOf(word) ((word) % 4)
+
+byte words[WORDS];
+byte generation;
+
+/* No part of the system: the lanes used of each span, for each tenure's worker ID. */
+byte used[(TENURES + 1) * (SPANS + 1)];
+#define usedOf(tenure, span) used[(tenure) * (SPANS + 1) + (span)]
+#ifdef ONLY_EMITTED_COUNTED
+byte emitted; /* the newest span of which something was used in this tenure */
+#endif
+
+proctype Lender() {
+  byte number, at, newest;
+end:
+  do
+  :: number < TENURES ->
+     number++;
+     /* begin */
+#ifdef GENERATION_EARLY
+     generation = number;
+#endif
+     for (at : 0 .. WORDS - 1) {
+       words[at] = word(0, ALL)
+     }
+#ifndef INHERITED_LEFT_OUT
+     words[1] = word(1, 1);
+#endif
+#ifdef ONLY_EMITTED_COUNTED
+     emitted = 0;
+#endif
+     generation = number;
+     printf("tenure %d begins\n", number);
+     /* end */
+#ifndef GENERATION_LATE
+     generation = 0;
+#endif
+     newest = 0;
+     for (at : 0 .. WORDS - 1) {
+       atomic {
+         if
+         :: words[at] != ENDED -> newest = MAX(newest, spanOf(words[at]))
+         :: else
+         fi;
+         words[at] = ENDED
+       }
+     }
+     atomic {
+#ifdef ONLY_EMITTED_COUNTED
+       newest = emitted;
+#endif
+       /* Never before the window's begin, which lies behind what was inherited: ledger.ts, seal. */
+       newest = MAX(newest, 1);
+       printf("tenure %d ends: used up to span %d\n", number, newest);
+       for (at : newest + 1 .. SPANS) {
+         assert(usedOf(number, at) == 0);
+         usedOf(number, at) = ALL
+       }
+       at = 0; newest = 0
+     }
+  :: number == TENURES -> break
+  od
+}
+
+proctype Taker(byte me) {
+  byte mine;   /* the generation of the tenure that it has read */
+  byte seen, span, lanes;
+end:
+  do
+  :: atomic { generation > 0 && generation != mine -> mine = generation } /* read: one version, all of it */
+  :: mine > 0 ->
+     /* take */
+     atomic {
+       select(span : 1 .. SPANS);
+       seen = words[span % WORDS];
+       if
+       :: spanOf(seen) > span -> span = 0; seen = 0; goto end
+       :: spanOf(seen) == span -> lanes = lanesOf(seen)
+       :: else -> lanes = 0
+       fi;
+       if
+       :: lanes == ALL -> span = 0; seen = 0; lanes = 0; goto end
+       :: else -> lanes = ((lanes & 1) == 0 -> 1 : 2)
+       fi
+     }
+#ifdef GENERATION_LOOKED_BEFORE
+     if
+     :: generation == mine
+     :: else -> atomic { span = 0; seen = 0; lanes = 0; goto end }
+     fi;
+#endif
+     atomic {
+       if
+#ifdef STORED_NOT_EXCHANGED
+       :: true ->
+#else
+       :: words[span % WORDS] == seen ->
+#endif
+          words[span % WORDS] = word(span, (spanOf(seen) == span -> lanesOf(seen) : 0) | lanes);
+          printf("taker %d exchanges for lane %d of span %d\n", me, lanes - 1, span);
+          seen = 0
+       :: else -> span = 0; seen = 0; lanes = 0; goto end
+       fi
+     }
+#ifndef GENERATION_LOOKED_BEFORE
+#ifndef GENERATION_NOT_LOOKED_AT
+     if
+     :: generation == mine
+     :: else -> atomic { span = 0; lanes = 0; goto end }
+     fi;
+#endif
+#endif
+     d_step {
+       printf("taker %d uses lane %d of span %d in tenure %d\n", me, lanes - 1, span, mine);
+       assert((usedOf(mine, span) & lanes) == 0);
+       usedOf(mine, span) = usedOf(mine, span) | lanes;
+#ifdef ONLY_EMITTED_COUNTED
+       emitted = MAX(emitted, span);
+#endif
+       span = 0; lanes = 0
+     }
+  od
+}
+
+init {
+  byte i;
+  atomic {
+    /* Lane 0 of the first span was used by the holder before, whose recents are continued. */
+    for (i : 1 .. TENURES) {
+      usedOf(i, 1) = 1
+    }
+    for (i : 0 .. WORDS - 1) {
+      words[i] = ENDED
+    }
+    for (i : 1 .. TAKERS) {
+      run Taker(i)
+    }
+    i = 0;
+    run Lender()
+  }
+}
