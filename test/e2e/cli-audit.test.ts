@@ -145,7 +145,6 @@ describe("text that audit is given", () => {
     const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 256);
     const { code, stdout } = await sandbox.run(["audit", write("ids.bin", bytes)]);
     expect(code).toBe(1);
-    // oxlint-disable-next-line no-control-regex
     expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     expect(stdout).toMatch(/^ids\.bin:1: no ID: /);
   });

@@ -120,7 +120,6 @@ describe("lines of IDs", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 500 }), (bytes) => {
         const { said } = read(bytes);
-        // oxlint-disable-next-line no-control-regex
         for (const why of said) expect(why).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
       }),
     );
