@@ -145,11 +145,12 @@ describe("the driver of Oracle", () => {
   });
 
   /** What a program of its own is refused with. */
-  async function programAt(where: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
+  async function programAt(where: string, env: NodeJS.ProcessEnv = {}, end = ""): Promise<string> {
     const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
     const script = `const { snowlease } = await import(${JSON.stringify(dist)});
       const registry = "oracle://ada:s3cret@${where}";
-      await snowlease({ registry, operationTimeout: 2000 }).catch(({ code, message }) => console.log(code, message));`;
+      await snowlease({ registry, operationTimeout: 2000 }).catch(({ code, message }) => console.log(code, message));
+      ${end}`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
       stdio: ["ignore", "pipe", "inherit"],
       env: { PATH: process.env["PATH"], ...env },
@@ -163,6 +164,13 @@ describe("the driver of Oracle", () => {
   test("a program that gave up ends at once, whoever keeps silent", async () => {
     const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
     expect(await programAt(`127.0.0.1:${port}/ids`)).toMatch(/^REGISTRY_UNAVAILABLE /);
+  });
+
+  test("a program goes on when a connection that was cut off is garbage-collected", async () => {
+    const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
+    const end =
+      "for (let i = 0; i < 20; i++) { gc(); await new Promise((go) => setTimeout(go, 50)); } console.log(`done`);";
+    expect(await programAt(`127.0.0.1:${port}/ids`, { NODE_OPTIONS: "--expose-gc" }, end)).toMatch(/done$/);
   });
 
   describe("with TLS", () => {

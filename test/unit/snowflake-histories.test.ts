@@ -199,6 +199,9 @@ describe("whatever the clock does", () => {
     { does: "next", count: 3 },
   ];
 
+  /** More than any tick has. */
+  const burst: Command[] = [{ does: "take", count: 10_000 }];
+
   const layoutsToTry: ReadonlyArray<readonly [what: string, notation: string, numRuns: number]> = [
     ["ticks of 1 ms", "timestamp:41,worker:10,sequence:3@1490346283706/1", 100],
     ["ticks of 10 ms, the sequence above the worker", "timestamp:39,sequence:5,worker:16@1409529600000/10", 50],
@@ -228,7 +231,13 @@ describe("whatever the clock does", () => {
           rollbacks += trial.rollbacks;
         },
       ),
-      { numRuns, examples: [[farBack, plain]] },
+      {
+        numRuns,
+        examples: [
+          [farBack, plain],
+          [burst, { ...plain, modes: ["lead"] }],
+        ],
+      },
     );
     // Histories that are all refusals would prove nothing.
     expect(made).toBeGreaterThan(numRuns * 10);

@@ -23,7 +23,9 @@ export const oracle: Dialect = {
   meaningOf,
 
   async load() {
-    return (await import("oracledb")).default;
+    const driver = (await import("oracledb")).default;
+    await containFarewell();
+    return driver;
   },
 
   connect: (driver, target) => connect(driver as Driver, target),
@@ -43,6 +45,35 @@ export const oracle: Dialect = {
       : `${survives}; another database in its place starts a quarantine, and one that was restored or flashed back in place is not noticed (this user may not read v$database).`;
   },
 };
+
+interface NetworkSession {
+  connected: boolean;
+  disconnect(type?: number): void;
+}
+
+/** Where the driver keeps it. A name of its own, since it is no part of what the driver declares. */
+const networkSession: string = "oracledb/lib/thin/sqlnet/networkSession.js";
+let contained: Promise<void> | undefined;
+
+/**
+ * The driver says farewell once more when a connection is garbage-collected, and throws where nobody can catch it if that was cut off
+ * meanwhile: the program would end of it. In a version that keeps it elsewhere this changes nothing.
+ */
+function containFarewell(): Promise<void> {
+  contained ??= import(networkSession)
+    .then(({ default: { NetworkSession } }: { default: { NetworkSession: { prototype: NetworkSession } } }) => {
+      const { disconnect } = NetworkSession.prototype;
+      NetworkSession.prototype.disconnect = function (type) {
+        try {
+          disconnect.call(this, type);
+        } catch {
+          this.connected = false;
+        }
+      };
+    })
+    .catch(() => undefined);
+  return contained;
+}
 
 /** Who is connecting: the driver gives its sockets to nobody, and waits for an answer before it ends a connection that is in use. */
 const connecting = new AsyncLocalStorage<OracleSession>();
