@@ -1,6 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { layouts } from "snowlease";
 import { Redis } from "ioredis";
 import { parseAddress } from "../dist/core/address.js";
@@ -8,6 +7,7 @@ import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
+import { freePort } from "./ports.mjs";
 import { figure, printTable } from "./table.mjs";
 
 const namespace = "bench";
@@ -142,15 +142,6 @@ async function startServer() {
       await ended;
     },
   };
-}
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 export async function run() {

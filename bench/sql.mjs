@@ -1,7 +1,6 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,6 +12,7 @@ import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
+import { freePort } from "./ports.mjs";
 import { figure, printTable } from "./table.mjs";
 
 const { westid } = layouts;
@@ -246,15 +246,6 @@ async function startServer(kind) {
       rmSync(folder, { recursive: true });
     },
   };
-}
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 export async function run() {

@@ -13,6 +13,7 @@ import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
+import { freePort } from "./ports.mjs";
 import { figure, printTable } from "./table.mjs";
 
 const jar = "/usr/share/java/zookeeper.jar";
@@ -198,11 +199,7 @@ async function countTurns(at, fill) {
 async function startServer() {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-bench-"));
   mkdirSync(join(folder, "data"));
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port: at } = probe.address();
-  probe.close();
-  await once(probe, "close");
+  const at = await freePort();
   const lines = [
     "tickTime=2000",
     "maxSessionTimeout=60000",

@@ -54,6 +54,11 @@ export class Cut {
     return Math.floor(tick / this.ticks);
   }
 
+  /** How many lanes of a span one who has `held` of them leaves to so many others: a quarter at most, and none where it has none. */
+  spare(held: number, others: number): number {
+    return held === 0 ? 0 : Math.min(others, Math.floor(this.lanes / 4));
+  }
+
   laneOf(sequence: number): number {
     return Math.floor(sequence / this.sequences);
   }

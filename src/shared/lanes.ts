@@ -79,8 +79,6 @@ export class LaneTicks implements Ticks {
 /** The part of a grid that one generator takes for itself. */
 export function laneTicks(layout: Layout, grid: Grid, generation: number, floor: number): LaneTicks {
   return new LaneTicks(layout, floor, (span, held) => {
-    // A quarter stays for those who come late, but for one who has none.
-    const spare = held === 0 ? 0 : Math.min(grid.members, Math.floor(grid.cut.lanes / 4));
-    return grid.take(generation, span, Math.max(1, held), spare);
+    return grid.take(generation, span, Math.max(1, held), grid.cut.spare(held, grid.members));
   });
 }

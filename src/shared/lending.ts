@@ -134,7 +134,7 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
       if (tenure === undefined) return { outcome: "lost" };
       const now = clock.now();
       const others = othersThan(token, now) + grid.members;
-      const spare = held === 0 ? 0 : Math.min(others, Math.floor(grid.cut.lanes / 4));
+      const spare = grid.cut.spare(held, others);
       const last = grid.cut.spanOf(layout.tickOf(Math.min(now + furthest, tenure.until - 1)));
       const taken = Array.from({ length: spans }, (_, i) =>
         first + i > last ? 0 : grid.take(tenure.generation, first + i, lanes, spare),

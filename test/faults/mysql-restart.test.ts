@@ -3,6 +3,7 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import { databases } from "../support/databases.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
 import { openSql } from "../support/sql.ts";
+import { namespace, subjectOn } from "../support/subject.ts";
 
 const servers = databases.filter(({ dialect }) => dialect === "mysql");
 
@@ -11,15 +12,8 @@ describe.each(servers)("$name", ({ name, missing, start }) => {
     restartMatrix(name, async () => {
       const server = await start();
       const registry = await openSql(server.url());
-      await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-      return {
-        url: server.url(),
-        registry,
-        async stop() {
-          await registry.close();
-          await server.remove();
-        },
-      };
+      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      return subjectOn(server, registry);
     });
   });
 });

@@ -3,6 +3,7 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import { driveStandIn, OracleStandIn, standInEnvironment, standInMissing } from "../support/oracle.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
 import { openSql } from "../support/sql.ts";
+import { namespace, subjectOn } from "../support/subject.ts";
 
 driveStandIn();
 
@@ -10,15 +11,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "on a stand-in",
   restartMatrix("oracle", async () => {
     const server = await OracleStandIn.start();
     const registry = await openSql(server.url());
-    await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-    return {
-      url: server.url(),
-      registry,
-      environment: standInEnvironment,
-      async stop() {
-        await registry.close();
-        await server.remove();
-      },
-    };
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    return { ...subjectOn(server, registry), environment: standInEnvironment };
   });
 });

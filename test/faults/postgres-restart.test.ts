@@ -3,19 +3,13 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
 import { openSql } from "../support/sql.ts";
+import { namespace, subjectOn } from "../support/subject.ts";
 
 describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "on a real server", () => {
   restartMatrix("postgres", async () => {
     const server = await PostgresServer.start();
     const registry = await openSql(server.url());
-    await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-    return {
-      url: server.url(),
-      registry,
-      async stop() {
-        await registry.close();
-        await server.remove();
-      },
-    };
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    return subjectOn(server, registry);
   });
 });

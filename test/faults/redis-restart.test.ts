@@ -2,19 +2,13 @@ import { describe } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
+import { namespace, subjectOn } from "../support/subject.ts";
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "on a real server", () => {
   restartMatrix("redis", async () => {
     const server = await RedisServer.start();
     const registry = await openRedis(server.url());
-    await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-    return {
-      url: server.url(),
-      registry,
-      async stop() {
-        await registry.close();
-        await server.remove();
-      },
-    };
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    return subjectOn(server, registry);
   });
 });

@@ -3,6 +3,7 @@ import { defaultLayout } from "../../src/core/layout.ts";
 import { bootStorm } from "../support/boot-storm.ts";
 import { databases } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
+import { namespace, subjectOn } from "../support/subject.ts";
 
 const drivers = { postgres: "pg", mysql: "mysql2" };
 
@@ -12,15 +13,8 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     bootStorm(name, drivers[dialect], async () => {
       const server = await start();
       const registry = await openSql(server.url(), 60_000);
-      await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-      return {
-        url: server.url(),
-        registry,
-        async stop() {
-          await registry.close();
-          await server.remove();
-        },
-      };
+      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      return subjectOn(server, registry);
     });
   });
 });

@@ -1,22 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
+import { liveOn, type Span } from "../support/spans.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
-
-/** A window as its holder was told it. */
-interface Span {
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  until: number;
-}
 
 driveStandIn();
 
@@ -40,44 +32,14 @@ describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
       return registry;
     }
 
-    /** Claims, renews and gives back, over and over; whatever fails is not counted as told. */
-    async function live(registry: Registry, host: string, spans: Span[], goesOn: () => boolean): Promise<void> {
-      const holder = { host, ip: "192.0.2.1", pid: 4711, instance: "" };
-      const pool = { first: 0, last: 9 };
-      while (goesOn()) {
-        try {
-          const request = claimRequest({ holder, pool, window: 150 });
-          const answer = await registry.claim(request);
-          if (answer.outcome !== "granted") {
-            await sleep(20);
-            continue;
-          }
-          const { workerId, fence, from } = answer;
-          const span = { workerId, fence, from, until: answer.until };
-          spans.push(span);
-          const key = keyOf(request, answer);
-          const renewal = await registry.renew({ ...key, clock: Date.now(), window: 150 });
-          if (renewal.outcome !== "renewed") continue;
-          span.until = renewal.until;
-          if (fence % 3 === 0) continue;
-          const until = Math.max(from, renewal.until - 100);
-          // From here on it uses nothing behind that, whatever the answer is.
-          span.until = until;
-          await registry.release({ ...key, clock: Date.now(), used: { until } });
-        } catch (error) {
-          if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
-          // One that was closed refuses at once: without a pause nothing else would ever run again.
-          await sleep(5);
-        }
-      }
-    }
-
     test("killed with -9 amid claims, renewals and releases, again and again: no two windows overlap, nothing is lost or left over", async () => {
       const spans: Span[] = [];
       let goesOn = true;
       const lives: Promise<void>[] = [];
       for (let i = 0; i < 12; i++) {
-        lives.push(live(await opened("?poolSize=1", 1000), `host-${i % 5}`, spans, () => goesOn));
+        const holder = { host: `host-${i % 5}`, ip: "192.0.2.1", pid: 4711, instance: "" };
+        const wish = { holder, pool: { first: 0, last: 9 }, window: 150 };
+        lives.push(liveOn(await opened("?poolSize=1", 1000), wish, spans, () => goesOn));
       }
       for (let round = 0; round < 3; round++) {
         const before = spans.length;

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { HolderLabel, Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
 import { mysqlMissing, startMysql } from "../support/mysql.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { liveOn, type Span } from "../support/spans.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
@@ -25,42 +25,6 @@ async function opened(url: string, timeout = 30_000): Promise<Registry> {
   return registry;
 }
 
-/** A window as its holder was told it. */
-interface Span {
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  until: number;
-}
-
-/** Claims, renews and gives back, over and over, as one of a crowd; whatever fails is not counted as told. */
-async function live(registry: Registry, host: string, spans: Span[], goesOn: () => boolean): Promise<void> {
-  while (goesOn()) {
-    try {
-      const request = claimRequest({ pool, window: 60, holder: { ...odd, host: odd.host + host } });
-      const answer = await registry.claim(request);
-      if (answer.outcome !== "granted") {
-        await sleep(10);
-        continue;
-      }
-      const { workerId, fence, from } = answer;
-      const span = { workerId, fence, from, until: answer.until };
-      spans.push(span);
-      const key = keyOf(request, answer);
-      const renewal = await registry.renew({ ...key, clock: Date.now(), window: 60 });
-      if (renewal.outcome !== "renewed") continue;
-      span.until = renewal.until;
-      if (fence % 3 === 0) continue;
-      const used = { until: Math.max(from, renewal.until - 40) };
-      span.until = used.until;
-      await registry.release({ ...key, clock: Date.now(), used });
-    } catch (error) {
-      if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
-      await sleep(5);
-    }
-  }
-}
-
 /** A crowd that competes for a few numbers: what they were told are windows that do not overlap. */
 async function crowd(url: string, many: number, timeout?: number, amid?: () => Promise<void>): Promise<void> {
   const registry = await opened(url);
@@ -69,7 +33,8 @@ async function crowd(url: string, many: number, timeout?: number, amid?: () => P
   let goesOn = true;
   const lives: Promise<void>[] = [];
   for (let i = 0; i < 10; i++) {
-    lives.push(live(await opened(`${url}?poolSize=1`, timeout), `host-${i % 4}`, spans, () => goesOn));
+    const wish = { pool, window: 60, holder: { ...odd, host: `${odd.host}host-${i % 4}` } };
+    lives.push(liveOn(await opened(`${url}?poolSize=1`, timeout), wish, spans, () => goesOn));
   }
   const ended = Promise.all(lives);
   const more = async (): Promise<void> => {

@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import { HolderProcess, type HolderState } from "./holder.ts";
-import type { MatrixSubject } from "./restart-matrix.ts";
+import { namespace, type Subject } from "./subject.ts";
 
-const namespace = "orders";
 const processes = 200;
 /** For 200 programs to be loaded by two cores that others use, too, ms. */
 const patience = 300_000;
@@ -13,7 +12,7 @@ const patience = 300_000;
  * then make IDs during the same ticks. The pool has 200 numbers, so that each has to get the one that nobody else got.
  * @param driver the package that the registry needs: it is loaded before, or that would spread the claims.
  */
-export function bootStorm(name: string, driver: string, start: () => Promise<MatrixSubject>): void {
+export function bootStorm(name: string, driver: string, start: () => Promise<Subject>): void {
   const title = `${processes} processes that boot together on ${name}: a worker ID each, no ID twice, none left live after them`;
   test(title, { timeout: patience }, async () => {
     const { url, registry, stop } = await start();

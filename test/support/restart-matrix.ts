@@ -2,30 +2,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout, type IdParts } from "../../src/core/layout.ts";
 import { listRecents } from "../../src/core/recent.ts";
-import type { Registry, WorkerRecord } from "../../src/core/registry.ts";
+import type { WorkerRecord } from "../../src/core/registry.ts";
 import { eventually, HolderError, HolderProcess, WallClock, type HolderState } from "./holder.ts";
+import { namespace, type Subject } from "./subject.ts";
 
-/** A registry under test: a fresh one for each test. */
-export interface MatrixSubject {
-  /** Where the holders find it. */
-  readonly url: string;
-  /** A view on it for the test itself, to read back what was persisted. */
-  readonly registry: Registry;
-  /** What else has to stand in a holder's environment. */
-  readonly environment?: Readonly<Record<string, string>>;
-  stop(): Promise<void>;
-}
-
-const namespace = "orders";
 const layout = defaultLayout;
 
 /**
  * Restart safety, the same for every registry: real processes, killed and stopped for real, with a wall clock that is set back.
  * Every ID that any of them made is compared with every other, and what the registry persisted with what was made.
  */
-export function restartMatrix(name: string, start: () => Promise<MatrixSubject>): void {
+export function restartMatrix(name: string, start: () => Promise<Subject>): void {
   describe(`restarts on ${name}`, () => {
-    let subject: MatrixSubject;
+    let subject: Subject;
     let holders: HolderProcess[];
 
     beforeEach(async () => {

@@ -1,0 +1,47 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import type { ClaimRequest, Registry } from "../../src/core/registry.ts";
+import { claimRequest, keyOf } from "./claims.ts";
+
+/** A window as its holder was told it. */
+export interface Span {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  until: number;
+}
+
+/** Claims, renews and gives back, over and over, as one of a crowd; whatever fails is not counted as told. */
+export async function liveOn(
+  registry: Registry,
+  wish: Pick<ClaimRequest, "holder" | "pool" | "window">,
+  spans: Span[],
+  goesOn: () => boolean,
+): Promise<void> {
+  const { window } = wish;
+  while (goesOn()) {
+    try {
+      const request = claimRequest(wish);
+      const answer = await registry.claim(request);
+      if (answer.outcome !== "granted") {
+        await sleep(10);
+        continue;
+      }
+      const { workerId, fence, from } = answer;
+      const span = { workerId, fence, from, until: answer.until };
+      spans.push(span);
+      const key = keyOf(request, answer);
+      const renewal = await registry.renew({ ...key, clock: Date.now(), window });
+      if (renewal.outcome !== "renewed") continue;
+      span.until = renewal.until;
+      if (fence % 3 === 0) continue;
+      // From here on it uses nothing behind that, whatever the answer is.
+      span.until = Math.max(from, renewal.until - (2 * window) / 3);
+      await registry.release({ ...key, clock: Date.now(), used: { until: span.until } });
+    } catch (error) {
+      if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+      // One that was closed refuses at once: without a pause nothing else would ever run again.
+      await sleep(5);
+    }
+  }
+}

@@ -1,0 +1,27 @@
+import type { Registry } from "../../src/core/registry.ts";
+
+/** A registry on which the processes of a test lease, and what is behind it. */
+export interface Subject {
+  /** Where the holders find it. */
+  readonly url: string;
+  /** A view on it for the test itself, to read back what was persisted. */
+  readonly registry: Registry;
+  /** What else has to stand in a holder's environment. */
+  readonly environment?: Readonly<Record<string, string>>;
+  stop(): Promise<void>;
+}
+
+/** The namespace in which its holders lease. */
+export const namespace = "orders";
+
+/** A registry on a server of the test's own, which ends with it. */
+export function subjectOn(server: { url(): string; remove(): Promise<void> }, registry: Registry): Subject {
+  return {
+    url: server.url(),
+    registry,
+    async stop() {
+      await registry.close();
+      await server.remove();
+    },
+  };
+}
