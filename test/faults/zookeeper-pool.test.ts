@@ -93,10 +93,10 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
       expect(await registry.claim(wish())).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
       const proxy = await FaultProxy.start(port);
       onTestFinished(() => proxy.stop());
-      const slow = await openZooKeeper(`zookeeper://127.0.0.1:${proxy.port}`, 4000);
+      const slow = await openZooKeeper(`zookeeper://127.0.0.1:${proxy.port}`, 10_000);
       open.push(slow);
       await eventually(() => slow.ping().catch(() => undefined), Boolean);
-      proxy.set({ delay: 250 });
+      proxy.set({ delay: 400 });
       const error = await failure(slow.claim(wish()));
       expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
       expect(error.message).toContain("all rest");

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** How long everything is under way, ms: longer than a client takes to say all that it has to say. */
 const delay = 25;
@@ -8,6 +9,8 @@ const delay = 25;
 export class TurnCounter {
   turns = 0;
   readonly #server: Server;
+  /** When bytes last passed, ms. */
+  #passed = 0;
 
   private constructor(target: number) {
     this.#server = createServer((client) => {
@@ -16,11 +19,11 @@ export class TurnCounter {
       client.on("data", (bytes) => {
         if (answered) this.turns++;
         answered = false;
-        setTimeout(() => server.write(bytes), delay);
+        this.#pass(server, bytes);
       });
       server.on("data", (bytes) => {
         answered = true;
-        setTimeout(() => client.write(bytes), delay);
+        this.#pass(client, bytes);
       });
       for (const [socket, other] of [
         [client, server],
@@ -44,8 +47,17 @@ export class TurnCounter {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** How many round trips something takes. */
+  #pass(to: Socket, bytes: Buffer): void {
+    setTimeout(() => {
+      to.write(bytes);
+      this.#passed = performance.now();
+    }, delay);
+    this.#passed = performance.now();
+  }
+
+  /** How many round trips something takes. Begins when all is quiet: nothing of what came before, no heartbeat either, is under way. */
   async of(work: () => Promise<unknown>): Promise<number> {
+    while (performance.now() - this.#passed < 4 * delay) await sleep(delay);
     const before = this.turns;
     await work();
     return this.turns - before;

@@ -170,28 +170,38 @@ async function lookThrough(task: Task, candidates: number[], seen: ReadonlySet<n
   const halt = deadline - reserve * connection.operationTimeout;
   const first = new Set(snapshot.kept.keys());
   let looked = 0;
+  const notAll = (cause?: unknown): SnowleaseError =>
+    new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `Of the worker IDs ${pool.first} to ${pool.last} that nobody holds, the ${looked} that could be looked at within ${connection.operationTimeout} ms all rest, nothing was changed; try again, or set a longer operationTimeout.`,
+      {},
+      { cause },
+    );
   const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)).filter((bucket) => !seen.has(bucket)));
-  let decision = decide(task);
-  for (let most = few; decision.answer.outcome === "exhausted";) {
-    if (candidates.length === 0 && buckets.length === 0) break;
-    if (monotonic(systemClock) > halt) {
-      throw new SnowleaseError(
-        "REGISTRY_UNAVAILABLE",
-        `Of the worker IDs ${pool.first} to ${pool.last} that nobody holds, the ${looked} that could be looked at within ${connection.operationTimeout} ms all rest, nothing was changed; try again, or set a longer operationTimeout.`,
-      );
-    }
+  const lookFurther = async (most: number): Promise<void> => {
     if (candidates.length === 0) {
       const some = buckets.splice(0, manyBuckets);
       const found = await connection.exchange(deadline, (session) => listRoomy(session, nodes, pool, some));
       buckets.unshift(...found.later);
       candidates.push(...shuffled(found.idle));
-      continue;
+      return;
     }
     snapshot.trim(pool, first);
-    most = Math.min(4 * most, mostRecords);
     const next = candidates.splice(0, most);
     await connection.exchange(deadline, (session) => readAll(session, task, next));
     looked += next.length;
+  };
+  let decision = decide(task);
+  for (let most = few; decision.answer.outcome === "exhausted";) {
+    if (candidates.length === 0 && buckets.length === 0) break;
+    if (monotonic(systemClock) > halt) throw notAll();
+    if (candidates.length > 0) most = Math.min(4 * most, mostRecords);
+    try {
+      await lookFurther(most);
+    } catch (error) {
+      // What was asked for last came too late: no other failure than not to have looked at all.
+      throw monotonic(systemClock) > halt ? notAll(error) : error;
+    }
     decision = decide(task);
   }
   if (decision.answer.outcome !== "exhausted") return decision;
