@@ -1,8 +1,8 @@
-local workerId, force, resetWindow, lag = unpack(ARGV)
+local workerId, force, fence, resetWindow, lag = unpack(ARGV)
 
--- Ends somebody's claim; the window stays closed, unless an operator vouches for it: core/window.ts, forced.
+-- Ends somebody's claim; the window stays closed, unless an operator vouches for it: core/window.ts, forced and forceRefusal.
 --
--- released + until | absent | live + record
+-- released + until | absent | superseded + record | live + record
 
 local record = load(tonumber(workerId))
 if meta.replId ~= nil then
@@ -10,6 +10,9 @@ if meta.replId ~= nil then
 end
 if record == nil or record.host == nil then
   return { 'absent' }
+end
+if fence ~= '' and tonumber(fence) ~= record.fence then
+  return listed({ 'superseded', info() }, record)
 end
 if force ~= '1' and record.token ~= nil and record['until'] > now then
   return listed({ 'live', info() }, record)

@@ -38,10 +38,12 @@ export const release: Command = {
     const config = await registryConfig(invocation);
     await withRegistry(config, async (registry) => {
       const { namespace } = config;
-      const until = await releaseWorker(registry, { namespace, workerId, force: flags.has("force"), resetWindow });
-      if (json) return output.json({ namespace, workerId, until });
+      const force = flags.has("force");
+      const { holder, fence, until } = await releaseWorker(registry, { namespace, workerId, force, resetWindow });
+      if (json) return output.json({ namespace, workerId, fence, ...holder, until });
+      const { host, ip, pid } = holder;
       await output.line(
-        `Worker ${workerId} of namespace ${namespace} is nobody's now; nobody gets it before ${timeText(until)}.`,
+        `Worker ${workerId} of namespace ${namespace}, which ${host} (${ip}), pid ${pid} had, is nobody's now; nobody gets it before ${timeText(until)}.`,
       );
     });
   },

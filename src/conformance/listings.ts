@@ -155,8 +155,8 @@ export const listings: readonly ConformanceCheck[] = [
     const { namespace, registry } = trial;
     const forced = await trial.claim({ workerId: 7 });
     await registry.forceRelease({ namespace, workerId: 7, force: true });
-    await trial.claim({ workerId: 8 });
-    const reset = await registry.forceRelease({ namespace, workerId: 8, force: true, resetWindow: true });
+    const { fence } = (await trial.claim({ workerId: 8 })).grant;
+    const reset = await registry.forceRelease({ namespace, workerId: 8, force: true, fence, resetWindow: true });
     outcome(reset, "released", "a forced release");
     const given = await trial.claim({ workerId: 9 });
     await trial.released(given);

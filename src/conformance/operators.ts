@@ -1,4 +1,4 @@
-import type { ForceReleased } from "../core/registry.ts";
+import type { ForceReleased, ForceReleaseRequest } from "../core/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
@@ -6,7 +6,7 @@ import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
 function force(
   trial: Trial,
   workerId: number,
-  options: { force: boolean; resetWindow?: boolean },
+  options: Pick<ForceReleaseRequest, "force" | "fence" | "resetWindow">,
 ): Promise<ForceReleased> {
   return trial.registry.forceRelease({ namespace: trial.namespace, workerId, ...options });
 }
@@ -24,8 +24,9 @@ export const operators: readonly ConformanceCheck[] = [
   check("a release of a live holder from outside is refused without `force`, and names the holder", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     const before = await trial.record(7);
+    const { fence } = held.grant;
     for (const resetWindow of [false, true]) {
-      const answer = await force(trial, 7, { force: false, resetWindow });
+      const answer = await force(trial, 7, { force: false, fence, resetWindow });
       equal(answer, { outcome: "live", holder: on("alpha"), until: held.grant.until }, "the answer");
     }
     equal(await trial.record(7), before, "the record");
@@ -73,9 +74,31 @@ export const operators: readonly ConformanceCheck[] = [
     equal(await trial.registry.worker(trial.namespace, 7), undefined, "the record");
   }),
 
+  check("a release from outside ends the claim that is meant, and no later one", async (trial) => {
+    const gone = await trial.claim({ workerId: 7, window: short });
+    await trial.passed(gone.grant.until);
+    const held = await trial.claim({ workerId: 7, holder: on("beta"), window: 30_000 });
+    const { fence, until } = held.grant;
+    const before = await trial.record(7);
+    for (const late of [
+      { force: false, fence: gone.grant.fence },
+      { force: true, fence: gone.grant.fence },
+      { force: true, fence: gone.grant.fence, resetWindow: true },
+    ]) {
+      const expected = { outcome: "superseded", fence, holder: on("beta"), until };
+      equal(await force(trial, 7, late), expected, `the answer to ${textOf(late)}`);
+    }
+    const whoever = force(trial, 7, { force: true, resetWindow: true });
+    await refuses("CONFIG_INVALID", "a reset that does not say of whose window", whoever);
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held);
+    equal((await force(trial, 7, { force: true, fence })).outcome, "released", "the answer to its own fence");
+    outcome(await trial.renew(held), "lost", "a renewal by the holder");
+  }),
+
   check("only `resetWindow` opens a window again: down to the registry's clock", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
-    const answer = await force(trial, 7, { force: true, resetWindow: true });
+    const answer = await force(trial, 7, { force: true, fence: held.grant.fence, resetWindow: true });
     outcome(answer, "released", "a forced release");
     const { clock } = await trial.registry.ping();
     between(answer.until, held.grant.clock, clock, "`until`");
@@ -92,19 +115,21 @@ export const operators: readonly ConformanceCheck[] = [
     const timestamp = live.grant.until - 100;
     await trial.renewed(live, { checkpoint: { timestamp, sequence: 0 } });
     const until = timestamp + 1;
-    equal(await force(trial, 7, { force: true, resetWindow: true }), { outcome: "released", until }, "the answer");
+    const reset = { force: true, fence: live.grant.fence, resetWindow: true };
+    equal(await force(trial, 7, reset), { outcome: "released", until }, "the answer");
     equal((await trial.record(7)).until, until, "`until` in the record");
     // Its clock was ahead, and no checkpoint says so.
     const gone = await trial.claim({ workerId: 8 });
     const end = gone.grant.until - 100;
     await trial.released(gone, { until: end });
-    equal(await force(trial, 8, { force: true, resetWindow: true }), { outcome: "released", until: end }, "the answer");
+    const again = { ...reset, fence: gone.grant.fence };
+    equal(await force(trial, 8, again), { outcome: "released", until: end }, "the answer");
   }),
 
   check("`resetWindow` never raises `until`", async (trial) => {
     const { grant } = await trial.usedOnce(7, 100, "alpha");
     const until = grant.from + 100;
-    const answer = await force(trial, 7, { force: true, resetWindow: true });
+    const answer = await force(trial, 7, { force: true, fence: grant.fence, resetWindow: true });
     equal(answer, { outcome: "released", until }, "the answer");
   }),
 

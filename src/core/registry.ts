@@ -59,7 +59,7 @@ export interface Registry {
   /** Who held a worker ID: a row a claim, oldest first. The window of the present holder is its live one. */
   history(namespace: string, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]>;
 
-  /** Ends somebody's claim. The window stays closed, and the right to continue is void. */
+  /** Ends somebody's claim, if it is the one that is meant. The window stays closed, and the right to continue is void. */
   forceRelease(request: ForceReleaseRequest): Promise<ForceReleased>;
 
   /** Keeps a worker ID out of the pool. A present holder goes on. Pinning again replaces the reason. */
@@ -340,7 +340,12 @@ export interface ForceReleaseRequest {
   readonly workerId: number;
   /** End it even while its window has not passed. */
   readonly force: boolean;
-  /** Also lower `until` to the registry's clock: only for an operator who knows that no holder is left. */
+  /** The claim that is meant, so that a request which arrives late ends no other. Left out: whichever stands. */
+  readonly fence?: number | undefined;
+  /**
+   * Also lower `until` to the registry's clock: only for an operator who knows that no holder is left. CONFIG_INVALID without
+   * `fence`, since that is known of one claim.
+   */
   readonly resetWindow?: boolean | undefined;
 }
 
@@ -348,6 +353,8 @@ export interface ForceReleaseRequest {
 export type ForceReleased =
   | { readonly outcome: "released"; readonly until: number }
   | { readonly outcome: "live"; readonly holder: HolderLabel; readonly until: number }
+  /** Another claim stands than the one that is meant: this holder's. Nothing was changed. */
+  | { readonly outcome: "superseded"; readonly fence: number; readonly holder: HolderLabel; readonly until: number }
   | { readonly outcome: "absent" };
 
 /** An answer to `ping`. */

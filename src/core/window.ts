@@ -4,6 +4,7 @@ import type {
   Checkpoint,
   ClaimRequest,
   ForceReleased,
+  ForceReleaseRequest,
   Grant,
   HolderLabel,
   NamespaceInfo,
@@ -285,10 +286,27 @@ export function forced(record: Stored, clock: number, resetWindow: boolean): Sto
   };
 }
 
+/** Refuses a reset of whichever window stands when it arrives: somebody may have claimed it since. */
+export function checkReset({ workerId, fence, resetWindow = false }: ForceReleaseRequest): void {
+  if (!resetWindow || fence !== undefined) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`resetWindow\` of worker ${workerId} together with \`fence\`, which says whose window; a request that arrives late must not open that of another.`,
+  );
+}
+
 /** What a forced release answers before anything is changed, or undefined when it may go ahead. */
-export function forceRefusal(record: Stored | undefined, force: boolean, clock: number): ForceReleased | undefined {
+export function forceRefusal(
+  record: Stored | undefined,
+  request: ForceReleaseRequest,
+  clock: number,
+): ForceReleased | undefined {
+  checkReset(request);
   if (record === undefined || record.holder === undefined) return { outcome: "absent" };
-  if (!force && isLive(record, clock)) return { outcome: "live", holder: record.holder, until: record.until };
+  const { holder, until } = record;
+  const { fence = record.fence, force } = request;
+  if (fence !== record.fence) return { outcome: "superseded", fence: record.fence, holder, until };
+  if (!force && isLive(record, clock)) return { outcome: "live", holder, until };
   return undefined;
 }
 

@@ -79,9 +79,9 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       body: forceReleaseBody,
       answer: forceReleaseAnswer,
       problems: ["NOT_FOUND", "WORKER_ID_HELD"],
-      async handle({ namespace, workerId, body: { force = false, resetWindow = false } }) {
+      async handle({ namespace, workerId, body: { force = false, fence, resetWindow = false } }) {
         await checkWorkerId(registry, namespace, workerId);
-        const answer = await registry.forceRelease({ namespace, workerId, force, resetWindow });
+        const answer = await registry.forceRelease({ namespace, workerId, force, fence, resetWindow });
         const worker = `Worker ${workerId} of namespace \`${namespace}\``;
         switch (answer.outcome) {
           case "absent":
@@ -89,6 +89,11 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
           case "live": {
             const { host, ip, pid } = answer.holder;
             const what = `${worker} is held by ${host} (${ip}), pid ${pid}; stop that process, or force it.`;
+            throw new SnowleaseError("WORKER_ID_HELD", what, { answer });
+          }
+          case "superseded": {
+            const { fence: standing, holder } = answer;
+            const what = `${worker} was claimed anew by ${holder.host} (${holder.ip}), pid ${holder.pid}, with the fence ${standing}, so nothing was changed; look whether that one is to be ended.`;
             throw new SnowleaseError("WORKER_ID_HELD", what, { answer });
           }
           case "released":

@@ -1,5 +1,5 @@
 import { SnowleaseError } from "../core/errors.ts";
-import type { ForceReleaseRequest, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
+import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
 import { checkPin, noNamespace, timeText } from "../core/window.ts";
 
 const pageSize = 1000;
@@ -22,20 +22,42 @@ export async function* listWorkers(
   }
 }
 
+/** A claim that was ended from outside. */
+export interface EndedClaim {
+  readonly holder: HolderLabel;
+  readonly fence: number;
+  /** Until when its window stays closed, Unix ms. */
+  readonly until: number;
+}
+
 /**
- * Ends somebody's claim. Returns until when its window stays closed, Unix ms.
- * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed, WORKER_ID_HELD when it is and `force` is false.
+ * Ends the claim that stands when it is asked, and no later one, however long that takes.
+ * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed; WORKER_ID_HELD when it is and `force` is false, and when
+ * somebody else claimed it meanwhile.
  */
-export async function releaseWorker(registry: Registry, request: ForceReleaseRequest): Promise<number> {
+export async function releaseWorker(
+  registry: Registry,
+  request: Omit<ForceReleaseRequest, "fence">,
+): Promise<EndedClaim> {
   const { namespace, workerId } = request;
   if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
-  const answer = await registry.forceRelease(request);
   const worker = `Worker ${workerId} of namespace \`${namespace}\``;
+  const neverClaimed = new SnowleaseError("NOT_FOUND", `${worker} was never claimed, so there is nothing to end.`);
+  const { holder, fence } = (await registry.worker(namespace, workerId)) ?? {};
+  if (holder === undefined || fence === undefined) throw neverClaimed;
+  const answer = await registry.forceRelease({ ...request, fence });
   switch (answer.outcome) {
     case "released":
-      return answer.until;
+      return { holder, fence, until: answer.until };
     case "absent":
-      throw new SnowleaseError("NOT_FOUND", `${worker} was never claimed, so there is nothing to end.`);
+      throw neverClaimed;
+    case "superseded": {
+      const { host, ip, pid } = answer.holder;
+      throw new SnowleaseError(
+        "WORKER_ID_HELD",
+        `${worker} was claimed anew by ${host} (${ip}), pid ${pid}, meanwhile, so nothing was changed; look whether that claim is to be ended.`,
+      );
+    }
     case "live": {
       const { host, ip, pid } = answer.holder;
       throw new SnowleaseError(

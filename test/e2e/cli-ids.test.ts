@@ -217,6 +217,7 @@ describe("workers and release", () => {
       stderr: expect.stringMatching(/WORKER_ID_HELD.*alpha.*--force/) as string,
     });
     const released = JSON.parse(await sandbox.read([...release, "--force", "--json"])) as { until: number };
+    expect(released).toMatchObject({ workerId, fence: 1, host: "alpha", pid: holder.pid });
     // The window stays closed: whoever held it may not have noticed yet.
     expect(released.until).toBeGreaterThanOrEqual(end);
     expect(await workers()).toMatchObject([{ workerId, state: "resting", until: released.until }]);

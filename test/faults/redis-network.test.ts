@@ -46,6 +46,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     const key = keyOf(request, await granted(registry, request));
     await registry.renew({ ...key, clock: Date.now(), window: 2000 });
     await registry.release({ ...key, clock: Date.now() });
+    await registry.forceRelease({ namespace, workerId: 0, force: true });
     await registry.close();
   });
   afterAll(() => server.remove());
@@ -408,6 +409,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         const release = { ...keyOf(request, grant), clock: Date.now(), used };
         const arrive = await heldBack(() => registry.release(release));
         await expectUntouched(arrive);
+      });
+    }
+
+    for (const resetWindow of [false, true]) {
+      test(`an operator's word ${resetWindow ? "that nobody is left" : "to end a claim"}, after another one has the number`, async () => {
+        const registry = await through();
+        const { fence } = await granted(registry, claimRequest({ pool, window: 100 }));
+        const word = { namespace, workerId: 0, force: true, fence, resetWindow };
+        await expectUntouched(await heldBack(() => registry.forceRelease(word)));
       });
     }
 

@@ -246,7 +246,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     for (const workerId of [0, 1]) await new JavaPeer(client, 90 + workerId).take(workerId, true);
     const before = await foreignKeys();
     await registry.release({ ...keyOf(requests[0], grants[0]), clock: Date.now(), used: { until: grants[0].from } });
-    await registry.forceRelease({ namespace, workerId: 1, force: true, resetWindow: true });
+    const { fence } = grants[1];
+    await registry.forceRelease({ namespace, workerId: 1, force: true, fence, resetWindow: true });
     expect(await registry.workers(namespace, { state: "free" })).toEqual([]);
     expect(await foreignKeys()).toEqual(before);
   });

@@ -177,7 +177,8 @@ describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "MariaDB", () =>
     await server.start();
     expect(await registry.renew({ ...key, clock: Date.now(), window: 1000 })).toMatchObject({ outcome: "renewed" });
     await registry.release({ ...key, clock: Date.now() });
-    await registry.forceRelease({ namespace, workerId: key.workerId, force: true, resetWindow: true });
+    const { workerId, fence } = key;
+    await registry.forceRelease({ namespace, workerId, force: true, fence, resetWindow: true });
     await expectQuarantine(registry, registry, async () => {
       await server.kill();
       await server.start(["--server-id=2"]);

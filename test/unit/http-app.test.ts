@@ -616,9 +616,15 @@ describe("workers", () => {
     const api = makeApi();
     await claim(api);
     const path = "/v1/orders/workers/0/release";
-    const refused = await api.call("POST", path, { force: true, resetWindow: true });
-    expect([refused.status, refused.body.code]).toEqual([400, "CONFIG_INVALID"]);
-    const { body } = await api.call("POST", path, { force: true, resetWindow: true, iKnow: true });
+    const fence = 1;
+    for (const lacking of [{ fence }, { iKnow: true }]) {
+      const refused = await api.call("POST", path, { force: true, resetWindow: true, ...lacking });
+      expect([refused.status, refused.body.code]).toEqual([400, "CONFIG_INVALID"]);
+    }
+    const late = await api.call("POST", path, { force: true, resetWindow: true, iKnow: true, fence: fence + 1 });
+    expect([late.status, late.body.code]).toEqual([409, "WORKER_ID_HELD"]);
+    expect(late.body.detail).toContain("with the fence 1, so nothing was changed");
+    const { body } = await api.call("POST", path, { force: true, resetWindow: true, iKnow: true, fence });
     expect(body).toEqual({ until: api.clock.now() });
   });
 

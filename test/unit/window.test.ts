@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
-import type { ClaimRequest, ReleaseRequest, RenewRequest } from "../../src/core/registry.ts";
+import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/core/registry.ts";
 import {
   checkClaim,
   checkLayout,
@@ -274,6 +274,10 @@ describe("a release", () => {
   });
 });
 
+const forcing = (how: Pick<ForceReleaseRequest, "force" | "fence" | "resetWindow">): ForceReleaseRequest => {
+  return { namespace: "orders", workerId: 7, ...how };
+};
+
 describe("from outside", () => {
   it("a forced release keeps the window, unless the operator vouches for it", () => {
     const live = record({ recents: { from: now, bytes } });
@@ -296,11 +300,23 @@ describe("from outside", () => {
   });
 
   it("a live holder is refused without force, an unused number always", () => {
-    expect(forceRefusal(undefined, true, now)).toEqual({ outcome: "absent" });
-    expect(forceRefusal(unusedRecord(7), true, now)).toEqual({ outcome: "absent" });
-    expect(forceRefusal(record(), false, now)).toEqual({ outcome: "live", holder, until: now + 60_000 });
-    expect(forceRefusal(record(), true, now)).toBeUndefined();
-    expect(forceRefusal(record(), false, now + 60_000)).toBeUndefined();
+    const [asked, told] = [forcing({ force: false }), forcing({ force: true })];
+    expect(forceRefusal(undefined, told, now)).toEqual({ outcome: "absent" });
+    expect(forceRefusal(unusedRecord(7), told, now)).toEqual({ outcome: "absent" });
+    expect(forceRefusal(record(), asked, now)).toEqual({ outcome: "live", holder, until: now + 60_000 });
+    expect(forceRefusal(record(), told, now)).toBeUndefined();
+    expect(forceRefusal(record(), asked, now + 60_000)).toBeUndefined();
+  });
+
+  it("a claim that is not the one that is meant is left alone, and a reset has to say which one is", () => {
+    const { fence } = record();
+    const superseded = { outcome: "superseded", fence, holder, until: now + 60_000 };
+    expect(forceRefusal(record(), forcing({ force: true, fence: fence - 1 }), now)).toEqual(superseded);
+    expect(forceRefusal(record(), forcing({ force: false, fence: fence + 1 }), now)).toEqual(superseded);
+    expect(forceRefusal(record(), forcing({ force: true, fence, resetWindow: true }), now)).toBeUndefined();
+    expect(() => forceRefusal(record(), forcing({ force: true, resetWindow: true }), now)).toThrow(
+      /together with `fence`/,
+    );
   });
 
   it("a record has one state", () => {
@@ -395,7 +411,8 @@ describe("whatever is asked, by whatever clocks", () => {
             stored = released(stored, release(used, key), at) ?? stored;
             if (!present) expect(stored).toBe(before);
             else if (used !== undefined) taken = until;
-          } else if (kind === "force" && stored !== undefined && forceRefusal(stored, part < 0.5, at) === undefined) {
+          } else if (kind === "force" && stored !== undefined) {
+            if (forceRefusal(stored, forcing({ force: part < 0.5 }), at) !== undefined) continue;
             stored = forced(stored, at, false);
             expect(stored.recents).toBeUndefined();
           } else if (kind === "pin" && stored !== undefined) {

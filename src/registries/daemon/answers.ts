@@ -233,5 +233,6 @@ export const refusal: z.ZodType<Refusal> = z.discriminatedUnion("outcome", [
 /** A forced release that was refused, in a problem's `details.answer`. */
 export const forceRefused: z.ZodType<ForceReleased> = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.literal("live"), holder, until: z.number() }),
+  z.object({ outcome: z.literal("superseded"), fence: z.int(), holder, until: z.number() }),
   z.object({ outcome: z.literal("absent") }),
 ]);

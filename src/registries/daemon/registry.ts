@@ -158,10 +158,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return found;
     },
 
-    async forceRelease({ namespace, workerId, force, resetWindow }): Promise<ForceReleased> {
+    async forceRelease({ namespace, workerId, force, fence, resetWindow }): Promise<ForceReleased> {
       const path = pathOf(namespace, "workers", workerId, "release");
       // Whoever calls the port has been asked already.
-      const body: ForceReleaseBody = { force, ...(resetWindow === true && { resetWindow, iKnow: true }) };
+      const body: ForceReleaseBody = { force, fence, ...(resetWindow === true && { resetWindow, iKnow: true }) };
       try {
         const { until } = await once({ method: "POST", path, body, answer: forceReleaseAnswer });
         return { outcome: "released", until };

@@ -231,6 +231,7 @@ export const historyQuery: z.ZodType<HistoryQuery> = z.strictObject({
 /** POST /v1/{ns}/workers/{workerId}/release. */
 export interface ForceReleaseBody {
   readonly force?: boolean | undefined;
+  readonly fence?: number | undefined;
   readonly resetWindow?: boolean | undefined;
   readonly iKnow?: boolean | undefined;
 }
@@ -238,7 +239,8 @@ export interface ForceReleaseBody {
 export const forceReleaseBody: z.ZodType<ForceReleaseBody> = z
   .strictObject({
     force: flag.describe("End the claim even while its window has not passed.").optional(),
-    resetWindow: flag.describe("Also lower `until` to the registry's clock. Needs `iKnow`.").optional(),
+    fence: fence.describe("The claim that is meant: no other is ended. Left out: whichever stands.").optional(),
+    resetWindow: flag.describe("Also lower `until` to the registry's clock. Needs `fence` and `iKnow`.").optional(),
     iKnow: flag.describe("Nobody is left who could still use that window.").optional(),
   })
   .refine(

@@ -154,11 +154,12 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
         .slice(limit === 0 ? Infinity : -Math.min(limit, longestPage));
     },
 
-    async forceRelease({ namespace, workerId, force, resetWindow = false }) {
+    async forceRelease(request) {
+      const { namespace, workerId, resetWindow = false } = request;
       const now = clock.now();
       const space = namespaces.get(namespace);
       const before = space?.records.byId(workerId);
-      const refusal = forceRefusal(before, force, now);
+      const refusal = forceRefusal(before, request, now);
       if (refusal !== undefined || space === undefined || before === undefined) return refusal ?? { outcome: "absent" };
       const record = forced(before, now, resetWindow);
       space.records.put(record);

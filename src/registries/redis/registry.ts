@@ -15,6 +15,7 @@ import {
   checkLayout,
   checkLimits,
   checkPin,
+  checkReset,
   checkSkew,
   checkWindow,
   noNamespace,
@@ -276,12 +277,17 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       return found.toReversed();
     },
 
-    async forceRelease({ namespace, workerId, force, resetWindow = false }) {
-      const { outcome, fields } = await run("force-release", namespace, { workerId, force, resetWindow, lag });
+    async forceRelease(request) {
+      checkReset(request);
+      const { namespace, workerId, force, fence, resetWindow = false } = request;
+      const args = { workerId, force, fence, resetWindow, lag };
+      const { outcome, fields } = await run("force-release", namespace, args);
       if (outcome === "absent") return { outcome };
       if (outcome === "released") return { outcome, until: numberOf(fields, "until") };
-      const { holder, until } = recordOf(fields);
-      return { outcome: "live", holder: holder ?? { host: "", ip: "", pid: 0, instance: "" }, until };
+      const { fence: standing, holder = { host: "", ip: "", pid: 0, instance: "" }, until } = recordOf(fields);
+      return outcome === "superseded"
+        ? { outcome, fence: standing, holder, until }
+        : { outcome: "live", holder, until };
     },
 
     async pin(namespace, workerId, reason) {

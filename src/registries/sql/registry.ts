@@ -162,11 +162,12 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     history: (namespace, workerId, range = {}) =>
       operations.run(namespace, again, async ({ unit }) => listClaims(unit, workerId, range)),
 
-    forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
-      operations.run(namespace, once, async (attempt) => {
+    forceRelease: (request) =>
+      operations.run(request.namespace, once, async (attempt) => {
+        const { workerId, resetWindow = false } = request;
         const { unit } = attempt;
         const [space, kept] = await together([spaceOf(attempt), keptAt(unit, workerId)]);
-        const refusal = forceRefusal(kept?.record, force, space.clock);
+        const refusal = forceRefusal(kept?.record, request, space.clock);
         if (refusal !== undefined || kept === undefined) return refusal ?? { outcome: "absent" };
         const after = forced(kept.record, space.clock, resetWindow);
         await end(unit, space, kept, after, resetWindow ? "reset" : "forced");

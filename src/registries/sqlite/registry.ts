@@ -166,12 +166,13 @@ export async function sqliteRegistry({
         return space === undefined ? [] : listClaims(sql, space.id, workerId, range);
       }),
 
-    forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
+    forceRelease: (request) =>
       database.write(({ sql, now }) => {
+        const { namespace, workerId, resetWindow = false } = request;
         const space = find(sql, namespace);
         const records = space && new Records(sql, space.id);
         const before = records?.byId(workerId);
-        const refusal = forceRefusal(before, force, now);
+        const refusal = forceRefusal(before, request, now);
         if (refusal !== undefined) return refusal;
         if (space === undefined || records === undefined || before === undefined) return { outcome: "absent" };
         const after = forced(before, now, resetWindow);

@@ -166,12 +166,13 @@ export async function zooKeeperRegistry(
         return kept === undefined ? [] : listClaims(connection, deadline, nodes, kept.stored, range);
       }),
 
-    forceRelease: ({ namespace, workerId, force, resetWindow = false }) =>
+    forceRelease: (request) =>
       store.run(async ({ deadline }) => {
+        const { namespace, workerId, resetWindow = false } = request;
         const nodes = store.nodes(namespace);
         const { clock, read } = await store.begin(deadline, nodes, withLives(nodes, workerId));
         const [kept, lives] = read;
-        const refusal = forceRefusal(kept && seen(kept.stored, lives.values()), force, clock);
+        const refusal = forceRefusal(kept && seen(kept.stored, lives.values()), request, clock);
         if (refusal !== undefined || kept === undefined) return refusal ?? { outcome: "absent" };
         const after = forced(kept.stored, clock, resetWindow);
         const done = await commit(connection, deadline, [

@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../../../src/core/errors.ts";
 import type { ClaimRequest, Grant, HolderLabel, Refusal, Registry, WorkerRecord } from "../../../src/core/registry.ts";
-import { asking, type Fault, granting, refusing, reopen } from "./fault.ts";
+import { asking, type Fault, granting, refusing, reopen, reset } from "./fault.ts";
 
 async function recordsOf(registry: Registry, { namespace, pool }: ClaimRequest): Promise<WorkerRecord[]> {
   const records = await registry.workers(namespace);
@@ -251,7 +251,7 @@ export const claimFaults: readonly Fault[] = [
         if (request.used === undefined) await reopen(registry, request.namespace, request.workerId);
         return answer;
       },
-      forceRelease: async (request) => registry.forceRelease({ ...request, resetWindow: true }),
+      forceRelease: (request) => reset(registry, request),
     }),
   },
   {

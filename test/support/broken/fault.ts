@@ -1,6 +1,8 @@
 import type {
   ClaimKey,
   ClaimRequest,
+  ForceReleased,
+  ForceReleaseRequest,
   Grant,
   HistoryRow,
   Refusal,
@@ -71,7 +73,13 @@ export function telling(change: (rows: readonly HistoryRow[]) => readonly Histor
 
 /** Reopens the window of a worker ID that nobody holds. */
 export async function reopen(registry: Registry, namespace: string, workerId: number): Promise<void> {
-  await registry.forceRelease({ namespace, workerId, force: false, resetWindow: true });
+  await reset(registry, { namespace, workerId, force: false });
+}
+
+/** A forced release that opens the window, whoever is meant. */
+export async function reset(registry: Registry, request: ForceReleaseRequest): Promise<ForceReleased> {
+  const record = await registry.worker(request.namespace, request.workerId);
+  return registry.forceRelease({ ...request, fence: request.fence ?? record?.fence, resetWindow: true });
 }
 
 export function keyOf({ namespace, workerId, fence, token }: ClaimKey): string {

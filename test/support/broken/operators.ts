@@ -1,4 +1,4 @@
-import { type Fault, reopen, showing } from "./fault.ts";
+import { type Fault, reopen, reset, showing } from "./fault.ts";
 
 /** Mistakes in what operators do. */
 export const operatorFaults: readonly Fault[] = [
@@ -29,7 +29,17 @@ export const operatorFaults: readonly Fault[] = [
       "a forced release of a worker ID that rests keeps its window closed",
       "the windows ever granted for a worker ID never overlap, whatever is asked",
     ],
-    wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, resetWindow: true }) }),
+    wrap: (registry) => ({ forceRelease: (request) => reset(registry, request) }),
+  },
+  {
+    fault: "ends whichever claim it finds",
+    rejectedBy: ["a release from outside ends the claim that is meant, and no later one"],
+    wrap: (registry) => ({
+      forceRelease: async (request) => {
+        const record = await registry.worker(request.namespace, request.workerId);
+        return registry.forceRelease({ ...request, fence: record?.fence });
+      },
+    }),
   },
   {
     fault: "cannot open a window again",
