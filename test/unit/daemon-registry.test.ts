@@ -174,6 +174,9 @@ describe("of several addresses", () => {
     ["a request came in too slowly at", () => impostor(problem(408, "REGISTRY_UNAVAILABLE"))],
     ["there is too much to do at", () => impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }))],
     ["a quarantine is on at", () => impostor(problem(503, "QUARANTINE", { retryAfterMs: 60_000 }))],
+    ["the token is not known at", () => impostor(problem(401, "UNAUTHORIZED"))],
+    ["the token is not enough at", () => impostor(problem(403, "FORBIDDEN"))],
+    ["the schema is too new for", () => impostor(problem(500, "SCHEMA_INCOMPATIBLE"))],
   ])("the next one is asked when %s the first", async (_, make) => {
     const registry = connectTo([await make(), await daemonOf(memoryRegistry())], 1000);
     expect(await registry.claim(request)).toMatchObject({ outcome: "granted", workerId: 0 });
@@ -203,6 +206,32 @@ describe("of several addresses", () => {
         details: { retryAfterMs: 60_000 },
       });
     }
+  });
+
+  test("of one that does not know the token and one that is started just now, the second one answers", async () => {
+    const later = await nobody();
+    const registry = connectTo([await impostor(problem(401, "UNAUTHORIZED")), later], 5000);
+    const claimed = registry.claim(request);
+    await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
+    expect(await claimed).toMatchObject({ outcome: "granted" });
+  });
+
+  test("a token that none of them knows is told at once", async () => {
+    let asked = 0;
+    const address = await impostor((incoming, response) => {
+      asked++;
+      problem(401, "UNAUTHORIZED")(incoming, response);
+    });
+    await expect(connectTo([address, address], 60_000).ping()).rejects.toMatchObject({ code: "UNAUTHORIZED" });
+    expect(asked).toBe(2);
+  });
+
+  test("one that tells to wait for long does not keep from asking one that comes back", async () => {
+    const later = await nobody();
+    const busy = await impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }));
+    const claimed = connectTo([busy, later], 5000).claim(request);
+    await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
+    expect(await claimed).toMatchObject({ outcome: "granted" });
   });
 
   test("a refusal that no other would answer otherwise is final", async () => {

@@ -28,7 +28,7 @@ export interface ApiCall<Answer> {
 export interface Transport {
   /**
    * Rejects with what the daemon refused with, restored; with REGISTRY_UNAVAILABLE when none answered in time. One that cannot
-   * be reached, answers nonsense or says to wait makes way for the next address.
+   * be reached, answers nonsense, says to wait or does not take the token makes way for the next address at once.
    */
   call<Answer>(call: ApiCall<Answer>): Promise<Answer>;
   close(): void;
@@ -65,14 +65,16 @@ type Attempt<Answer> =
   | { readonly outcome: "answered"; readonly answer: Answer }
   /** The daemon said no, and no other would say otherwise. */
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
-  /** Not applied, or not known to be: `sent` tells which. */
-  | {
-      readonly outcome: "failed";
-      readonly error: SnowleaseError;
-      readonly sent: boolean;
-      /** Somebody has to change something first. */
-      readonly lasting?: boolean;
-    };
+  | Failure;
+
+/** Not applied, or not known to be: `sent` tells which. */
+interface Failure {
+  readonly outcome: "failed";
+  readonly error: SnowleaseError;
+  readonly sent: boolean;
+  /** Somebody has to change something first, of this daemon or of what it is asked with. */
+  readonly lasting?: boolean;
+}
 
 export function httpTransport(addresses: readonly string[], options: TransportOptions): Transport {
   const { operationTimeout, clock } = options;
@@ -83,10 +85,13 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   let favourite = 0;
   let closed = false;
 
-  /** Asks each address in turn. */
-  async function round<Answer>(call: ApiCall<Answer>, deadline: number): Promise<Attempt<Answer>> {
+  /** Asks each address in turn, until one has an answer that no other would change. */
+  async function round<Answer>(
+    call: ApiCall<Answer>,
+    deadline: number,
+  ): Promise<Exclude<Attempt<Answer>, Failure> | readonly Failure[]> {
     const start = favourite;
-    let failure: Attempt<Answer> | undefined;
+    const failures: Failure[] = [];
     for (let i = 0; i < targets.length; i++) {
       const at = (start + i) % targets.length;
       const target = targets[at] as Address;
@@ -95,11 +100,11 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       if (share <= 0) break;
       const attempt = await exchange(target, call, share, clock);
       if (attempt.outcome === "answered") favourite = at;
-      if (attempt.outcome !== "failed" || (attempt.sent && !call.repeatable)) return attempt;
-      // Of several failures, the word of a daemon says more than the silence of another.
-      if (failure === undefined || attempt.error.code !== "REGISTRY_UNAVAILABLE") failure = attempt;
+      if (attempt.outcome !== "failed") return attempt;
+      failures.push(attempt);
+      if (attempt.sent && !call.repeatable) break;
     }
-    return failure ?? { outcome: "failed", error: late(targets, operationTimeout), sent: true };
+    return failures;
   }
 
   return {
@@ -108,12 +113,15 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const attempt = await round(call, deadline);
-        if (attempt.outcome === "answered") return attempt.answer;
-        const { error } = attempt;
-        const again = attempt.outcome === "failed" && attempt.lasting !== true && (call.repeatable || !attempt.sent);
-        const waits = error.code === "REGISTRY_UNAVAILABLE" || error.code === "RATE_LIMITED";
-        const wait = Math.max(pause, error.details.retryAfterMs ?? 0);
-        if (!again || !waits || monotonic(clock) + wait >= deadline) throw error;
+        if ("outcome" in attempt) {
+          if (attempt.outcome === "answered") return attempt.answer;
+          throw attempt.error;
+        }
+        const wait = Math.max(
+          pause,
+          call.repeatable || !attempt.some(({ sent }) => sent) ? passesIn(attempt) : Infinity,
+        );
+        if (monotonic(clock) + wait >= deadline) throw tellingOf(attempt) ?? late(targets, operationTimeout);
         await clock.sleep(wait);
       }
     },
@@ -123,6 +131,23 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       for (const { agent } of targets) agent.destroy();
     },
   };
+}
+
+/** Of several failures, the word of a daemon says more than the silence of another. */
+function tellingOf(failures: readonly Failure[]): SnowleaseError | undefined {
+  return (failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE") ?? failures[0])?.error;
+}
+
+/** In how many ms one of the daemons may have another answer; Infinity: not within an operation. */
+function passesIn(failures: readonly Failure[]): number {
+  const waits: number[] = [];
+  for (const { error, lasting } of failures) {
+    if (lasting === true) continue;
+    // A full pool or a quarantine: the registry's word, and it is the same one behind all of them.
+    if (error.code !== "REGISTRY_UNAVAILABLE" && error.code !== "RATE_LIMITED") return Infinity;
+    waits.push(error.details.retryAfterMs ?? 0);
+  }
+  return Math.min(...waits);
 }
 
 function parseTarget(address: string, { token, tls }: TransportOptions): Address {
@@ -241,6 +266,8 @@ function read<Answer>(
   const told = problem.safeParse(json(text));
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
   const error = restored(told.data);
+  // Another one may take the token, or be of the version that the registry needs.
+  if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true };
   if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
   // What a daemon could not find out from its own registry may have been applied there.
   return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE" };
