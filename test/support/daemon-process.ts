@@ -7,23 +7,36 @@ import { createInterface } from "node:readline";
 export interface DaemonProcess {
   readonly url: string;
   readonly port: number;
+  /** What it has written to stderr: its log. */
+  readonly log: string;
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
   /** SIGTERM drains, SIGKILL does not; resolves with the exit code, null after a signal. */
   end(signal?: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 }
 
 /** Starts `snowlease daemon` on a registry; port 0 takes a free one. */
-export async function startDaemonProcess(registry: string, port = 0): Promise<DaemonProcess> {
+export async function startDaemonProcess(
+  registry: string,
+  port = 0,
+  flags: readonly string[] = [],
+): Promise<DaemonProcess> {
   const cli = join(import.meta.dirname, "../../dist/cli/main.js");
-  const args = [cli, "daemon", "--json", "--registry", registry, "--listen", `127.0.0.1:${port}`];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
+  const args = [cli, "daemon", "--json", "--registry", registry, "--listen", `127.0.0.1:${port}`, ...flags];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
   const exit = once(child, "exit");
   const line = once(createInterface({ input: child.stdout }), "line");
   const first = await Promise.race([line, exit.then(() => undefined)]);
-  if (first === undefined) throw new Error(`The daemon on ${registry} did not start.`);
+  if (first === undefined) throw new Error(`The daemon on ${registry} did not start: ${log}`);
   const { url } = JSON.parse(String(first[0])) as { url: string };
   return {
     url,
     port: Number(new URL(url).port),
+    get log() {
+      return log;
+    },
+    signal: (signal) => void child.kill(signal),
     async end(signal = "SIGTERM") {
       child.kill(signal);
       const [code] = (await exit) as [number | null];
