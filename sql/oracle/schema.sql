@@ -24,8 +24,8 @@ CREATE TABLE {window} (
   era NUMBER(19) NOT NULL,
   -- The pool that it was last claimed from: `512-1023`.
   pool VARCHAR2(64),
-  -- Where a claim looks for it: its pool, `foreign`, or nowhere while it is pinned. Pools that are bands of one namespace keep
-  -- their entries apart in the indexes: none reads past those of another.
+  -- Where a claim looks for it: its pool, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
+  -- for nobody. Pools that are bands of one namespace keep their entries apart in the indexes: none reads past those of another.
   filed VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
   token VARCHAR2(64),

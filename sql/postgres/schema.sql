@@ -22,8 +22,8 @@ CREATE TABLE IF NOT EXISTS {window} (
   era BIGINT NOT NULL,
   -- The pool that it was last claimed from: `512-1023`.
   pool VARCHAR(64),
-  -- Where a claim looks for it: its pool, `foreign`, or nowhere while it is pinned. Pools that are bands of one namespace keep
-  -- their entries apart in the indexes: none reads past those of another.
+  -- Where a claim looks for it: its pool, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
+  -- for nobody. Pools that are bands of one namespace keep their entries apart in the indexes: none reads past those of another.
   filed VARCHAR(64),
   fence BIGINT NOT NULL,
   token VARCHAR(64),

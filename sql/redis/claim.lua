@@ -62,13 +62,17 @@ if repeated then
 end
 
 local function inherits(record)
-  return record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
+  -- An owner may have used the number without a lease since.
+  return record.owner == nil and record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
 end
 
 -- core/window.ts: isFree.
 local function isFree(record)
-  if record.pinned ~= nil then
+  if record.pinned ~= nil and record.owner ~= ip then
     return false
+  end
+  if record.owner ~= nil and ((record.clean and sameEra(record)) or record.fence == 0) then
+    return true
   end
   if record['until'] <= passed then
     return true
@@ -155,10 +159,10 @@ local function grant(n, before, rollback)
   local from = math.max(old, now - skew, meta.quarantine)
   local inherited = before ~= nil and inherits(before)
   local ends = math.max(clock, now) + window
-  if meta.beside and redis.call('EXISTS', useKey) == 0 then
+  if before ~= nil and before.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
     -- Such a window begins later than usual, and is as long as any other.
     from = math.max(from, now + skew)
-    ends = math.max(ends, from + window)
+    ends = math.max(ends, now + skew + window)
     inherited = false
   end
   local record = {
@@ -181,6 +185,8 @@ local function grant(n, before, rollback)
     claimedAt = now,
     era = meta.era,
     pool = pool,
+    pinned = before and before.pinned or nil,
+    owner = before and before.owner or nil,
   }
   write(record)
   if before == nil then
@@ -332,6 +338,13 @@ end
 
 local stalled = nil
 if not disposable then
+  for text in string.gmatch(pinsOf(ip) or '', '%d+') do
+    local n = tonumber(text)
+    local record = inPool(n) and available(n)
+    if record then
+      return grant(n, record, rollback)
+    end
+  end
   for text in string.gmatch(preferred or '', '%d+') do
     local n = tonumber(text)
     if inPool(n) then

@@ -10,6 +10,7 @@
 --   host[:A-B]:H   zset    the same for each host
 --   foreign        zset    worker IDs that somebody took who keeps no window, by when that was last looked at
 --   token          hash    token -> worker ID
+--   owners         hash    address -> the worker IDs that are pinned for it, with blanks between
 --   pid:lease@IP   list    {pid}x{N}: what this host holds
 --   history:N      zset    N's records of claims before the last one, by fence
 --   prunable       zset    worker IDs with a history, by the end of the oldest window in it
@@ -165,6 +166,7 @@ local kinds = {
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string',
   claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
   lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string', reopened = 'number', pinned = 'string',
+  owner = 'string',
 }
 
 -- A record from its text.
@@ -288,6 +290,24 @@ local function noteBeside()
   if not meta.beside then
     meta.beside = '1'
     redis.call('HSET', metaKey, 'beside', '1')
+  end
+end
+
+-- The worker IDs that are pinned for an address, with blanks around each, or nothing.
+local ownersKey = prefix .. 'owners'
+local function pinsOf(ip)
+  return read(ownersKey, redis.pcall('HGET', ownersKey, ip)) or nil
+end
+
+-- Takes a worker ID from those that are pinned for an address, or adds it; `pins`: what was read there.
+local function setPins(ip, n, pins, add)
+  local others = string.gsub(pins or ' ', ' ' .. n .. ' ', ' ', 1)
+  if add then
+    redis.call('HSET', ownersKey, ip, others .. n .. ' ')
+  elseif others == ' ' then
+    redis.call('HDEL', ownersKey, ip)
+  else
+    redis.call('HSET', ownersKey, ip, others)
   end
 end
 

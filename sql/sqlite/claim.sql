@@ -12,6 +12,12 @@ WHERE namespace_id = $namespace_id AND band > $band AND pinned IS NULL
 ORDER BY band
 LIMIT 1;
 
+-- name: kept-for
+SELECT * FROM worker INDEXED BY worker_by_owner
+WHERE namespace_id = $namespace_id AND owner = $owner AND worker_id BETWEEN $pool_first AND $pool_last
+ORDER BY until_ms, worker_id
+LIMIT $limit;
+
 -- name: oldest
 SELECT * FROM worker INDEXED BY worker_by_until
 WHERE namespace_id = $namespace_id AND band = $band

@@ -8,10 +8,10 @@ SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_
 -- A null band leaves the one that is stored.
 INSERT INTO worker (
   namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
-  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, recents_from, recents
+  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, recents_from, recents
 ) VALUES (
   $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $floor_ms,
-  $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned,
+  $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned, $owner,
   $recents_from, $recents
 )
 ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
@@ -32,6 +32,7 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   claimed_at = excluded.claimed_at,
   released_at = excluded.released_at,
   pinned = excluded.pinned,
+  owner = excluded.owner,
   recents_from = excluded.recents_from,
   recents = excluded.recents;
 

@@ -40,6 +40,8 @@ CREATE TABLE worker (
   claimed_at INTEGER,
   released_at INTEGER,
   pinned TEXT,
+  -- The address of the host that it is pinned for.
+  owner TEXT,
   recents_from INTEGER,
   -- Last: up to 64 KiB, which whoever reads only the columns before it need not touch.
   recents BLOB,
@@ -51,6 +53,8 @@ CREATE UNIQUE INDEX worker_by_token ON worker (namespace_id, token) WHERE token 
 CREATE INDEX worker_by_until ON worker (namespace_id, band, until_ms, worker_id) WHERE pinned IS NULL;
 
 CREATE INDEX worker_by_host ON worker (namespace_id, band, host, until_ms, worker_id) WHERE pinned IS NULL;
+
+CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 
 -- The numbers without a record, as ranges that do not overlap: the lowest unused one is one seek away, in any pool.
 CREATE TABLE gap (

@@ -6,6 +6,7 @@ import { listings } from "./listings.ts";
 import { namespaces } from "./namespaces.ts";
 import { operators } from "./operators.ts";
 import { overlaps } from "./overlaps.ts";
+import { owners } from "./owners.ts";
 import { releases } from "./releases.ts";
 import { renewals } from "./renewals.ts";
 import type { ConformanceSubject } from "./subject.ts";
@@ -19,6 +20,7 @@ export const conformance: readonly ConformanceCheck[] = [
   ...releases,
   ...continuing,
   ...operators,
+  ...owners,
   ...listings,
   ...overlaps,
 ];

@@ -15,6 +15,8 @@ export interface PoolView {
   oldest(pool: PoolBounds, limit: number): readonly Stored[];
   /** The same for the records whose last holder ran on this host. */
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[];
+  /** Records of the pool that are pinned for this address, the oldest `until` first. */
+  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[];
   /** The record with the newest `until` among those whose last holder ran on this host. */
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined;
 }
@@ -35,7 +37,7 @@ export interface Decision {
 export const look = 8;
 
 /**
- * Decides a claim: the wanted worker ID; or a preferred one, one that this host used before, one never used, the one whose
+ * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one never used, the one whose
  * window ended longest ago. To be run inside the registry's atomic step, with `clock` read there.
  */
 export function decideClaim(view: PoolView, request: ClaimRequest, clock: number, info: NamespaceInfo): Decision {
@@ -68,6 +70,8 @@ function decideAny(view: PoolView, request: ClaimRequest, clock: number, info: N
   const rollback = newest && rollbackOf(newest, request, info);
 
   if (!disposable) {
+    const kept = view.keptFor(pool, holder.ip, look).find(free);
+    if (kept !== undefined) return grant(kept, kept.workerId, request, clock, info, rollback);
     for (const workerId of (request.preferred ?? []).slice(0, look)) {
       if (!Number.isInteger(workerId) || workerId < pool.first || workerId > pool.last) continue;
       const record = view.byId(workerId);

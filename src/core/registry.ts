@@ -62,10 +62,17 @@ export interface Registry {
   /** Ends somebody's claim, if it is the one that is meant. The window stays closed, and the right to continue is void. */
   forceRelease(request: ForceReleaseRequest): Promise<ForceReleased>;
 
-  /** Keeps a worker ID out of the pool. A present holder goes on. Pinning again replaces the reason. */
-  pin(namespace: string, workerId: number, reason: string): Promise<void>;
+  /**
+   * Keeps a worker ID out of the pool, for its owner where one is named. A present holder goes on. Pinning again replaces reason
+   * and owner. CONFIG_INVALID for an owner's `usedUntil` that no clock can have reached, WORKER_ID_HELD for one behind the beginning
+   * of a present holder's window.
+   */
+  pin(namespace: string, workerId: number, reason: string, owner?: PinOwner): Promise<void>;
 
-  /** Puts a pinned worker ID back; its window stays as it was. False when it was not pinned. */
+  /**
+   * Puts a pinned worker ID back; its window stays as it was, and of one that nobody ever claimed nothing is left. False when it
+   * was not pinned.
+   */
   unpin(namespace: string, workerId: number): Promise<boolean>;
 
   /** Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. */
@@ -113,9 +120,10 @@ export interface InitRequest extends Partial<NamespaceLimits> {
   readonly layout: string;
 }
 
-/** A label for people: it says where a holder runs and decides nothing about safety. */
+/** A label for people: it says where a holder runs, and safety between leases never rests on it. */
 export interface HolderLabel {
   readonly host: string;
+  /** Whose pins it may take over: `PinOwner`. */
   readonly ip: string;
   readonly pid: number;
   readonly instance: string;
@@ -151,6 +159,18 @@ export interface Recents {
   readonly from: number;
   /** As written by `RecentTicks`; opaque to a registry, at most 64 KiB. */
   readonly bytes: Uint8Array;
+}
+
+/**
+ * Whose pinned worker ID it is: a host that uses the number without a lease. A claim whose holder has this address gets it before any
+ * other (but for one that wants another number, or `reuse: "never"`), and the pin stays. Each such window begins `maxClockSkew` after
+ * the registry's clock, and nothing is continued: the host may have used the number until a moment ago, and nobody was told.
+ */
+export interface PinOwner {
+  /** IPv4 or IPv6, written as a holder's label has it. */
+  readonly ip: string;
+  /** No window begins before this, where the number is known to have been used up to then, Unix ms. Default 0. */
+  readonly usedUntil?: number | undefined;
 }
 
 /** A claim that was granted. */
@@ -300,6 +320,8 @@ export interface WorkerRecord {
   readonly releasedAt?: number | undefined;
   /** The reason why it is kept out of the pool. */
   readonly pinned?: string | undefined;
+  /** The address of the host that it is kept for. */
+  readonly owner?: string | undefined;
 }
 
 /** Which worker IDs to list. */

@@ -8,6 +8,7 @@ import type {
   Grant,
   HolderLabel,
   NamespaceInfo,
+  PinOwner,
   Recents,
   Refusal,
   ReleaseRequest,
@@ -41,6 +42,8 @@ export interface Stored {
   readonly claimedAt?: number | undefined;
   readonly releasedAt?: number | undefined;
   readonly pinned?: string | undefined;
+  /** The address for which it is pinned. */
+  readonly owner?: string | undefined;
 }
 
 /**
@@ -114,14 +117,23 @@ export function isLive(record: Stored, clock: number): boolean {
 
 /** Whether this claim may have this worker ID now. */
 export function isFree(record: Stored, request: ClaimRequest, clock: number): boolean {
-  if (record.pinned !== undefined) return false;
+  if (isKept(record, request)) return false;
+  // Nobody's, and the owner's window begins later anyway.
+  if (record.owner !== undefined && (record.clean || record.fence === 0)) return true;
   if (record.until <= Math.min(request.clock, clock)) return true;
   if (!record.clean) return false;
   // Given back to the tick: the claimer need only be able to use it, at once or behind the recents.
   return record.until <= request.clock || (inherits(record, request) && request.clock >= record.floor);
 }
 
+/** Whether it is pinned, and not for this claimer. */
+function isKept({ pinned, owner }: Stored, { holder }: ClaimRequest): boolean {
+  return pinned !== undefined && (owner === undefined || owner !== holder.ip);
+}
+
 function inherits(record: Stored, request: ClaimRequest): boolean {
+  // An owner may have used the number without a lease since.
+  if (record.owner !== undefined) return false;
   return record.clean && record.recents !== undefined && request.continues !== false;
 }
 
@@ -134,7 +146,8 @@ export function claimed(
   info: NamespaceInfo,
 ): Stored {
   const until = record?.until ?? 0;
-  const from = Math.max(until, clock - info.maxClockSkew);
+  const opens = clock + (record?.owner === undefined ? -1 : 1) * info.maxClockSkew;
+  const from = Math.max(until, opens);
   // The right to continue moves to the new holder in the same step: it stays readable for a repeated claim, and nobody else's.
   const recents = record !== undefined && inherits(record, request) ? record.recents : undefined;
   return {
@@ -142,7 +155,8 @@ export function claimed(
     fence: (record?.fence ?? 0) + 1,
     token: request.token,
     from,
-    until: Math.max(until, Math.max(request.clock, clock) + request.window),
+    // A window that begins later is as long as any other.
+    until: Math.max(until, Math.max(request.clock, clock, opens) + request.window),
     seenClock: request.clock,
     clean: false,
     floor: recents?.from ?? from,
@@ -150,6 +164,7 @@ export function claimed(
     holder: request.holder,
     claimedAt: clock,
     pinned: record?.pinned,
+    owner: record?.owner,
   };
 }
 
@@ -177,8 +192,8 @@ export function rollbackOf(record: Stored, request: ClaimRequest, info: Namespac
 
 /** Why a wanted worker ID that is not free cannot be had now. */
 export function refusalOf(record: Stored, request: ClaimRequest, clock: number, info: NamespaceInfo): Refusal {
-  const { workerId, pinned, until, holder } = record;
-  if (pinned !== undefined) return { outcome: "pinned", workerId, reason: pinned, clock };
+  const { workerId, pinned = "", until, holder } = record;
+  if (isKept(record, request)) return { outcome: "pinned", workerId, reason: pinned, clock };
   const behind = rollbackOf(record, request, info);
   if (behind !== undefined) return { outcome: "rollback", workerId, behind, freeAt: until, clock };
   return {
@@ -339,6 +354,51 @@ export function checkPin(workerId: number, reason: string, info: NamespaceInfo):
     "CONFIG_INVALID",
     `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is kept out of the pool.`,
   );
+}
+
+/**
+ * Refuses an owner without an address, and times that its host cannot have used: no window is ever stored that ends later.
+ */
+export function checkOwner(workerId: number, owner: PinOwner | undefined, clock: number, info: NamespaceInfo): void {
+  if (owner === undefined) return;
+  const { ip, usedUntil = 0 } = owner;
+  const latest = clock + info.maxWindow + info.maxClockSkew;
+  if (!/^[\da-fA-F:.]{2,45}$/.test(ip)) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected the owner of worker ${workerId} to be an IPv4 or IPv6 address, got ${shown(ip)}.`,
+    );
+  }
+  if (Number.isSafeInteger(usedUntil) && usedUntil >= 0 && usedUntil <= latest) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`usedUntil\` of worker ${workerId} to be from 0 to ${latest} (the registry's clock + maxWindow + maxClockSkew, Unix ms), got ${shown(usedUntil)}; look at the clock of ${ip}.`,
+  );
+}
+
+/**
+ * The record after a pin.
+ * @throws SnowleaseError WORKER_ID_HELD where its present holder may close its window before the times that the owner used.
+ */
+export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | undefined): Stored {
+  const { token, holder, from, until } = before;
+  const record = { ...before, pinned: reason, owner: owner?.ip };
+  const { usedUntil = 0 } = owner ?? {};
+  if (token !== undefined && usedUntil > from) {
+    throw new SnowleaseError(
+      "WORKER_ID_HELD",
+      `Worker ${before.workerId} is held by ${holder?.host} (${holder?.ip}), pid ${holder?.pid}, and was used by ${owner?.ip} until ${timeText(usedUntil)}; stop that process, or pin it without an owner.`,
+    );
+  }
+  if (usedUntil <= until) return record;
+  return { ...record, until: usedUntil, clean: false, recents: undefined };
+}
+
+/** The record after `unpin`. Nobody continues where an owner may have used the number without a lease. */
+export function unpinnedRecord(before: Stored): Stored {
+  const record = { ...before, pinned: undefined, owner: undefined };
+  if (before.owner === undefined || before.token !== undefined) return record;
+  return { ...record, clean: false, recents: undefined };
 }
 
 /** For an operation that needs a namespace to be there. */

@@ -109,15 +109,15 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "PUT",
       path: "/v1/:namespace/workers/:workerId/pin",
-      summary: "Keep a worker ID out of the pool",
+      summary: "Keep a worker ID out of the pool, or for one host",
       access: "admin",
       status: 204,
       body: pinBody,
       problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId, body: { reason } }) {
+      async handle({ namespace, workerId, body: { reason, owner, usedUntil } }) {
         await checkWorkerId(registry, namespace, workerId);
-        await registry.pin(namespace, workerId, reason);
-        log.info({ event: "pinned", namespace, workerId, reason }, "pinned");
+        await registry.pin(namespace, workerId, reason, owner === undefined ? undefined : { ip: owner, usedUntil });
+        log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
       },
     }),
 

@@ -69,6 +69,11 @@ class PlainView implements PoolView {
     return this.#ofHost(pool, host).slice(0, limit);
   }
 
+  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    const kept = this.#records.filter(({ workerId, owner }) => owner === ip && workerId >= first && workerId <= last);
+    return kept.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
+  }
+
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
     return this.#ofHost(pool, host).at(-1);
   }

@@ -108,6 +108,7 @@ export interface WorkerJson {
   readonly claimedAt?: number | undefined;
   readonly releasedAt?: number | undefined;
   readonly pinned?: string | undefined;
+  readonly owner?: string | undefined;
 }
 
 const shownLabels = { host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() };
@@ -128,6 +129,7 @@ export const workerAnswer: z.ZodType<WorkerJson> = z.object({
   claimedAt: z.int().optional(),
   releasedAt: z.int().optional(),
   pinned: z.string().optional(),
+  owner: z.string().optional(),
 });
 
 /** A page of workers; `next` goes into `after` for the next one. */

@@ -16,7 +16,7 @@ import {
   workersAnswer,
 } from "./answers.ts";
 import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
-import type { ClaimBody, ForceReleaseBody, InitBody, LanesBody, ReleaseBody, RenewBody } from "./requests.ts";
+import type { ClaimBody, ForceReleaseBody, InitBody, LanesBody, PinBody, ReleaseBody, RenewBody } from "./requests.ts";
 import { tlsOf } from "./settings.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
@@ -172,8 +172,9 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       }
     },
 
-    async pin(namespace, workerId, reason) {
-      await call({ method: "PUT", path: pathOf(namespace, "workers", workerId, "pin"), body: { reason } });
+    async pin(namespace, workerId, reason, owner) {
+      const body: PinBody = { reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
+      await call({ method: "PUT", path: pathOf(namespace, "workers", workerId, "pin"), body });
     },
 
     async unpin(namespace, workerId) {

@@ -248,7 +248,25 @@ export const forceReleaseBody: z.ZodType<ForceReleaseBody> = z
     "`resetWindow` lets times be used twice if a holder is left; when you know that there is none, add `iKnow: true`.",
   );
 
-export const pinBody: z.ZodType<{ readonly reason: string }> = z.strictObject({ reason });
+/** PUT /v1/{ns}/workers/{workerId}/pin. */
+export interface PinBody {
+  readonly reason: string;
+  readonly owner?: string | undefined;
+  readonly usedUntil?: number | undefined;
+}
+
+export const pinBody: z.ZodType<PinBody> = z
+  .strictObject({
+    reason,
+    owner: text(45)
+      .describe("The address of the host that it is kept for: a claim with this `ip` takes it over.")
+      .optional(),
+    usedUntil: time.describe("Up to when that host is known to have used it.").optional(),
+  })
+  .refine(
+    ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
+    "Expected `owner` next to `usedUntil`.",
+  );
 
 export const pruneBody: z.ZodType<{ readonly before: number }> = z.strictObject({
   before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),

@@ -15,6 +15,7 @@ export class Records implements PoolView {
   readonly #byToken = new Map<string, number>();
   readonly #byUntil = newIndex();
   readonly #byHost = new Map<string, Index>();
+  readonly #byOwner = new Map<string, Index>();
   /** Numbers without a record, as ranges in ascending order that do not touch. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
 
@@ -25,10 +26,8 @@ export class Records implements PoolView {
     else this.#unindex(before);
     this.#byId.set(workerId, record);
     if (token !== undefined) this.#byToken.set(token, workerId);
-    if (record.pinned !== undefined) return;
     const key: Key = [record.until, workerId];
-    this.#byUntil.set(key, record);
-    this.#hostIndex(record).set(key, record);
+    for (const index of this.#indexesOf(record)) index.set(key, record);
   }
 
   /** Takes a record away that was never claimed, so that its number is unused again. */
@@ -63,6 +62,10 @@ export class Records implements PoolView {
     return firstOf(this.#byHost.get(host), pool, limit);
   }
 
+  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    return firstOf(this.#byOwner.get(ip), pool, limit);
+  }
+
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
     for (const [, record] of this.#byHost.get(host)?.entriesReversed() ?? []) if (within(record, pool)) return record;
     return undefined;
@@ -75,17 +78,14 @@ export class Records implements PoolView {
 
   #unindex(record: Stored): void {
     if (record.token !== undefined) this.#byToken.delete(record.token);
-    if (record.pinned !== undefined) return;
     const key: Key = [record.until, record.workerId];
-    this.#byUntil.delete(key);
-    this.#hostIndex(record).delete(key);
+    for (const index of this.#indexesOf(record)) index.delete(key);
   }
 
-  #hostIndex({ holder }: Stored): Index {
-    const host = holder?.host ?? "";
-    const index = this.#byHost.get(host) ?? newIndex();
-    this.#byHost.set(host, index);
-    return index;
+  /** Where claims look for a record. */
+  #indexesOf({ pinned, owner, holder }: Stored): readonly Index[] {
+    if (pinned === undefined) return [this.#byUntil, indexIn(this.#byHost, holder?.host ?? "")];
+    return owner === undefined ? [] : [indexIn(this.#byOwner, owner)];
   }
 
   #fillGap(workerId: number): void {
@@ -96,6 +96,12 @@ export class Records implements PoolView {
     const right = { first: workerId + 1, last: gap.last };
     this.#gaps.splice(at, 1, ...[left, right].filter(({ first, last }) => first <= last));
   }
+}
+
+function indexIn(indexes: Map<string, Index>, name: string): Index {
+  const index = indexes.get(name) ?? newIndex();
+  indexes.set(name, index);
+  return index;
 }
 
 function newIndex(): Index {

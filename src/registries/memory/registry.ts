@@ -12,16 +12,19 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkOwner,
   checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
+  pinnedRecord,
   released,
   renewed,
   shownRecord,
   stateOf,
+  unpinnedRecord,
   unusedRecord,
 } from "../../core/window.ts";
 import { Records } from "./records.ts";
@@ -167,12 +170,13 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       return { outcome: "released", until: record.until };
     },
 
-    async pin(namespace, workerId, reason) {
+    async pin(namespace, workerId, reason, owner) {
       const space = namespaces.get(namespace);
       if (space === undefined) throw noNamespace(namespace);
       checkPin(workerId, reason, space.info);
+      checkOwner(workerId, owner, clock.now(), space.info);
       const { records } = space;
-      records.put({ ...(records.byId(workerId) ?? unusedRecord(workerId)), pinned: reason });
+      records.put(pinnedRecord(records.byId(workerId) ?? unusedRecord(workerId), reason, owner));
     },
 
     async unpin(namespace, workerId) {
@@ -180,7 +184,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       const record = records?.byId(workerId);
       if (records === undefined || record?.pinned === undefined) return false;
       if (record.fence === 0) records.forget(workerId);
-      else records.put({ ...record, pinned: undefined });
+      else records.put(unpinnedRecord(record));
       return true;
     },
 

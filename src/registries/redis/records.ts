@@ -21,6 +21,7 @@ export function recordOf(fields: Fields): Stored {
     claimedAt: maybeNumber(fields, "claimedAt"),
     releasedAt: maybeNumber(fields, "releasedAt"),
     pinned: optionalText(fields, "pinned"),
+    owner: optionalText(fields, "owner"),
   };
 }
 

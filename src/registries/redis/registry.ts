@@ -14,11 +14,13 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkOwner,
   checkPin,
   checkReset,
   checkSkew,
   checkWindow,
   noNamespace,
+  pinnedRecord,
   refusalOf,
   released,
   renewed,
@@ -290,11 +292,17 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
         : { outcome: "live", holder, until };
     },
 
-    async pin(namespace, workerId, reason) {
+    async pin(namespace, workerId, reason, owner) {
       const info = await registry.describe(namespace);
       if (info === undefined) throw noNamespace(namespace);
       checkPin(workerId, reason, info);
-      await run("pin", namespace, { workerId, reason, lag });
+      checkOwner(workerId, owner, 0, { ...info, maxWindow: Infinity });
+      const args = { workerId, reason, lag, owner: owner?.ip, usedUntil: owner?.usedUntil };
+      const { outcome, fields } = await run("pin", namespace, args);
+      if (outcome !== "refused") return;
+      checkOwner(workerId, owner, numberOf(fields, "clock"), infoOf(fields));
+      pinnedRecord(recordOf(fields), reason, owner);
+      throw unclear("pin");
     },
 
     async unpin(namespace, workerId) {

@@ -4,8 +4,8 @@ import type { ClaimRequest } from "../../core/registry.ts";
 import { isFree, type Stored, unusedRecord } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import type { Parameters } from "./dialect.ts";
-import { foreign, type Kept, keptOf, numberOf, poolName } from "./records.ts";
-import { ofEra, poolEntry, type Space } from "./space.ts";
+import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";
+import { ofEra, ownedEntry, poolEntry, type Space } from "./space.ts";
 import { Raced, together, type Unit } from "./unit.ts";
 
 /** How many numbers a look for an unused one lists, at first and at the most. */
@@ -75,6 +75,7 @@ export class Candidates implements PoolView {
     const { pool, holder, preferred = [], reuse } = this.#request;
     const asks: (() => unknown)[] = [() => this.newestOfHost(pool, holder.host)];
     if (reuse !== "never") {
+      asks.push(() => this.keptFor(pool, holder.ip, look));
       for (const workerId of preferred.slice(0, look)) asks.push(() => this.byId(workerId));
       asks.push(() => this.oldestOfHost(pool, holder.host, look));
     }
@@ -135,6 +136,15 @@ export class Candidates implements PoolView {
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
     return this.#once(`host ${limit}`, () => this.#findOldest("claim.oldest-of-host", pool, { host }, limit));
+  }
+
+  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    // Most namespaces never have such a pin.
+    if (!this.#space.entries.has(ownedEntry)) return [];
+    return this.#once("kept", async () => {
+      const found = await this.#read("claim.oldest", { filed: ownersPlace(ip), ...pool, limit });
+      return found.filter(({ row, record }) => !isForeign(row, record)).map((kept) => this.#shown(kept));
+    });
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {

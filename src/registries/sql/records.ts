@@ -20,6 +20,14 @@ export interface Kept {
 /** Where records of numbers are filed that somebody took who keeps none. */
 export const foreign = "foreign";
 
+/** Before the address that a record is filed under while it is pinned for its host. */
+const ownerPlace = "owner:";
+
+/** Where the records lie that are pinned for an address. */
+export function ownersPlace(ip: string): string {
+  return ownerPlace + ip;
+}
+
 /** The longest label that is kept. */
 const longestLabel = 255;
 
@@ -41,6 +49,7 @@ function clipped(text: string): string {
 export function keptOf(row: Row): Kept {
   const timestamp = maybeNumber(row, "checkpoint_timestamp");
   const begin = maybeNumber(row, "recents_from");
+  const filed = maybeText(row, "filed");
   const record: Stored = {
     workerId: numberOf(row, "worker_id"),
     fence: numberOf(row, "fence"),
@@ -56,6 +65,7 @@ export function keptOf(row: Row): Kept {
     claimedAt: maybeNumber(row, "claimed_at"),
     releasedAt: maybeNumber(row, "released_at"),
     pinned: maybeText(row, "pinned"),
+    owner: filed?.startsWith(ownerPlace) === true ? filed.slice(ownerPlace.length) : undefined,
     recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row, "recents") },
   };
   return {
@@ -69,11 +79,11 @@ export function keptOf(row: Row): Kept {
 
 /** The columns of a record. `pool`: from which it was last claimed; where it is filed follows from that. */
 export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): Parameters {
-  const { checkpoint, holder, recents } = record;
+  const { checkpoint, holder, recents, pinned, owner } = record;
   return {
     worker_id: record.workerId,
     pool,
-    filed: record.pinned === undefined ? filed : undefined,
+    filed: pinned === undefined ? filed : owner && ownersPlace(owner),
     fence: record.fence,
     token: record.token,
     from_ms: record.from,
@@ -89,7 +99,7 @@ export function columnsOf(record: Stored, pool: string | undefined, filed: strin
     instance: holder?.instance,
     claimed_at: record.claimedAt,
     released_at: record.releasedAt,
-    pinned: record.pinned,
+    pinned,
     recents_from: recents?.from,
     recents: recents?.bytes,
   };

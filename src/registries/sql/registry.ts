@@ -4,6 +4,7 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkOwner,
   checkPin,
   checkSkew,
   checkWindow,
@@ -25,7 +26,7 @@ import { type Kept, keptLabel, keptOf, numberOf } from "./records.ts";
 import { checkQuarantine, guard, readSpace, type Space } from "./space.ts";
 import { namesOf } from "./statements.ts";
 import { together, type Unit } from "./unit.ts";
-import { put, setPinned } from "./write.ts";
+import { pin, put, unpin } from "./write.ts";
 
 /** Rows that one statement lists or deletes. */
 const page = 500;
@@ -174,13 +175,14 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         return { outcome: "released", until: after.until };
       }),
 
-    pin: (namespace, workerId, reason) =>
+    pin: (namespace, workerId, reason, owner) =>
       operations.run(namespace, again, async (attempt) => {
         const { unit } = attempt;
         const space = await spaceOf(attempt);
         checkPin(workerId, reason, space.info);
+        checkOwner(workerId, owner, space.clock, space.info);
         const kept = await keptAt(unit, workerId);
-        await unit.transaction(() => setPinned(unit, space, workerId, kept, reason));
+        await unit.transaction(() => pin(unit, space, workerId, kept, reason, owner));
       }),
 
     unpin: (namespace, workerId) =>
@@ -189,7 +191,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const space = await spaceOf(attempt);
         const kept = await keptAt(unit, workerId);
         if (kept?.record.pinned === undefined) return false;
-        await unit.transaction(() => setPinned(unit, space, workerId, kept, undefined));
+        await unit.transaction(() => unpin(unit, space, kept));
         return true;
       }),
 

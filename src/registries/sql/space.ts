@@ -30,6 +30,9 @@ export interface Space {
 /** Before the names of pools. */
 export const poolEntry = "pool:";
 
+/** There from the first pin on that has an owner. */
+export const ownedEntry = "owned";
+
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none, or one of another version. */
 export async function readSpace(unit: Unit, place: Place, schema: number): Promise<Space> {
   const rows = await unit.all("meta.read");

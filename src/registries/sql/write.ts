@@ -1,8 +1,9 @@
 import type { PoolBounds } from "../../core/layout.ts";
-import { type Stored, unusedRecord } from "../../core/window.ts";
+import type { PinOwner } from "../../core/registry.ts";
+import { pinnedRecord, type Stored, unpinnedRecord, unusedRecord } from "../../core/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
-import { poolEntry, type Space } from "./space.ts";
+import { ownedEntry, poolEntry, type Space } from "./space.ts";
 import { Changed, type Unit } from "./unit.ts";
 
 /*
@@ -67,15 +68,26 @@ async function forget(unit: Unit, space: Space, { record: { workerId }, version 
   }
 }
 
-/** Keeps a number out of the pool, or puts it back; one that nobody ever used loses its record then. */
-export async function setPinned(
+/** Keeps a number out of the pool. */
+export async function pin(
   unit: Unit,
   space: Space,
   workerId: number,
   kept: Kept | undefined,
-  pinned: string | undefined,
+  reason: string,
+  owner: PinOwner | undefined,
 ): Promise<void> {
-  if (kept === undefined) return add(unit, space, { ...unusedRecord(workerId), pinned }, undefined);
-  if (pinned === undefined && kept.record.fence === 0) return forget(unit, space, kept);
-  await put(unit, space, kept, { ...kept.record, pinned });
+  const record = pinnedRecord(kept?.record ?? unusedRecord(workerId), reason, owner);
+  // Whoever claims looks for such pins only where there were any.
+  if (owner !== undefined && !space.entries.has(ownedEntry)) {
+    await unit.change("meta.add", { name: ownedEntry, value: "1" });
+  }
+  if (kept === undefined) await add(unit, space, record, undefined);
+  else await put(unit, space, kept, record);
+}
+
+/** Puts a pinned number back; one that nobody ever used loses its record then. */
+export async function unpin(unit: Unit, space: Space, kept: Kept): Promise<void> {
+  if (kept.record.fence === 0) return forget(unit, space, kept);
+  await put(unit, space, kept, unpinnedRecord(kept.record));
 }

@@ -28,6 +28,7 @@ interface RecordColumns extends HolderColumns {
   readonly claimed_at: number | null;
   readonly released_at: number | null;
   readonly pinned: string | null;
+  readonly owner: string | null;
   readonly recents_from: number | null;
   readonly recents: Uint8Array | null;
 }
@@ -65,6 +66,11 @@ export class Records implements PoolView {
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
     return this.#oldestOf("claim.oldest-of-host", pool, { host, limit });
+  }
+
+  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    const within = { namespace_id: this.#namespaceId, pool_first: first, pool_last: last };
+    return this.#sql.all("claim.kept-for", { ...within, owner: ip, limit }).map(recordOf);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
@@ -179,6 +185,7 @@ export function recordOf(columns: Row): Stored {
     claimedAt: row.claimed_at ?? undefined,
     releasedAt: row.released_at ?? undefined,
     pinned: row.pinned ?? undefined,
+    owner: row.owner ?? undefined,
     recents: recents_from === null ? undefined : { from: recents_from, bytes: recents ?? new Uint8Array() },
   };
 }
@@ -203,6 +210,7 @@ function columnsOf(record: Stored): Row & RecordColumns {
     claimed_at: record.claimedAt ?? null,
     released_at: record.releasedAt ?? null,
     pinned: record.pinned ?? null,
+    owner: record.owner ?? null,
     recents_from: recents?.from ?? null,
     recents: recents?.bytes ?? null,
   };

@@ -5,15 +5,18 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkOwner,
   checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
+  pinnedRecord,
   released,
   renewed,
   shownRecord,
+  unpinnedRecord,
   unusedRecord,
 } from "../../core/window.ts";
 import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
@@ -181,15 +184,17 @@ export async function sqliteRegistry({
         return { outcome: "released", until: after.until };
       }),
 
-    pin: (namespace, workerId, reason) =>
-      database.write(({ sql }) => {
+    pin: (namespace, workerId, reason, owner) =>
+      database.write(({ sql, now }) => {
         const space = find(sql, namespace);
         if (space === undefined) throw noNamespace(namespace);
         checkPin(workerId, reason, space.info);
+        checkOwner(workerId, owner, now, space.info);
         const records = new Records(sql, space.id);
         const before = records.byId(workerId);
+        const after = pinnedRecord(before ?? unusedRecord(workerId), reason, owner);
         if (before === undefined) records.fillGap(workerId);
-        records.put({ ...(before ?? unusedRecord(workerId)), pinned: reason });
+        records.put(after);
       }),
 
     unpin: (namespace, workerId) =>
@@ -199,7 +204,7 @@ export async function sqliteRegistry({
         const before = records?.byId(workerId);
         if (records === undefined || before?.pinned === undefined) return false;
         if (before.fence === 0) records.forget(workerId);
-        else records.put({ ...before, pinned: undefined });
+        else records.put(unpinnedRecord(before));
         return true;
       }),
 

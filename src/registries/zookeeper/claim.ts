@@ -1,4 +1,4 @@
-import { type Decision, decideClaim } from "../../core/pool.ts";
+import { type Decision, decideClaim, look } from "../../core/pool.ts";
 import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
 import { checkClaim, checkLimits } from "../../core/window.ts";
 import { endOf } from "./history.ts";
@@ -33,11 +33,12 @@ export async function claimOnce(
     Promise.all([
       session.get(nodes.token(token)),
       session.list(nodes.host(holder.host)),
+      session.list(nodes.owner(holder.ip)),
       session.get(nodes.next(pool)),
       ...named.map((id) => readKept(session, nodes, id)),
     ]),
   );
-  const [owner, hosts, next, ...records] = read;
+  const [owner, hosts, pins, next, ...records] = read;
   const rules = info ?? newNamespace(layout, limits);
   checkLimits(namespace, limits, rules);
   checkClaim(request, clock, rules);
@@ -56,7 +57,10 @@ export async function claimOnce(
   }
 
   const hint = { value: next ? readNumber(next, nodes.next(pool)) : pool.first, version: next?.version };
-  const own = (hosts ?? []).flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
+  // What is pinned for this host comes first, and there is seldom more than one.
+  const own = [...(pins ?? []).slice(0, look), ...(hosts ?? [])]
+    .flatMap((name) => numberOf(name) ?? [])
+    .filter((id) => isIn(pool, id));
   const decision: Decision & { readonly hint?: number } =
     workerId === undefined && owner === undefined
       ? await searchAny({ connection, deadline, nodes, request, info, clock, snapshot, own, hint, beaten })

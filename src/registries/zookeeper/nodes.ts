@@ -12,10 +12,11 @@ import type { PoolBounds } from "../../core/layout.ts";
  *                         /history/BUCKET/ID/FENCE  a claim that has ended
  *                         /token/TOKEN              the worker ID that this token holds
  *                         /host/HOST/ID             a worker ID whose last holder ran on this host
+ *                         /owner/ADDRESS/ID         a worker ID that is pinned for this address
  *                         /next/FIRST-LAST          of this pool, all numbers below this one have a record
  *                         /next                     itself written to with each record that nobody claimed yet: see guardUnused
  *
- * TOKEN and HOST are hashes; a token itself is stored nowhere.
+ * TOKEN, HOST and ADDRESS are hashes; a token itself is stored nowhere.
  */
 
 /** Worker IDs of one bucket. */
@@ -41,6 +42,9 @@ export interface Nodes {
   token(token: string): string;
   host(host: string): string;
   ofHost(host: string, workerId: number): string;
+  /** Where the worker IDs stand that are pinned for an address. */
+  owner(ip: string): string;
+  ofOwner(ip: string, workerId: number): string;
   next(pool: PoolBounds): string;
   /** The nodes that a bucket needs. */
   bucket(bucket: number): readonly string[];
@@ -53,7 +57,7 @@ export function nodesOf(base: string, namespace: string): Nodes {
   return {
     root,
     meta: `${root}/meta`,
-    folders: [root, ...["state", "live", "history", "token", "host", "next"].map((name) => `${root}/${name}`)],
+    folders: [root, ...["state", "live", "history", "token", "host", "owner", "next"].map((name) => `${root}/${name}`)],
     bands: `${root}/next`,
     state: (workerId) => `${root}/state/${place(workerId)}`,
     buckets: `${root}/state`,
@@ -65,6 +69,8 @@ export function nodesOf(base: string, namespace: string): Nodes {
     token: (token) => `${root}/token/${token}`,
     host: (host) => `${root}/host/${hashOf(host)}`,
     ofHost: (host, workerId) => `${root}/host/${hashOf(host)}/${padded(workerId)}`,
+    owner: (ip) => `${root}/owner/${hashOf(ip)}`,
+    ofOwner: (ip, workerId) => `${root}/owner/${hashOf(ip)}/${padded(workerId)}`,
     next: ({ first, last }) => `${root}/next/${first}-${last}`,
     bucket: (bucket) => ["state", "live", "history"].map((name) => `${root}/${name}/${bucket}`),
   };

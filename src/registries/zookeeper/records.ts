@@ -26,6 +26,7 @@ const record = z.object({
   claimedAt: z.int().optional(),
   releasedAt: z.int().optional(),
   pinned: z.string().optional(),
+  owner: z.string().optional(),
   sticky: z.boolean(),
 });
 

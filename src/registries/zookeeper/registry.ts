@@ -3,15 +3,19 @@ import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import {
   checkLayout,
   checkLimits,
+  checkOwner,
   checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
+  pinnedRecord,
   released,
   renewed,
   shownRecord,
+  type Stored,
+  unpinnedRecord,
   unusedRecord,
 } from "../../core/window.ts";
 import { claimOnce } from "./claim.ts";
@@ -183,7 +187,7 @@ export async function zooKeeperRegistry(
         return done.session === undefined ? again : { outcome: "released", until: after.until };
       }),
 
-    pin: (namespace, workerId, reason) =>
+    pin: (namespace, workerId, reason, owner) =>
       store.run(async ({ deadline }) => {
         const nodes = store.nodes(namespace);
         const { clock, info, read } = await store.begin(deadline, nodes, (session) =>
@@ -191,10 +195,18 @@ export async function zooKeeperRegistry(
         );
         if (info === undefined) throw noNamespace(namespace);
         checkPin(workerId, reason, info);
+        checkOwner(workerId, owner, clock, info);
         const [kept, bands] = read;
-        const after = { ...(kept?.stored ?? unusedRecord(workerId)), pinned: reason };
-        const writes = [...put(nodes, after, kept), ...(kept ? guardUnused(nodes, kept, bands) : [])];
-        const done = await commit(connection, deadline, writes, { folders: store.foldersFor(nodes, workerId) });
+        const before = kept?.stored ?? unusedRecord(workerId);
+        const writes: Write[] = [
+          ...put(nodes, pinnedRecord(before, reason, owner), kept),
+          ...(kept ? guardUnused(nodes, kept, bands) : []),
+          ...forgetOwner(nodes, before, owner?.ip),
+          ...(owner && owner.ip !== before.owner ? [newNode(nodes.ofOwner(owner.ip, workerId))] : []),
+        ];
+        const done = await commit(connection, deadline, writes, {
+          folders: [...store.foldersFor(nodes, workerId), ...(owner ? [nodes.owner(owner.ip)] : [])],
+        });
         if (done.session !== undefined) return undefined;
         const lost = done.beaten?.path === nodes.rows(workerId);
         if (lost) await replaceLost(store, deadline, nodes, workerId, info, clock);
@@ -214,7 +226,8 @@ export async function zooKeeperRegistry(
         const writes =
           kept.stored.fence === 0
             ? [...(await forgetUnused(deadline, nodes, kept, pools)), ...guardUnused(nodes, kept, bands)]
-            : put(nodes, { ...kept.stored, pinned: undefined }, kept);
+            : put(nodes, unpinnedRecord(kept.stored), kept);
+        writes.push(...forgetOwner(nodes, kept.stored));
         tried = true;
         const done = await commit(connection, deadline, writes);
         tried = false;
@@ -263,6 +276,15 @@ export async function zooKeeperRegistry(
       ...lowered,
     ];
   }
+}
+
+/** The write that takes a worker ID from those that are pinned for an address, unless it stays one. */
+function forgetOwner(nodes: Nodes, { workerId, owner }: Stored, next?: string): Write[] {
+  return owner === undefined || owner === next ? [] : [{ op: "remove", path: nodes.ofOwner(owner, workerId) }];
+}
+
+function newNode(path: string): Write {
+  return { op: "create", path };
 }
 
 function newLive(path: string): Write {

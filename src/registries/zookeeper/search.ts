@@ -71,6 +71,14 @@ export class Snapshot implements PoolView {
     return this.#oldestOf(pool, (record) => record.holder?.host === host, limit);
   }
 
+  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    return [...this.kept.values()]
+      .map(({ stored }) => stored)
+      .filter((record) => record.owner === ip && record.workerId >= first && record.workerId <= last)
+      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
+      .slice(0, limit);
+  }
+
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
     return this.#oldestOf(pool, (record) => record.holder?.host === host, Infinity, true).at(-1);
   }

@@ -1,4 +1,4 @@
-import { type Fault, reopen, reset, showing } from "./fault.ts";
+import { asking, type Fault, granting, reopen, reset, showing } from "./fault.ts";
 
 /** Mistakes in what operators do. */
 export const operatorFaults: readonly Fault[] = [
@@ -94,15 +94,89 @@ export const operatorFaults: readonly Fault[] = [
     },
   },
   {
+    fault: "gives a worker ID that is pinned for one host to any",
+    rejectedBy: ["a worker ID that is pinned for an address goes to the host that has it, and to nobody else"],
+    wrap: (registry) => {
+      let ip: string | undefined;
+      return {
+        pin: async (namespace, workerId, reason, owner) => {
+          ip = owner?.ip;
+          await registry.pin(namespace, workerId, reason, owner);
+        },
+        claim: (request) => registry.claim({ ...request, holder: { ...request.holder, ip: ip ?? request.holder.ip } }),
+      };
+    },
+  },
+  {
+    fault: "pins for nobody what is pinned for a host",
+    rejectedBy: [
+      "a worker ID that is pinned for an address goes to the host that has it, and to nobody else",
+      "a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one",
+    ],
+    wrap: (registry) => ({ pin: (namespace, workerId, reason) => registry.pin(namespace, workerId, reason) }),
+  },
+  {
+    fault: "gives a host its pinned worker ID although it asks for a new one",
+    rejectedBy: ["a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one"],
+    wrap: asking(() => ({ reuse: "any" })),
+  },
+  {
+    fault: "opens an owner's window at once",
+    rejectedBy: [
+      "the window of an owner begins maxClockSkew after the registry's clock, each time, and continues nothing",
+    ],
+    wrap: granting(({ from, clock }) => ({ from: Math.min(from, clock) })),
+  },
+  {
+    fault: "forgets what an owner has used",
+    rejectedBy: ["no window of an owner begins before the times that it is known to have used"],
+    wrap: (registry) => ({
+      pin: (namespace, workerId, reason, owner) => registry.pin(namespace, workerId, reason, owner && { ip: owner.ip }),
+    }),
+  },
+  {
+    fault: "unpins a worker ID when its owner takes it over",
+    rejectedBy: ["the pin of an owner outlives its claims, and is shown"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const answer = await registry.claim(request);
+        if (answer.outcome === "granted") await registry.unpin(request.namespace, answer.workerId);
+        return answer;
+      },
+    }),
+  },
+  {
+    fault: "keeps the first owner of a pin",
+    rejectedBy: ["pinning again replaces the owner, and `unpin` ends what it had"],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason, owner) => {
+        const ip = (await registry.worker(namespace, workerId))?.owner ?? owner?.ip;
+        await registry.pin(namespace, workerId, reason, ip === undefined ? undefined : { ...owner, ip });
+      },
+    }),
+  },
+  {
+    fault: "takes any owner",
+    rejectedBy: [
+      "an owner without an address, or with times that it cannot have used, is refused, and nothing is changed",
+    ],
+    wrap: (registry) => ({
+      pin: async (namespace, workerId, reason, owner) => {
+        if (owner === undefined) await registry.pin(namespace, workerId, reason);
+        else await registry.pin(namespace, workerId, reason, owner).catch(() => undefined);
+      },
+    }),
+  },
+  {
     fault: "ends the claim of a holder whose worker ID is pinned",
     rejectedBy: [
       "the holder of a worker ID that is pinned goes on, and it stays pinned after its release",
       "pin and unpin leave a live holder its claim",
     ],
     wrap: (registry) => ({
-      pin: async (namespace, workerId, reason) => {
+      pin: async (namespace, workerId, reason, owner) => {
         await registry.forceRelease({ namespace, workerId, force: true });
-        await registry.pin(namespace, workerId, reason);
+        await registry.pin(namespace, workerId, reason, owner);
       },
     }),
   },
@@ -110,9 +184,9 @@ export const operatorFaults: readonly Fault[] = [
     fault: "opens a window early at a pin",
     rejectedBy: ["pin and unpin leave the window closed"],
     wrap: (registry) => ({
-      pin: async (namespace, workerId, reason) => {
+      pin: async (namespace, workerId, reason, owner) => {
         await reopen(registry, namespace, workerId);
-        await registry.pin(namespace, workerId, reason);
+        await registry.pin(namespace, workerId, reason, owner);
       },
     }),
   },
@@ -153,9 +227,9 @@ export const operatorFaults: readonly Fault[] = [
     fault: "takes any pin for any reason",
     rejectedBy: ["a pin outside of the layout, or without a reason, is CONFIG_INVALID, and changes nothing"],
     wrap: (registry) => ({
-      pin: async (namespace, workerId, reason) => {
+      pin: async (namespace, workerId, reason, owner) => {
         const told = reason.trim() === "" ? "no reason" : reason.slice(0, 200);
-        await registry.pin(namespace, workerId, told).catch(() => undefined);
+        await registry.pin(namespace, workerId, told, owner).catch(() => undefined);
       },
     }),
   },
@@ -163,9 +237,9 @@ export const operatorFaults: readonly Fault[] = [
     fault: "keeps the first reason of a pin",
     rejectedBy: ["pinning again replaces the reason, and `unpin` says whether it was pinned"],
     wrap: (registry) => ({
-      pin: async (namespace, workerId, reason) => {
+      pin: async (namespace, workerId, reason, owner) => {
         const record = await registry.worker(namespace, workerId);
-        await registry.pin(namespace, workerId, record?.pinned ?? reason);
+        await registry.pin(namespace, workerId, record?.pinned ?? reason, owner);
       },
     }),
   },

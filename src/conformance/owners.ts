@@ -1,0 +1,161 @@
+import type { ClaimRequest, HolderLabel } from "../core/registry.ts";
+import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
+import { check, type ConformanceCheck } from "./check.ts";
+import { long, on, recentsFrom, type Trial } from "./trial.ts";
+
+const ip = "192.0.2.7";
+const owner: HolderLabel = { ...on("owner"), ip };
+
+/** The largest difference of clocks that a namespace tolerates unless it was made with another one, ms. */
+const maxClockSkew = 10_000;
+
+/** Pins a worker ID for the owner. */
+function keep(trial: Trial, workerId: number, usedUntil?: number): Promise<void> {
+  return trial.registry.pin(trial.namespace, workerId, "kept", { ip, usedUntil });
+}
+
+/** The owner's claim, which has to be granted. */
+function take(trial: Trial, options: Partial<ClaimRequest> = {}): ReturnType<Trial["claim"]> {
+  return trial.claim({ holder: owner, ...options });
+}
+
+/** Worker IDs that are pinned for a host which uses them without a lease. */
+export const owners: readonly ConformanceCheck[] = [
+  check("a worker ID that is pinned for an address goes to the host that has it, and to nobody else", async (trial) => {
+    const pool = { first: 0, last: 2 };
+    await trial.usedOnce(1, 100, "alpha");
+    await keep(trial, 1);
+    const refusal = await trial.ask({ workerId: 1 });
+    outcome(refusal, "pinned", "a claim of it by another");
+    equal([refusal.workerId, refusal.reason], [1, "kept"], "worker ID and reason");
+    const others = [await trial.claim({ pool, preferred: [1] }), await trial.claim({ pool })];
+    equal(others.map(({ grant }) => grant.workerId).toSorted(), [0, 2], "what others get");
+    outcome(await trial.ask({ pool }), "exhausted", "a claim by another where all else is taken");
+    await trial.passed((await trial.record(1)).until);
+    equal((await take(trial, { pool })).grant.workerId, 1, "what its host gets");
+    outcome(await trial.ask({ holder: owner, pool }), "exhausted", "a second claim by its host");
+  }),
+
+  check(
+    "a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one",
+    async (trial) => {
+      await keep(trial, 9);
+      equal((await take(trial, { workerId: 4 })).grant.workerId, 4, "what it gets that wants another");
+      equal((await take(trial, { reuse: "never" })).grant.workerId !== 9, true, "that it gets a new one");
+      const pool = { first: 0, last: 8 };
+      ensure((await take(trial, { pool })).grant.workerId !== 9, "one of its pool", 9);
+      const held = await take(trial, { preferred: [5] });
+      equal(held.grant.workerId, 9, "what it gets");
+      equal((await take(trial)).grant.workerId !== 9, true, "that a second one gets another");
+      await trial.renewed(held);
+      await trial.released(held, { until: held.grant.from });
+      const { grant } = await take(trial, { workerId: 9 });
+      ensure(grant.from >= held.grant.from, "a window behind the one that was given back unused", grant);
+    },
+  ),
+
+  check(
+    "the window of an owner begins maxClockSkew after the registry's clock, each time, and continues nothing",
+    async (trial) => {
+      const used = await trial.claim({ workerId: 7 });
+      const { from } = used.grant;
+      await trial.released(used, { until: from + 50, recents: recentsFrom(from, 10) });
+      await keep(trial, 7);
+      for (let time = 1; time <= 2; time++) {
+        const held = await take(trial);
+        const { grant } = held;
+        equal(grant.workerId, 7, "the worker ID");
+        between(grant.from, grant.clock + maxClockSkew, grant.until - long, `\`from\`, time ${time}`);
+        equal(grant.recents, undefined, "what it may continue");
+        const repeated = await trial.registry.claim(held.request);
+        outcome(repeated, "granted", "the same claim again");
+        equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
+        // Nobody used it: an operator opens it again before its time.
+        await trial.registry.forceRelease({ namespace: trial.namespace, workerId: 7, force: true, resetWindow: true });
+        await trial.passed((await trial.record(7)).until);
+      }
+    },
+  ),
+
+  check("no window of an owner begins before the times that it is known to have used", async (trial) => {
+    const { clock } = await trial.registry.ping();
+    const usedUntil = clock + 5 * maxClockSkew;
+    await keep(trial, 0, usedUntil);
+    equal((await trial.record(0)).until, usedUntil, "`until` of a number that nobody claimed");
+    const { grant } = await take(trial);
+    equal([grant.workerId, grant.from], [0, usedUntil], "worker ID and `from`");
+    ensure(grant.until >= usedUntil, "`until` behind `from`", grant.until);
+
+    await trial.usedOnce(1, 100, "alpha");
+    await keep(trial, 1, usedUntil);
+    const { until, clean } = await trial.record(1);
+    equal([until, clean], [usedUntil, false], "`until` and `clean` of one that was used before");
+    equal((await trial.ask({ holder: owner, workerId: 1 })).outcome, "held", "a claim before that");
+  }),
+
+  check("the pin of an owner outlives its claims, and is shown", async (trial) => {
+    await keep(trial, 7);
+    const shown = { state: "pinned", pinned: "kept", owner: ip };
+    const seen = async (): Promise<object> => {
+      const { state, pinned, owner } = await trial.record(7);
+      return { state, pinned, owner };
+    };
+    equal(await seen(), shown, "the record");
+    const held = await take(trial);
+    equal(await seen(), { ...shown, state: "live" }, "the record while its host has it");
+    await trial.renewed(held);
+    await trial.released(held, { until: held.grant.from });
+    equal(await seen(), shown, "the record after a release");
+    equal((await trial.ask({ workerId: 7 })).outcome, "pinned", "a claim by another");
+    const listed = await trial.registry.workers(trial.namespace, { state: "pinned" });
+    equal(
+      listed.map(({ workerId, owner }) => [workerId, owner]),
+      [[7, ip]],
+      "the list",
+    );
+  }),
+
+  check("pinning again replaces the owner, and `unpin` ends what it had", async (trial) => {
+    const { namespace, registry } = trial;
+    const other: HolderLabel = { ...on("other"), ip: "2001:db8::7" };
+    const pool = { first: 7, last: 7 };
+    await keep(trial, 7);
+    await registry.pin(namespace, 7, "kept", { ip: other.ip });
+    outcome(await trial.ask({ holder: owner, pool }), "exhausted", "a claim by the owner before");
+    const held = await trial.claim({ holder: other, pool });
+    await trial.released(held, { until: held.grant.from, recents: recentsFrom(held.grant.from) });
+    await registry.pin(namespace, 7, "retired");
+    equal((await trial.record(7)).owner, undefined, "the owner of a pin for nobody");
+    outcome(await trial.ask({ holder: other, workerId: 7 }), "pinned", "a claim by the owner before");
+    await registry.pin(namespace, 7, "kept", { ip: other.ip });
+    equal(await registry.unpin(namespace, 7), true, "the answer to `unpin`");
+    const { pinned, owner: after, clean, recents } = await trial.record(7);
+    equal([pinned, after, clean, recents], [undefined, undefined, false, undefined], "what is left");
+    await keep(trial, 8);
+    await registry.unpin(namespace, 8);
+    equal(await registry.worker(namespace, 8), undefined, "a number that nobody claimed");
+    const { grant } = await take(trial, { workerId: 8 });
+    ensure(grant.from < grant.clock, "a window that is open", grant);
+  }),
+
+  check(
+    "an owner without an address, or with times that it cannot have used, is refused, and nothing is changed",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      const { grant } = await trial.claim({ workerId: 7 });
+      const before = await registry.workers(namespace);
+      for (const address of ["", "host", "10.0.0.1/8", "x".repeat(60), "10.0.0.1 "]) {
+        const pinned = registry.pin(namespace, 7, "kept", { ip: address });
+        await refuses("CONFIG_INVALID", `an owner at ${textOf(address)}`, pinned);
+      }
+      const { clock } = await registry.ping();
+      for (const usedUntil of [-1, 0.5, clock + 600_000 + 60_000]) {
+        const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil });
+        await refuses("CONFIG_INVALID", `an owner who used times up to ${usedUntil}`, pinned);
+      }
+      const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil: grant.from + 1 });
+      await refuses("WORKER_ID_HELD", "times inside a live holder's window", pinned);
+      equal(await registry.workers(namespace), before, "the records");
+    },
+  ),
+];
