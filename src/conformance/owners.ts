@@ -29,7 +29,11 @@ export const owners: readonly ConformanceCheck[] = [
     outcome(refusal, "pinned", "a claim of it by another");
     equal([refusal.workerId, refusal.reason], [1, "kept"], "worker ID and reason");
     const others = [await trial.claim({ pool, preferred: [1] }), await trial.claim({ pool })];
-    equal(others.map(({ grant }) => grant.workerId).toSorted(), [0, 2], "what others get");
+    equal(
+      others.map(({ grant }) => grant.workerId).toSorted((a, b) => a - b),
+      [0, 2],
+      "what others get",
+    );
     outcome(await trial.ask({ pool }), "exhausted", "a claim by another where all else is taken");
     await trial.passed((await trial.record(1)).until);
     equal((await take(trial, { pool })).grant.workerId, 1, "what its host gets");
