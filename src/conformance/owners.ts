@@ -75,7 +75,8 @@ export const owners: readonly ConformanceCheck[] = [
         outcome(repeated, "granted", "the same claim again");
         equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
         // Nobody used it: an operator opens it again before its time.
-        await trial.registry.forceRelease({ namespace: trial.namespace, workerId: 7, force: true, resetWindow: true });
+        const { namespace, registry } = trial;
+        await registry.forceRelease({ namespace, workerId: 7, fence: grant.fence, force: true, resetWindow: true });
         await trial.passed((await trial.record(7)).until);
       }
     },
