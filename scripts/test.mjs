@@ -12,7 +12,9 @@ ensureDependencies();
 ensureBuild();
 if (!args.includes("--project=unit")) {
   ensurePackages({
+    chromium: "/usr/bin/chromium",
     "default-jre-headless": "/usr/bin/java",
+    "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
     faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
     "libhsqldb-java": "/usr/share/java/hsqldb.jar",
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",

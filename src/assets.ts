@@ -8,6 +8,11 @@ export function readSql(file: string): string {
   return readFileSync(new URL(file, folder), "utf8");
 }
 
+/** Reads a file of `web/`, which lies beside it: what browsers get. */
+export function readWeb(file: string): string {
+  return readFileSync(new URL(`../web/${file}`, import.meta.url), "utf8");
+}
+
 /** The statements of a file of `sql/` by name: each begins behind a line `-- name: NAME`. What stands before is for people. */
 export function readStatements(file: string): ReadonlyMap<string, string> {
   const [, ...sections] = readSql(file).split(/^-- name: */m);

@@ -12,6 +12,7 @@ import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import { claimRate } from "./http/claim-rate.ts";
 import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
+import { createDashboard } from "./http/dashboard/dashboard.ts";
 import type { Log } from "./http/log.ts";
 import { observe } from "./http/observe.ts";
 import {
@@ -149,8 +150,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
   const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
   const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
+  const dashboard = createDashboard({
+    registry,
+    clock,
+    pool,
+    journal: log,
+    namespaces: () => metrics.namespaces,
+    tokens,
+    version: version(),
+  });
   const app = createApp({
     registry,
+    dashboard,
     layout,
     pool,
     window,

@@ -6,6 +6,7 @@ import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { AppContext } from "./context.ts";
+import type { Dashboard } from "./dashboard/dashboard.ts";
 import { eventRoutes, type EventStreams } from "./events.ts";
 import type { ClaimRate } from "./claim-rate.ts";
 import { guard, type Hosts } from "./guard.ts";
@@ -41,6 +42,8 @@ export interface AppOptions {
   readonly claimRate?: ClaimRate | undefined;
   /** By which names clients may call it. Default: this machine's own. */
   readonly hosts?: Hosts | undefined;
+  /** Pages for people; without them there are no such routes. */
+  readonly dashboard?: Dashboard | undefined;
   /** Readers of events; without them there is no such route. */
   readonly streams?: EventStreams | undefined;
   /** Likewise. */
@@ -77,6 +80,7 @@ export function createApp(options: AppOptions): App {
     metrics,
     tokens,
     claimRate,
+    dashboard,
     hosts = "loopback",
     log = silent,
     layout = defaultLayout,
@@ -97,13 +101,13 @@ export function createApp(options: AppOptions): App {
 
   const app = new Hono<{ Bindings: Partial<Connection> }>();
   // One handler a route: hono then calls it as it is, without composing a chain for each request.
-  for (const { method, path, access, claims, run } of routes) {
+  for (const { method, path, access, claims, signedIn, page, run } of [...routes, ...(dashboard?.routes ?? [])]) {
     app.on(method, path, (c) => {
-      guard(c.req.raw, hosts);
+      guard(c.req.raw, hosts, page);
+      const authorization = c.req.raw.headers.get("authorization");
+      const session = signedIn && authorization === null ? dashboard?.authorizationOf(c.req.raw) : undefined;
       const client =
-        access === "open"
-          ? undefined
-          : tokens?.admit(c.req.raw.headers.get("authorization"), access, c.req.param("namespace"));
+        access === "open" ? undefined : tokens?.admit(session ?? authorization, access, c.req.param("namespace"));
       if (claims) claimRate?.count(client ?? c.env?.incoming?.socket.remoteAddress ?? "socket");
       return run(c);
     });

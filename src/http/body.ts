@@ -3,6 +3,7 @@ import { maxBody } from "../registries/daemon/requests.ts";
 import { HttpRefusal } from "./problem.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
+const lenient = new TextDecoder();
 const jsonType = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
 /** The tokens of a text that is known to be JSON. */
 const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
@@ -29,6 +30,15 @@ export async function readJson(request: Request): Promise<unknown> {
   // What comes out as it went in has lost nothing; only what is written less tersely needs a closer look.
   if (tersely(value) !== text) refuseRepeats(text);
   return value;
+}
+
+/** The fields of a form. @throws SnowleaseError CONFIG_INVALID: it broke off; with status 413 above 64 KiB, 415 for another type. */
+export async function readForm(request: Request): Promise<URLSearchParams> {
+  const type = request.headers.get("content-type") ?? "";
+  if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
+    throw new HttpRefusal(415, "CONFIG_INVALID", "Expected a form of content-type application/x-www-form-urlencoded.");
+  }
+  return new URLSearchParams(lenient.decode(await readBytes(request)));
 }
 
 /** JSON.parse goes to any depth; what writes JSON, or looks into it, only as far as the stack. */

@@ -151,6 +151,7 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       summary:
         "What this daemon sees happen in a namespace, as server-sent events; goes on behind a Last-Event-ID, after `missed` where some are no longer known",
       access: "read",
+      signedIn: true,
       status: 200,
       answer: z.string(),
       media: "text/event-stream",

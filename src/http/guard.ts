@@ -12,9 +12,10 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 /**
  * Refuses what a browser sends on behalf of a page of somebody else. A page whose name was made to resolve to this machine
  * still sends its own name as Host; a page of another origin cannot keep the browser from saying so.
+ * @param isPage whether it is asked for a page for people.
  * @throws SnowleaseError FORBIDDEN
  */
-export function guard({ headers, url }: Request, hosts: Hosts): void {
+export function guard({ headers, url, method }: Request, hosts: Hosts, isPage = false): void {
   const host = headers.get("host");
   if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
     const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";
@@ -24,6 +25,10 @@ export function guard({ headers, url }: Request, hosts: Hosts): void {
   if (origin !== null && origin.toLowerCase() !== `${url.slice(0, url.indexOf(":"))}://${host}`.toLowerCase()) {
     refuse(`Expected no Origin but this daemon's own, got ${shown(origin)}`);
   }
+  // Who follows a link opens the page: the site that has the link learns nothing of it.
+  const isLink =
+    method === "GET" && headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
+  if (isPage && isLink) return;
   const site = headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") {
     refuse(`Expected no request of another site's page, got Sec-Fetch-Site ${shown(site)}`);

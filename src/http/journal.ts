@@ -3,7 +3,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { Log } from "./log.ts";
 
 /** What may become of a lease or a worker ID, as far as a daemon sees it. */
-const eventNames = [
+export const eventNames = [
   "claimed",
   "taken-over",
   "released",

@@ -204,6 +204,11 @@ export class Metrics {
     });
   }
 
+  /** Namespaces that are known to exist, the first 200 of them. */
+  get namespaces(): readonly string[] {
+    return [...this.#namespaces];
+  }
+
   /** The figures in Prometheus' text format. Never rejects for what the registry does. */
   async text(): Promise<string> {
     await this.#look();

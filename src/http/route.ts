@@ -23,6 +23,10 @@ export interface RouteSpec<Body, Query, Answer> {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  /** A browser that was signed in to the dashboard may call it, too. */
+  readonly signedIn?: true;
+  /** A page for people: links of other sites may lead to it. */
+  readonly page?: true;
   /** Counts as a claim of its client. */
   readonly claims?: true;
   readonly status: 200 | 201 | 204;

@@ -6,7 +6,7 @@ import { asSnowleaseError } from "../core/errors.ts";
 import { defaultLayout, Layout, type PoolBounds } from "../core/layout.ts";
 import { formatPool } from "../core/notation.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
-import { timeText } from "../core/window.ts";
+import { forecastText, Growth, layoutEnd } from "./forecast.ts";
 import { clockSync } from "./clock-sync.ts";
 import { listWorkers } from "./workers.ts";
 
@@ -32,11 +32,10 @@ export interface Patient {
   readonly now: () => number;
 }
 
-const year = 365.25 * 24 * 3_600_000;
-/** How long before a layout's end people want to hear of it. */
-const notice = 2 * year;
 /** The share of a pool in use from which on it is time to think of a larger one. */
 const crowded = 0.8;
+/** How long before a pool is full people want to hear of it, ms. */
+const soon = 30 * 24 * 3_600_000;
 const pings = 5;
 
 /** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
@@ -149,7 +148,7 @@ async function checkNamespace(
       : { check, status: "fail", detail: mismatch },
     await checkRenewal(registry, namespace, { clock: now(), window: 4 * layout.tick }),
     checkEnd(layout, now()),
-    await checkPool(registry, namespace, pool ?? layout.pool),
+    await checkPool(registry, namespace, pool ?? layout.pool, now()),
   ];
 }
 
@@ -165,34 +164,32 @@ async function checkRenewal(
   return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
 }
 
-function checkEnd({ fingerprint, endOfLife, wrap }: Layout, now: number): Finding {
-  if (wrap !== undefined) {
-    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for so long.`;
-    return { check: "layout", status: "ok", detail };
-  }
-  const left = endOfLife - now;
-  const years = `${(Math.abs(left) / year).toFixed(1)} years`;
-  const detail =
-    left <= 0
-      ? `The timestamp bits of ${fingerprint} ran out on ${timeText(endOfLife)}, ${years} ago; move to another layout.`
-      : `The timestamp bits of ${fingerprint} last until ${timeText(endOfLife)}, another ${years}.`;
-  return { check: "layout", status: left <= 0 ? "fail" : left <= notice ? "warn" : "ok", detail };
+function checkEnd(layout: Layout, now: number): Finding {
+  return { check: "layout", ...layoutEnd(layout, now) };
 }
 
-async function checkPool(registry: Registry, namespace: string, pool: PoolBounds): Promise<Finding> {
+async function checkPool(registry: Registry, namespace: string, pool: PoolBounds, now: number): Promise<Finding> {
   const check = "pool";
+  const growth = new Growth(now);
   const size = pool.last - pool.first + 1;
   const taken = { live: 0, resting: 0, pinned: 0, foreign: 0 };
   const counted = await failing(check, async () => {
-    for await (const { workerId, state } of listWorkers(registry, namespace)) {
-      if (state !== "free" && workerId >= pool.first && workerId <= pool.last) taken[state]++;
+    for await (const record of listWorkers(registry, namespace)) {
+      const { workerId, state } = record;
+      if (workerId < pool.first || workerId > pool.last) continue;
+      growth.add(record);
+      if (state !== "free") taken[state]++;
     }
+    const sum = Object.values(taken).reduce((sum, count) => sum + count, 0);
+    return { sum, forecast: await growth.forecast(registry, namespace, size - sum) };
   });
   if ("status" in counted) return counted;
-  const sum = Object.values(taken).reduce((sum, count) => sum + count, 0);
+  const { sum, forecast } = counted.value;
   const kinds = Object.entries(taken).map(([state, count]) => `${count} ${state}`);
-  const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.`;
-  if (sum < size * crowded) return { check, status: "ok", detail };
+  const outlook = forecast === undefined ? "" : ` ${forecastText(forecast, now)}`;
+  const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.${outlook}`;
+  const isFullSoon = (forecast?.fullAt ?? Infinity) - now < soon;
+  if (sum < size * crowded && !isFullSoon) return { check, status: "ok", detail };
   return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };
 }
 

@@ -1,0 +1,376 @@
+import { createHash } from "node:crypto";
+import { html } from "hono/html";
+import { readWeb } from "../../assets.ts";
+import type { Clock } from "../../core/clock.ts";
+import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../core/errors.ts";
+import type { PoolBounds } from "../../core/layout.ts";
+import type { Registry } from "../../core/registry.ts";
+import { explain } from "../../ops/explain.ts";
+import { type Picture, PoolWatch } from "../../ops/pool-watch.ts";
+import { namespacePattern } from "../../registries/daemon/requests.ts";
+import { readForm } from "../body.ts";
+import { eventNames, type Journal } from "../journal.ts";
+import { problemParts, statusOf } from "../problem.ts";
+import type { Route } from "../route.ts";
+import type { Tokens } from "../tokens.ts";
+import { explanationPart, workerPart } from "./detail.ts";
+import { notice, page, signInPart } from "./page.ts";
+import { type Address, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
+import { Sessions } from "./sessions.ts";
+import { askPart, eventsPart, outlookPart } from "./side.ts";
+import { type Html, when } from "./text.ts";
+
+/** What the dashboard shows. */
+export interface DashboardOptions {
+  readonly registry: Registry;
+  readonly clock: Clock;
+  /** Worker IDs to show. Default: all of a namespace's layout. */
+  readonly pool?: PoolBounds | undefined;
+  readonly journal: Journal;
+  /** Namespaces that are known to exist. */
+  readonly namespaces: () => readonly string[];
+  /** Who may look. Default: everybody. */
+  readonly tokens?: Tokens | undefined;
+  readonly version: string;
+}
+
+/** The pages for people, and who has signed in to them. */
+export interface Dashboard {
+  readonly routes: readonly Route[];
+  /** The `Authorization` of a browser that was signed in; null of any other. */
+  authorizationOf(request: Request): string | null;
+}
+
+/** What the address of a page asks for. */
+interface Asked {
+  readonly namespace?: string | undefined;
+  /** Details of this worker ID. */
+  readonly worker?: number | undefined;
+  /** Worker IDs from this one on, to the end of its cell. */
+  readonly from?: number | undefined;
+  /** Holders behind this worker ID. */
+  readonly after?: number | undefined;
+  /** An ID to explain, and a time near its making. */
+  readonly id?: string | undefined;
+  readonly at?: number | undefined;
+}
+
+const defaultNamespace = "default";
+/** Pools that are kept in mind. */
+const mostWatched = 50;
+const eventsShown = 30;
+const historyShown = 50;
+const workersShown = 100;
+const types: Readonly<Record<string, string>> = {
+  "dashboard.css": "text/css; charset=utf-8",
+  "dashboard.js": "text/javascript; charset=utf-8",
+  "dashboard.svg": "image/svg+xml",
+};
+const pageHeaders = {
+  "content-type": "text/html; charset=utf-8",
+  "cache-control": "no-store",
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  // Not `no-referrer`: a form that is sent from such a page has no Origin to tell it by.
+  "referrer-policy": "same-origin",
+  "x-content-type-options": "nosniff",
+};
+
+/** Pages for people: the same facts as the API's, read and never changed. */
+export function createDashboard(options: DashboardOptions): Dashboard {
+  const { registry, clock, pool, journal, namespaces, tokens, version } = options;
+  const sessions = new Sessions(clock);
+  const watches = new Map<string, PoolWatch>();
+  const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
+  const assetUrl = (name: string): string => `/${name}?${assets.get(name)?.hash}`;
+
+  function credentials(request: Request): string | null {
+    return request.headers.get("authorization") ?? sessions.authorizationOf(request);
+  }
+
+  /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
+  function checkReader(request: Request, namespace: string): void {
+    tokens?.admit(credentials(request), "read", namespace);
+  }
+
+  function mayRead(request: Request, namespace: string): boolean {
+    try {
+      checkReader(request, namespace);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  function watchOf(namespace: string): PoolWatch {
+    const watch = watches.get(namespace) ?? new PoolWatch(registry, namespace, clock, pool);
+    // The one that was looked at last comes last.
+    watches.delete(namespace);
+    watches.set(namespace, watch);
+    const [oldest = ""] = watches.keys();
+    if (watches.size > mostWatched) watches.delete(oldest);
+    return watch;
+  }
+
+  async function answer(status: number, title: string, main: Html, header?: Html): Promise<Response> {
+    const text = await page({ title: `${title} · Snowlease`, assetUrl, version, header, main });
+    return new Response(String(text).replace(/\n\s+/g, "\n"), { status, headers: pageHeaders });
+  }
+
+  async function show(request: Request): Promise<Response> {
+    const asked = readAsked(new URL(request.url).searchParams);
+    const known = [...new Set([...namespaces(), defaultNamespace])].filter((name) => mayRead(request, name)).toSorted();
+    const first = known.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
+    const namespace = asked.namespace ?? first ?? known[0] ?? defaultNamespace;
+    checkReader(request, namespace);
+    const { picture, problem } = await watchOf(namespace).look();
+    const address = addressesIn(namespace);
+    const status = problem === undefined ? 200 : statusOf[problem.code];
+    const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
+    const main = html`<main
+      id="main"
+      data-now="${picture?.clock ?? clock.now()}"
+      data-namespace="${namespace}"
+      data-events="${picture === undefined ? "" : `/v1/${namespace}/events`}"
+      data-names="${eventNames.join(" ")}"
+    >
+      ${problem === undefined ? "" : notice("fail", problem.code, problem.message)} ${quarantine(namespace)}
+      ${picture === undefined ? absentPart(namespace, problem !== undefined) : await parts(picture, asked, address)}
+      <p id="news" role="status" class="unseen"></p>
+    </main>`;
+    return answer(status, namespace, main, header);
+  }
+
+  async function parts(picture: Picture, asked: Asked, address: Address): Promise<Html> {
+    const { namespace } = picture;
+    const entries = journal.after(namespace, "").entries.slice(-eventsShown);
+    const at = asked.at === undefined ? undefined : String(asked.at);
+    const details = await detailsOf(picture, asked, address).catch((cause: unknown) => {
+      const { code, message } = asSnowleaseError(cause);
+      return html`<section class="detail" id="detail">
+        <h2 tabindex="-1">No answer</h2>
+        ${notice("fail", code, message)}
+      </section>`;
+    });
+    return html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}
+      <div class="columns" id="columns">
+        <div>
+          ${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, address)}
+        </div>
+        <div>${holdersPart(picture, address, asked.after ?? -1)}</div>
+      </div>`;
+  }
+
+  async function detailsOf(picture: Picture, asked: Asked, address: Address): Promise<Html | string> {
+    const { namespace, layout, cells, clock } = picture;
+    if (asked.id !== undefined) {
+      const explanation = await explain(registry, namespace, asked.id.trim(), { at: asked.at });
+      return explanationPart(explanation, clock, address);
+    }
+    if (asked.worker !== undefined) {
+      layout.split(asked.worker);
+      const [record, history] = await Promise.all([
+        registry.worker(namespace, asked.worker),
+        registry.history(namespace, asked.worker, { limit: historyShown }),
+      ]);
+      return workerPart(asked.worker, record, history, clock, address);
+    }
+    const { from } = asked;
+    const cell = cells.find(({ first, last }) => from !== undefined && from >= first && from <= last);
+    if (from === undefined || cell === undefined) return "";
+    const found = await registry.workers(namespace, { after: from - 1, limit: workersShown + 1 });
+    const workers = found.filter(({ workerId }) => workerId <= cell.last);
+    const range = { first: from, last: cell.last };
+    return workersPart(
+      { workers: workers.slice(0, workersShown), more: workers.length > workersShown },
+      range,
+      clock,
+      address,
+    );
+  }
+
+  /** One that goes on, as this daemon was told. */
+  function quarantine(namespace: string): Html | string {
+    const { entries } = journal.after(namespace, "");
+    const last = entries.findLast(({ event }) => event.event === "quarantine")?.event;
+    const until = Number(last?.["until"]);
+    return last !== undefined && until > clock.now() ? notice("warn", "QUARANTINE", last.message) : "";
+  }
+
+  async function asPage(request: Request, make: () => Promise<Response>): Promise<Response> {
+    try {
+      return await make();
+    } catch (cause) {
+      if (!(cause instanceof SnowleaseError)) throw cause;
+      const { code, message } = cause;
+      const { pathname, search } = new URL(request.url);
+      const next = pathname === "/" ? `/${search}` : "/";
+      if (code === "UNAUTHORIZED") {
+        // Nothing is wrong with who has not come yet.
+        return answer(
+          401,
+          "Sign in",
+          signInPart(
+            credentials(request) === null ? undefined : "That is no token which this daemon knows; try another.",
+            next,
+          ),
+        );
+      }
+      if (code === "FORBIDDEN") return answer(403, "Sign in", signInPart(message, next));
+      return answer(
+        problemParts(cause).status,
+        "Error",
+        html`<main id="main" class="narrow">
+          ${notice("fail", code, message)}
+          <p><a href="/">To the dashboard</a></p>
+        </main>`,
+      );
+    }
+  }
+
+  async function signIn(request: Request): Promise<Response> {
+    const form = await readForm(request);
+    const next = safeNext(form.get("next"));
+    const token = form.get("token")?.trim() ?? "";
+    if (tokens === undefined) return seeOther(next);
+    try {
+      tokens.admit(`Bearer ${token}`, "any", undefined);
+    } catch (cause) {
+      if (!isSnowleaseError(cause, "UNAUTHORIZED")) throw cause;
+      return answer(401, "Sign in", signInPart("That is no token which this daemon knows; try another.", next));
+    }
+    return seeOther(next, sessions.start(request, token));
+  }
+
+  const route = (method: "GET" | "POST", path: string, run: (request: Request) => Promise<Response>): Route => {
+    const [access, status] = ["open", 200] as const;
+    return {
+      method,
+      path,
+      summary: "A page for people",
+      access,
+      status,
+      page: true,
+      run: (c) => asPage(c.req.raw, () => run(c.req.raw)),
+    };
+  };
+
+  return {
+    authorizationOf: (request) => sessions.authorizationOf(request),
+    routes: [
+      route("GET", "/", show),
+      route("POST", "/sign-in", signIn),
+      route("POST", "/sign-out", async (request) => seeOther("/", sessions.end(request))),
+      ...[...assets].map(([name, { text, type }]) =>
+        route("GET", `/${name}`, async () => {
+          // Its name changes with what is in it.
+          const headers = {
+            "content-type": type,
+            "cache-control": "public, max-age=31536000, immutable",
+            "x-content-type-options": "nosniff",
+          };
+          return new Response(text, { headers });
+        }),
+      ),
+    ],
+  };
+}
+
+function assetOf(name: string): { readonly text: string; readonly type: string; readonly hash: string } {
+  const text = readWeb(name);
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
+  return { text, type: types[name] ?? "text/plain", hash };
+}
+
+function headerPart(
+  namespace: string,
+  known: readonly string[],
+  picture: Picture | undefined,
+  signedIn: boolean,
+): Html {
+  const others = known.includes(namespace) ? known : [namespace, ...known];
+  return html`<nav aria-label="Namespaces">
+      <ul>
+        ${others.slice(0, 20).map((name) => html`<li><a href="/?namespace=${name}" ${name === namespace ? html`aria-current="page"` : ""}>${name}</a></li>`)}
+      </ul>
+      <form action="/">
+        <label for="namespace" class="unseen">Another namespace</label>
+        <input
+          id="namespace"
+          name="namespace"
+          list="namespaces"
+          required
+          pattern="${namespacePattern.source}"
+          placeholder="namespace"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck="false"
+        />
+        <datalist id="namespaces">${known.map((name) => html`<option value="${name}"></option>`)}</datalist>
+        <button>Go</button>
+      </form>
+    </nav>
+    <div class="pulse">
+      <span id="pulse">${picture === undefined ? "" : html`Read ${when(picture.clock)}`}</span>
+      <button type="button" id="pause" hidden aria-pressed="false">Pause</button>
+      ${signedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ""}
+    </div>`;
+}
+
+/** In place of a pool that nobody has used yet. */
+function absentPart(namespace: string, unknown: boolean): Html {
+  if (unknown) return html`<p class="empty">Nothing is known of <b>${namespace}</b> yet.</p>`;
+  return html`<section class="absent">
+    <h2>Namespace <b>${namespace}</b> does not exist yet</h2>
+    <p>The first claim makes it, with the layout that it brings:</p>
+    <pre><code>snowlease id --namespace ${namespace} --registry http://${"HOST:PORT"}</code></pre>
+  </section>`;
+}
+
+function addressesIn(namespace: string): Address {
+  return (query) => {
+    const asked = Object.entries(query).map(([name, value]) => `&${name}=${value}`);
+    return `/?namespace=${namespace}${asked.join("")}`;
+  };
+}
+
+/** @throws SnowleaseError CONFIG_INVALID */
+function readAsked(query: URLSearchParams): Asked {
+  // A box that was left empty asks for nothing.
+  const text = (name: string): string | undefined => query.get(name)?.trim() || undefined;
+  const integer = (name: string): number | undefined => {
+    const value = text(name);
+    if (value === undefined || /^\d{1,15}$/.test(value)) return value === undefined ? undefined : Number(value);
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`${name}\` to be an integer, got ${shown(value)}; correct the address.`,
+    );
+  };
+  const namespace = text("namespace");
+  if (namespace !== undefined && !namespacePattern.test(namespace)) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`namespace\` to match ${namespacePattern.source}, got ${shown(namespace)}; correct the address.`,
+    );
+  }
+  return {
+    namespace,
+    worker: integer("worker"),
+    from: integer("from"),
+    after: integer("after"),
+    id: text("id"),
+    at: integer("at"),
+  };
+}
+
+/** Where to go after signing in: a page of this dashboard, whoever wrote the form. */
+function safeNext(next: string | null): string {
+  return next !== null && /^\/\?[\w=&%.~+-]*$/.test(next) ? next : "/";
+}
+
+function seeOther(location: string, cookie?: string): Response {
+  const headers = { location, "cache-control": "no-store", ...(cookie !== undefined && { "set-cookie": cookie }) };
+  return new Response(null, { status: 303, headers });
+}

@@ -1,0 +1,156 @@
+import { html } from "hono/html";
+import type { HistoryRow, WorkerRecord } from "../../core/registry.ts";
+import type { Explanation } from "../../ops/explain.ts";
+import type { Address } from "./pool.ts";
+import { stateOf } from "./pool.ts";
+import { type Html, left, span, when, who } from "./text.ts";
+
+const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
+  released: "given back",
+  forced: "ended by an operator",
+  reset: "ended by an operator, window reset",
+  "taken-over": "never given back",
+};
+
+/** One worker ID, and who held it. `history`: oldest first, as the registry has it. */
+export function workerPart(
+  workerId: number,
+  record: WorkerRecord | undefined,
+  history: readonly HistoryRow[],
+  clock: number,
+  address: Address,
+): Html {
+  return html`<section aria-labelledby="detail-title" id="detail" class="detail">
+    <h2 id="detail-title" tabindex="-1">Worker ${workerId}</h2>
+    ${
+      record === undefined
+        ? html`<p class="empty">It was never used.</p>`
+        : html`<div class="pair">
+            ${factsOf(record, clock)}${history.length === 0 ? "" : historyOf(history, clock)}
+          </div>`
+    }
+    <p class="pages"><a href="${address({})}">Close</a></p>
+  </section>`;
+}
+
+function factsOf(record: WorkerRecord, clock: number): Html {
+  const { state, holder, claimedAt, releasedAt, from, until, fence, checkpoint, seenClock, pinned } = record;
+  const isLive = state === "live";
+  const ahead = seenClock - clock;
+  return html`<dl>
+    <dt>State</dt>
+    <dd>${stateOf(state)}</dd>
+    ${
+      pinned === undefined
+        ? ""
+        : html`<dt>Pinned</dt>
+            <dd><bdi>${pinned}</bdi></dd>`
+    }
+    ${
+      holder === undefined
+        ? ""
+        : html`<dt>${isLive ? "Holder" : "Last holder"}</dt>
+            <dd>${who(holder)}</dd>`
+    }
+    ${
+      claimedAt === undefined
+        ? ""
+        : html`<dt>Since</dt>
+            <dd>${when(claimedAt)} <span class="sub">${span(clock - claimedAt)} ago</span></dd>`
+    }
+    ${
+      releasedAt === undefined
+        ? ""
+        : html`<dt>Given back</dt>
+            <dd>${when(releasedAt)}</dd>`
+    }
+    ${
+      fence === 0
+        ? ""
+        : html`<dt>Window</dt>
+            <dd>
+              ${when(from)} to
+              ${when(until)}${until > clock ? html` <span class="sub">${left(until, clock)} left</span>` : ""}
+            </dd>
+            <dt>Fence</dt>
+            <dd>${fence}</dd>
+            ${
+              checkpoint === undefined
+                ? ""
+                : html`<dt>Last known use</dt>
+                    <dd>${when(checkpoint.timestamp)}, sequence ${checkpoint.sequence}</dd>`
+            }
+            <dt>Holder’s clock</dt>
+            <dd>
+              ${when(seenClock)} at its last write${ahead > 0 ? `, ahead of the registry’s by ${ahead} ms or more` : ""}
+            </dd>`
+    }
+  </dl>`;
+}
+
+function historyOf(history: readonly HistoryRow[], clock: number): Html {
+  return html`<div>
+    <h3>History <span class="sub">newest first</span></h3>
+    <table class="list">
+      <thead>
+        <tr>
+          <th scope="col">Fence</th>
+          <th scope="col">Holder</th>
+          <th scope="col">Window</th>
+          <th scope="col">End</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${history.toReversed().map(
+          ({ fence, holder, from, continuedFrom, until, end }) =>
+            html`<tr>
+              <th scope="row">${fence}</th>
+              <td>${who(holder)}</td>
+              <td>${when(continuedFrom ?? from)} to ${when(until)}</td>
+              <td>${end === undefined ? (until > clock ? "live" : "never given back") : ends[end]}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** What an ID tells, and who made it. */
+export function explanationPart({ id, parts, holders }: Explanation, clock: number, address: Address): Html {
+  const { timestamp, workerId, sequence, fields, rollback } = parts;
+  const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
+  return html`<section aria-labelledby="explained-title" id="explained" class="detail">
+    <h2 id="explained-title" tabindex="-1">ID <code>${String(id)}</code></h2>
+    <dl>
+      <dt>Made</dt>
+      <dd>
+        ${when(timestamp)}
+        <span class="sub"
+          >${timestamp} ms${timestamp <= clock ? `, ${span(clock - timestamp)} ago` : ", in the future"}</span
+        >
+      </dd>
+      <dt>Worker ID</dt>
+      <dd>
+        <a href="${address({ worker: workerId })}#detail">${workerId}</a
+        >${split.length > 1 ? ` (${split.join(", ")})` : ""}
+      </dd>
+      <dt>Sequence</dt>
+      <dd>${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}</dd>
+      <dt>Made by</dt>
+      ${
+        holders.length === 0
+          ? html`<dd>Nobody: no claim of worker ${workerId} that is on record has a window with this time.</dd>`
+          : holders.map(
+              ({ holder, fence, claimedAt, end }) =>
+                html`<dd>
+                  ${who(holder)}
+                  <span class="sub"
+                    >fence ${fence}, claimed ${when(claimedAt)}, ${end === undefined ? "live" : ends[end]}</span
+                  >
+                </dd>`,
+            )
+      }
+    </dl>
+    <p class="pages"><a href="${address({})}">Close</a></p>
+  </section>`;
+}

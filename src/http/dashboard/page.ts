@@ -1,0 +1,66 @@
+import { html } from "hono/html";
+import type { Html } from "./text.ts";
+
+/** What all pages share. */
+export interface Frame {
+  readonly title: string;
+  /** Path of a file of the dashboard. */
+  readonly assetUrl: (name: string) => string;
+  readonly version: string;
+  /** Stands beside the name of the program. */
+  readonly header?: Html | undefined;
+  readonly main: Html;
+}
+
+/** A whole page. Nothing in it is of another host, and nothing that runs or looks is written inline. */
+export function page({ title, assetUrl, version, header, main }: Frame): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>${title}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <link rel="icon" type="image/svg+xml" href="${assetUrl("dashboard.svg")}" />
+        <link rel="stylesheet" href="${assetUrl("dashboard.css")}" />
+        <script type="module" src="${assetUrl("dashboard.js")}"></script>
+      </head>
+      <body>
+        <header>
+          <h1>
+            <a href="/"><img src="${assetUrl("dashboard.svg")}" alt="" width="22" height="22" />Snowlease</a>
+          </h1>
+          ${header ?? ""}
+        </header>
+        ${main}
+        <footer>Snowlease ${version} · <a href="/openapi.json">API</a> · <a href="/metrics">Figures</a></footer>
+      </body>
+    </html>`;
+}
+
+/** What is in the way, in a sentence. `kind`: how bad that is. */
+export function notice(kind: "warn" | "fail", code: string, message: string): Html {
+  return html`<p class="notice ${kind}"><b>${code}</b> ${message}</p>`;
+}
+
+/** Asks for a token. `next`: where to go with it. */
+export function signInPart(message: string | undefined, next: string): Html {
+  return html`<main class="narrow">
+    <h2>Sign in</h2>
+    ${message === undefined ? "" : html`<p class="notice fail" role="alert">${message}</p>`}
+    <form method="post" action="/sign-in">
+      <input type="hidden" name="next" value="${next}" />
+      <label for="token">Token of the role <code>read</code> or <code>admin</code></label>
+      <span class="field"
+        ><input id="token" name="token" type="password" required autocomplete="current-password" /><button>
+          Sign in
+        </button></span
+      >
+    </form>
+    <p class="sub">
+      This daemon was started with <code>--tokens</code>. The token is not kept in the browser, only that it was shown;
+      that ends after 12 hours.
+    </p>
+    <p class="sub">Signed in already, and came from another site? <a href="${next}">Go on</a>.</p>
+  </main>`;
+}

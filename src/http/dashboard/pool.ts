@@ -1,0 +1,217 @@
+import { html } from "hono/html";
+import { formatPool } from "../../core/notation.ts";
+import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
+import { grouped, type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
+
+/** Cells of a row; a wide window has two rows on a line. */
+const columns = 32;
+const holdersAPage = 100;
+/** In how many steps a cell of many worker IDs is filled. */
+const steps = 8;
+
+/** Addresses within the dashboard. */
+export type Address = (query: Readonly<Record<string, number>>) => string;
+
+/** How many worker IDs are in each state: also the legend of the grid. */
+export function countsPart({ counts, pool, read }: Picture): Html {
+  const size = pool.last - pool.first + 1;
+  const taken = counts.live + counts.resting + counts.pinned + counts.foreign;
+  const share = size === 0 ? 0 : (100 * taken) / size;
+  const percent = share > 0 && share < 0.1 ? "below 0.1" : share.toFixed(share < 10 && share > 0 ? 1 : 0);
+  return html`<section aria-labelledby="counts-title" id="counts">
+    <h2 id="counts-title">
+      <strong>${grouped(taken)}</strong> of ${grouped(size)} worker IDs taken
+      <span class="sub">${percent} %${read < 1 ? `, ${Math.floor(100 * read)} % of the pool read so far` : ""}</span>
+    </h2>
+    <ul>
+      ${stateNames.map(
+        (state) =>
+          html`<li>
+            <i class="cell ${state}" aria-hidden="true"></i> <b>${grouped(counts[state])}</b>
+            <span>${states[state].name}</span><small>${states[state].meaning}</small>
+          </li>`,
+      )}
+    </ul>
+  </section>`;
+}
+
+/** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
+export function gridPart({ cells, pool }: Picture, address: Address, selected: number | undefined): Html {
+  const size = cells[0] === undefined ? 1 : cells[0].last - cells[0].first + 1;
+  const rows = Array.from({ length: Math.ceil(cells.length / columns) }, (_, i) =>
+    cells.slice(i * columns, (i + 1) * columns),
+  );
+  // The one that Tab leads to; from there, arrows lead on.
+  const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
+  const cellOf = (cell: Cell): Html => {
+    const { first, last } = cell;
+    const href = size === 1 ? `${address({ worker: first })}#detail` : `${address({ from: first })}#workers`;
+    const current = holds(cell, selected) ? html`aria-current="true"` : "";
+    return html`<td>
+      <a
+        href="${href}"
+        class="cell ${looks(cell)}"
+        tabindex="${first === entry ? 0 : -1}"
+        aria-label="${size === 1 ? labelOf(cell) : labelOfMany(first, last, cell)}"
+        ${current}
+      ></a>
+    </td>`;
+  };
+  return html`<section aria-labelledby="grid-title" id="pool">
+    <h2 id="grid-title">Pool ${formatPool(pool)}</h2>
+    <p class="hint">
+      ${size === 1 ? "One cell a worker ID" : `${grouped(size)} worker IDs a cell`}<span class="keys"
+        >; arrows move, Enter opens</span
+      >
+    </p>
+    <table id="grid" ${size === 1 ? "" : html` class="many"`} aria-labelledby="grid-title">
+      <tbody>
+        ${rows.map(
+          (row) =>
+            html`<tr>
+              <th scope="row">${row[0]?.first}</th>
+              ${row.map(cellOf)}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`;
+}
+
+function holds({ first, last }: Cell, workerId: number | undefined): boolean {
+  return workerId !== undefined && workerId >= first && workerId <= last;
+}
+
+function looks({ first, last, counts }: Cell): string {
+  const size = last - first + 1;
+  const used = stateNames.filter((state) => state !== "unused" && counts[state] > 0);
+  if (size === 1) return used[0] ?? "unused";
+  const taken: CellState[] = ["live", "resting", "pinned", "foreign"];
+  const most = taken.reduce((most, state) => (counts[state] > counts[most] ? state : most));
+  if (counts[most] === 0) return used[0] ?? "unused";
+  const share = taken.reduce((sum, state) => sum + counts[state], 0) / size;
+  return `${most} fill-${Math.max(1, Math.round(share * steps))}`;
+}
+
+function labelOf({ first, record }: Cell): string {
+  if (record === undefined) return `${first}, never used`;
+  const { state, holder, pinned } = record;
+  const name =
+    holder === undefined ? "" : `, ${state === "live" ? "" : "last "}${isolated(holder.host)} (${isolated(holder.ip)})`;
+  return `${first}, ${state}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
+}
+
+function labelOfMany(first: number, last: number, { counts }: Cell): string {
+  const there = stateNames.filter((state) => counts[state] > 0);
+  return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
+}
+
+/** Who holds what, a page of it: the grid for reading. */
+export function holdersPart(picture: Picture, address: Address, after: number): Html {
+  const { holders, counts, clock } = picture;
+  const rest = holders.filter(({ workerId }) => workerId > after);
+  const page = rest.slice(0, holdersAPage);
+  const last = page.at(-1)?.workerId ?? 0;
+  const more = rest.length > page.length;
+  const start = holders.length - rest.length;
+  const unlisted = counts.live - holders.length;
+  return html`<section aria-labelledby="holders-title" id="holders">
+    <h2 id="holders-title">
+      Holders
+      <span class="sub"
+        >${
+          page.length === 0
+            ? ""
+            : `${grouped(start + 1)} to ${grouped(start + page.length)} of ${grouped(Math.max(counts.live, holders.length))}`
+        }</span
+      >
+    </h2>
+    ${
+      page.length === 0
+        ? html`<p class="empty">Nobody holds a worker ID${after < 0 ? "" : " behind this one"}.</p>`
+        : html`<table class="list">
+            <thead>
+              <tr>
+                <th scope="col">ID</th>
+                <th scope="col">Holder</th>
+                <th scope="col">Held for</th>
+                <th scope="col">Window left</th>
+                <th scope="col" class="wide">Fence</th>
+              </tr>
+            </thead>
+            <tbody>
+              ${page.map(
+                ({ workerId, holder, claimedAt, until, fence, pinned }) =>
+                  html`<tr id="w${workerId}">
+                    <th scope="row">
+                      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
+                    </th>
+                    <td>
+                      ${holder && who(holder)}${pinned === undefined ? "" : html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
+                    </td>
+                    <td class="number">${claimedAt === undefined ? "" : span(clock - claimedAt)}</td>
+                    <td class="number">${left(until, clock)}</td>
+                    <td class="number wide">${fence}</td>
+                  </tr>`,
+              )}
+            </tbody>
+          </table>`
+    }
+    <p class="pages">
+      ${after >= 0 ? html`<a href="${address({})}#holders">First page</a> ` : ""}
+      ${more ? html`<a href="${address({ after: last })}#holders">Next ${Math.min(holdersAPage, rest.length - page.length)}</a>` : ""}
+      ${!more && unlisted > 0 && picture.read === 1 ? html`<span class="sub">and ${grouped(unlisted)} more; open a cell of the grid to see those in it.</span>` : ""}
+    </p>
+  </section>`;
+}
+
+/** The worker IDs of a cell that stands for many. */
+export function workersPart(
+  { workers, more }: { readonly workers: readonly Cell["record"][]; readonly more: boolean },
+  { first, last }: { readonly first: number; readonly last: number },
+  clock: number,
+  address: Address,
+): Html {
+  const end = workers.at(-1)?.workerId ?? last;
+  return html`<section aria-labelledby="workers-title" id="workers" class="detail">
+    <h2 id="workers-title" tabindex="-1">Worker IDs ${first} to ${last}</h2>
+    ${
+      workers.length === 0
+        ? html`<p class="empty">None of them was ever used.</p>`
+        : html`<table class="list">
+            <thead>
+              <tr>
+                <th scope="col">ID</th>
+                <th scope="col">State</th>
+                <th scope="col">Present or last holder</th>
+                <th scope="col">Window left</th>
+              </tr>
+            </thead>
+            <tbody>
+              ${workers.map(
+                (worker) =>
+                  worker &&
+                  html`<tr>
+                    <th scope="row">
+                      <a href="${address({ worker: worker.workerId })}#detail" aria-label="Worker ${worker.workerId}"
+                        >${worker.workerId}</a
+                      >
+                    </th>
+                    <td>${stateOf(worker.state)}</td>
+                    <td>${worker.holder && who(worker.holder)}</td>
+                    <td class="number">${worker.until > clock ? left(worker.until, clock) : when(worker.until)}</td>
+                  </tr>`,
+              )}
+            </tbody>
+          </table>`
+    }
+    <p class="pages">
+      ${more ? html`<a href="${address({ from: end + 1 })}#workers">Next</a> ` : ""}<a href="${address({})}">Close</a>
+    </p>
+  </section>`;
+}
+
+/** A state with its sign. */
+export function stateOf(state: CellState): Html {
+  return html`<span class="state"><i class="cell ${state}" aria-hidden="true"></i> ${states[state].name}</span>`;
+}

@@ -1,0 +1,73 @@
+import { randomBytes } from "node:crypto";
+import { type Clock, monotonic } from "../../core/clock.ts";
+
+/** How long somebody stays signed in, ms. */
+const lifetime = 12 * 3_600_000;
+/** Of more than so many, the oldest ends. */
+const mostSessions = 1000;
+
+interface Session {
+  readonly token: string;
+  /** On the monotonic clock, ms. */
+  readonly ends: number;
+}
+
+/**
+ * Browsers that were signed in with a token. What a browser keeps is not the token but a random name for it: a cookie goes to whatever
+ * listens on another port of the same host, too. The token is asked for again at each request, so that one which was revoked is at once
+ * worth nothing.
+ */
+export class Sessions {
+  readonly #clock: Clock;
+  readonly #sessions = new Map<string, Session>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Signs in with a token that was looked at: the `Set-Cookie` for it. */
+  start(request: Request, token: string): string {
+    const id = randomBytes(16).toString("hex");
+    this.#sessions.set(id, { token, ends: monotonic(this.#clock) + lifetime });
+    const [oldest = ""] = this.#sessions.keys();
+    if (this.#sessions.size > mostSessions) this.#sessions.delete(oldest);
+    return cookie(request, id, lifetime / 1000);
+  }
+
+  /** Signs out: the `Set-Cookie` for it. */
+  end(request: Request): string {
+    this.#sessions.delete(idOf(request) ?? "");
+    return cookie(request, "", 0);
+  }
+
+  /** The `Authorization` that a request would have had; null where nobody is signed in. */
+  authorizationOf(request: Request): string | null {
+    const id = idOf(request) ?? "";
+    const session = this.#sessions.get(id);
+    if (session === undefined) return null;
+    if (monotonic(this.#clock) < session.ends) return `Bearer ${session.token}`;
+    this.#sessions.delete(id);
+    return null;
+  }
+}
+
+function cookie(request: Request, value: string, maxAge: number): string {
+  const secure = isSecure(request) ? "; Secure" : "";
+  return `${nameOf(request)}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${secure}`;
+}
+
+function idOf(request: Request): string | undefined {
+  const wanted = `${nameOf(request)}=`;
+  const found = (request.headers.get("cookie") ?? "").split("; ").find((pair) => pair.startsWith(wanted));
+  return found?.slice(wanted.length);
+}
+
+/** One for each port: several daemons of one host would else sign each other's users out. */
+function nameOf(request: Request): string {
+  const [, port = ""] = /:(\d{1,5})$/.exec(request.headers.get("host") ?? "") ?? [];
+  return `${isSecure(request) ? "__Host-" : ""}snowlease${port}`;
+}
+
+function isSecure(request: Request): boolean {
+  return request.url.startsWith("https:");
+}

@@ -1,0 +1,119 @@
+import { html } from "hono/html";
+import { forecastText, layoutEnd } from "../../ops/forecast.ts";
+import type { Picture } from "../../ops/pool-watch.ts";
+import type { JournalEntry, JournalEvent } from "../journal.ts";
+import type { Address } from "./pool.ts";
+import { type Html, when } from "./text.ts";
+
+/** Boxes to ask about an ID, or a worker ID. */
+export function askPart(
+  { namespace, layout, pool }: Picture,
+  asked: { readonly id?: string | undefined; readonly at?: string | undefined; readonly worker?: number | undefined },
+): Html {
+  return html`<section aria-labelledby="ask-title" id="ask">
+    <h2 id="ask-title">Ask</h2>
+    <form action="/#explained">
+      <input type="hidden" name="namespace" value="${namespace}" />
+      <label for="id">Who made an ID</label>
+      <span class="field"
+        ><input
+          id="id"
+          name="id"
+          value="${asked.id ?? ""}"
+          required
+          maxlength="200"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck="false"
+          placeholder="1278549019894743040"
+        /><button>Explain</button></span
+      >
+      ${
+        layout.wrap === undefined
+          ? ""
+          : html`<label for="at">Made about when, Unix ms</label>
+              <span class="field"
+                ><input
+                  id="at"
+                  name="at"
+                  value="${asked.at ?? ""}"
+                  inputmode="numeric"
+                  pattern="[0-9]*"
+                  autocomplete="off"
+              /></span>`
+      }
+    </form>
+    <form action="/#detail">
+      <input type="hidden" name="namespace" value="${namespace}" />
+      <label for="worker">Who held a worker ID</label>
+      <span class="field"
+        ><input
+          id="worker"
+          name="worker"
+          value="${asked.worker ?? ""}"
+          required
+          inputmode="numeric"
+          pattern="[0-9]+"
+          autocomplete="off"
+          placeholder="${pool.first} to ${pool.last}"
+        /><button>Show</button></span
+      >
+    </form>
+  </section>`;
+}
+
+/** How long pool, layout and clocks will do. */
+export function outlookPart({ forecast, clock, layout, info, offset, latency, promise, read }: Picture): Html {
+  const end = layoutEnd(layout, clock);
+  return html`<section aria-labelledby="outlook-title" id="outlook">
+    <h2 id="outlook-title">Outlook</h2>
+    <dl class="prose">
+      <dt>Pool</dt>
+      <dd>${read < 1 ? "No forecast before the whole pool was read." : forecastText(forecast, clock)}</dd>
+      <dt>Layout</dt>
+      <dd class="${end.status}">${end.detail}</dd>
+      <dt>Clocks</dt>
+      <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
+        This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${info.maxClockSkew} ms is tolerated.
+      </dd>
+      <dt>Promise</dt>
+      <dd>${promise}</dd>
+    </dl>
+  </section>`;
+}
+
+function clockText(offset: number, latency: number): string {
+  const margin = Math.ceil(latency / 2);
+  if (Math.abs(offset) <= margin) return `within ${margin} ms of`;
+  return `${Math.abs(offset)} ms ${offset > 0 ? "ahead of" : "behind"}`;
+}
+
+/** What this daemon saw happen, newest first. */
+export function eventsPart(entries: readonly JournalEntry[], address: Address): Html {
+  return html`<section aria-labelledby="events-title" id="events">
+    <h2 id="events-title">Events <span class="sub">as this daemon sees them</span></h2>
+    ${
+      entries.length === 0
+        ? html`<p class="empty">Nothing happened yet.</p>`
+        : html`<ol>
+            ${entries.toReversed().map(({ number, event }) => html`<li id="e${number}">${when(event.at)} ${eventText(event, address)}</li>`)}
+          </ol>`
+    }
+  </section>`;
+}
+
+function eventText(event: JournalEvent, address: Address): Html {
+  const { workerId, own, host, ip } = event;
+  const worker = workerId === undefined ? "" : html`<a href="${address({ worker: workerId })}#detail">${workerId}</a> `;
+  const holder =
+    typeof host === "string"
+      ? html` <bdi class="host">${host}</bdi> <bdi class="sub">${typeof ip === "string" ? ip : ""}</bdi>`
+      : own === true
+        ? " this daemon"
+        : "";
+  return html`${worker}<b class="${event.event.replace(/\W/g, "-")}">${event.event}</b
+    >${holder}${toldIn.has(event.event) ? html` <span class="sub">${event.message}</span>` : ""}`;
+}
+
+/** Events whose message says more than their name. */
+const toldIn: ReadonlySet<string> = new Set(["renew-failed", "quarantine", "clock.rollback", "clock.jump"]);

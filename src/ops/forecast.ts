@@ -1,0 +1,153 @@
+import type { Layout } from "../core/layout.ts";
+import type { Registry, WorkerRecord } from "../core/registry.ts";
+import { timeText } from "../core/window.ts";
+
+/** How the use of a pool grew, and when that fills it. Times in Unix ms. */
+export interface PoolForecast {
+  /** The time that is compared with now. */
+  readonly since: number;
+  /** Worker IDs whose window held that time. */
+  readonly before: number;
+  /** Worker IDs whose window holds the present. */
+  readonly now: number;
+  /** When no worker ID is left, if it goes on like that; undefined where it does not grow. */
+  readonly fullAt: number | undefined;
+}
+
+const hour = 3_600_000;
+const day = 24 * hour;
+const year = 365.25 * day;
+/** How long before a layout's end people want to hear of it. */
+const notice = 2 * year;
+/** What to compare with: the longest of these that history reaches back. A week has a weekend, and four weeks hide a deploy. */
+const spans = [28 * day, 7 * day, day];
+/** Worker IDs of which history is asked; what they tell is taken for all of their kind. */
+const sampled = 64;
+/** Questions to history at once. */
+const lanes = 8;
+/** A forecast for a time later than this is none. */
+const horizon = 10 * year;
+
+/**
+ * Counts the worker IDs whose window held some time past. A record tells it of its present or last claim alone; those that were
+ * claimed anew since are looked up in history, or some of them where there are many.
+ */
+class UseAt {
+  readonly at: number;
+  #certain = 0;
+  #claimedSince = 0;
+  #sample: number[] = [];
+  #stride = 1;
+
+  constructor(at: number) {
+    this.at = at;
+  }
+
+  add({ workerId, claimedAt, until }: WorkerRecord): void {
+    if (claimedAt === undefined) return;
+    if (claimedAt <= this.at) {
+      if (until > this.at) this.#certain++;
+      return;
+    }
+    // Every stride-th one: spread over all of them, however many there will be.
+    if (this.#claimedSince++ % this.#stride === 0) this.#sample.push(workerId);
+    if (this.#sample.length <= 2 * sampled) return;
+    this.#sample = this.#sample.filter((_, i) => i % 2 === 0);
+    this.#stride *= 2;
+  }
+
+  async count(registry: Registry, namespace: string): Promise<number> {
+    const sample = this.#sample;
+    const range = { from: this.at, until: this.at + 1, limit: 1 };
+    let hits = 0;
+    let next = 0;
+    const ask = async (): Promise<void> => {
+      for (let i = next++; i < sample.length; i = next++) {
+        const rows = await registry.history(namespace, sample[i] as number, range);
+        if (rows.length > 0) hits++;
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, ask));
+    return this.#certain + (sample.length === 0 ? 0 : Math.round((this.#claimedSince * hits) / sample.length));
+  }
+}
+
+/** Follows how the use of a pool grows, from its records and the registry's own history: it knows without having watched. */
+export class Growth {
+  readonly #now: number;
+  readonly #past: readonly UseAt[];
+  #used = 0;
+
+  /** @param now the registry's clock, Unix ms. */
+  constructor(now: number) {
+    this.#now = now;
+    this.#past = spans.map((span) => new UseAt(now - span));
+  }
+
+  /** Every record of the pool, once. */
+  add(record: WorkerRecord): void {
+    if (record.claimedAt !== undefined && record.until > this.#now) this.#used++;
+    for (const past of this.#past) past.add(record);
+  }
+
+  /**
+   * Undefined where nothing was in use a day ago. Rejects as the registry does.
+   * @param left worker IDs that can be claimed now, or were never used.
+   */
+  async forecast(registry: Registry, namespace: string, left: number): Promise<PoolForecast | undefined> {
+    const now = this.#used;
+    for (const past of this.#past) {
+      const before = await past.count(registry, namespace);
+      if (before === 0) continue;
+      const since = past.at;
+      const rate = (now - before) / (this.#now - since);
+      return { since, before, now, fullAt: rate > 0 ? Math.round(this.#now + left / rate) : undefined };
+    }
+    return undefined;
+  }
+}
+
+/** A forecast in a sentence. @param now the registry's clock, Unix ms. */
+export function forecastText(forecast: PoolForecast | undefined, now: number): string {
+  if (forecast === undefined) return "No forecast: nothing was in use here a day ago.";
+  const { since, before, now: used, fullAt } = forecast;
+  const then = `${before} in use ${roughly(now - since)} ago, ${used} now`;
+  if (fullAt === undefined) return `Not growing: ${then}.`;
+  if (fullAt - now > horizon) return `Lasts more than 10 years at the present growth: ${then}.`;
+  if (fullAt <= now) return `Full: ${then}.`;
+  return `Full in about ${roughly(fullAt - now)}, on ${timeText(fullAt).slice(0, 10)}, at the present growth: ${then}.`;
+}
+
+/** How long a layout lasts. @param now Unix ms. */
+export function layoutEnd(
+  { fingerprint, endOfLife, wrap }: Layout,
+  now: number,
+): { readonly status: "ok" | "warn" | "fail"; readonly detail: string } {
+  if (wrap !== undefined) {
+    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for so long.`;
+    return { status: "ok", detail };
+  }
+  const left = endOfLife - now;
+  const years = `${(Math.abs(left) / year).toFixed(1)} years`;
+  const detail =
+    left <= 0
+      ? `The timestamp bits of ${fingerprint} ran out on ${timeText(endOfLife)}, ${years} ago; move to another layout.`
+      : `The timestamp bits of ${fingerprint} last until ${timeText(endOfLife)}, another ${years}.`;
+  return { status: left <= 0 ? "fail" : left <= notice ? "warn" : "ok", detail };
+}
+
+const units = [
+  ["year", year],
+  ["month", year / 12],
+  ["week", 7 * day],
+  ["day", day],
+  ["hour", hour],
+  ["minute", 60_000],
+] as const;
+
+/** A span in its largest unit of which there are two or more. */
+function roughly(ms: number): string {
+  const [name, unit] = units.find(([, unit]) => ms >= 2 * unit) ?? ["minute", 60_000];
+  const count = Math.max(1, Math.round(ms / unit));
+  return `${count} ${name}${count === 1 ? "" : "s"}`;
+}

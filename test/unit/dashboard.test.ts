@@ -1,0 +1,394 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import { SnowleaseError } from "../../src/core/errors.ts";
+import { type Tokens, tokenFile } from "../../src/http/tokens.ts";
+import { Sessions } from "../../src/http/dashboard/sessions.ts";
+import { fakeClock } from "../../src/testing.ts";
+import { makeDashboard } from "../support/dashboard.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "snowlease-dashboard-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const silent = { info() {}, warn() {}, error() {} };
+
+/** Tokens of lines `TOKEN ROLE [GLOB]`; `set` replaces them. */
+function tokensOf(...lines: string[]): Tokens & { set(...lines: string[]): void } {
+  const path = join(mkdtempSync(join(folder, "t-")), "tokens");
+  const write = (lines: readonly string[]): void =>
+    writeFileSync(
+      path,
+      lines.map((line) => line.replace(/^\S+/, (t) => createHash("sha256").update(t).digest("hex"))).join("\n"),
+      {
+        mode: 0o600,
+      },
+    );
+  write(lines);
+  const tokens = tokenFile(path, silent);
+  return {
+    ...tokens,
+    set(...lines) {
+      write(lines);
+      tokens.reload();
+    },
+  };
+}
+
+/** Start tags, as a browser would see them. */
+const tagsOf = (text: string): string[] =>
+  Array.from(text.matchAll(/<([a-z][a-z0-9-]*)\b/gi), ([, name = ""]) => name.toLowerCase());
+const cells = (text: string): string[] =>
+  Array.from(text.matchAll(/aria-label="(\d+, [^"]*|\d+ to \d+: [^"]*)"/g), ([, label = ""]) => label);
+
+describe("the page", () => {
+  test("shows every worker ID of the pool as a labelled cell, and who holds what", async () => {
+    const { send, claim, clock, registry } = makeDashboard();
+    await claim("orders", { host: "web-1", ip: "192.0.2.7", instance: "blue" });
+    const lost = await claim("orders", { host: "web-2" });
+    await registry.forceRelease({ namespace: "orders", workerId: lost.workerId, force: true });
+    await registry.pin("orders", 1023, "kept for Java");
+    await clock.advance(7 * 60_000 - 6 * 60_000 - 23_000);
+    const { status, headers, text } = await send("GET", "/?namespace=orders");
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
+    const labels = cells(text).map((label) => label.replace(/[\u2068\u2069]/g, ""));
+    expect(labels.length).toBe(1024);
+    expect(labels[0]).toBe("0, live, web-1 (192.0.2.7)");
+    expect(labels[1]).toBe("1, resting, last web-2 (192.0.2.1)");
+    expect(labels[2]).toBe("2, never used");
+    expect(labels[1023]).toBe("1023, pinned, pinned: kept for Java");
+    expect(text).toMatch(/web-1<\/bdi>.*192\.0\.2\.7.*pid 4001.*blue.*37 s.*0:23/s);
+    expect(text.replace(/<[^>]*>/g, "")).toContain("3 of 1,024 worker IDs taken");
+  });
+
+  test("is made of files of ours alone, and lets nothing inline run", async () => {
+    const { send, claim } = makeDashboard();
+    await claim("orders");
+    const { text, headers } = await send("GET", "/?namespace=orders&worker=0");
+    const policy = headers.get("content-security-policy") ?? "";
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/unsafe|data:|https?:|\*/);
+    expect(text).not.toMatch(/ (?:style|on\w+)=|javascript:|<style|https?:\/\/(?!HOST:PORT)/i);
+    const paths = Array.from(text.matchAll(/(?:src|href)="(\/dashboard\.[^"]*)"/g), ([, path = ""]) => path);
+    expect(new Set(paths.map((path) => path.replace(/\?.*/, "")))).toEqual(
+      new Set(readdirSync(new URL("../../web/", import.meta.url)).map((name) => `/${name}`)),
+    );
+    for (const path of paths) {
+      const asset = await send("GET", path);
+      expect(asset.status).toBe(200);
+      expect(asset.text).toBe(readFileSync(new URL(`../../web${path.replace(/\?.*/, "")}`, import.meta.url), "utf8"));
+      expect(asset.headers.get("x-content-type-options")).toBe("nosniff");
+    }
+    expect(readFileSync(new URL("../../web/dashboard.css", import.meta.url), "utf8")).not.toMatch(/url\(|@import/);
+  });
+
+  test("takes what strangers wrote for text, wherever it stands", async () => {
+    const evil = `"><script>x</script><img src=x onerror=x>'&`;
+    const { send, claim, registry } = makeDashboard();
+    const plain = makeDashboard();
+    const pages = [
+      "/?namespace=orders",
+      "/?namespace=orders&worker=0",
+      "/?namespace=orders&worker=1",
+      `/?namespace=orders&id=${layouts.westid.compose({ timestamp: 1_700_000_000_000, workerId: 0, sequence: 0 })}`,
+    ];
+    await claim("orders", { host: evil, ip: `${evil}2`, instance: `${evil}3` });
+    await registry.pin("orders", 0, evil);
+    await plain.claim("orders", { host: "a", ip: "b", instance: "c" });
+    await plain.registry.pin("orders", 0, "d");
+    for (const page of pages) {
+      const { status, text } = await send("GET", page);
+      expect(status).toBe(200);
+      expect(tagsOf(text)).toEqual(tagsOf((await plain.send("GET", page)).text));
+      if (page !== pages[2]) expect(text).toContain("&quot;&gt;&lt;script&gt;");
+    }
+    for (const query of [
+      `namespace=${encodeURIComponent(evil)}`,
+      `namespace=orders&id=${encodeURIComponent(evil)}`,
+      `namespace=orders&worker=${encodeURIComponent(evil)}`,
+    ]) {
+      const { text } = await send("GET", `/?${query}`);
+      expect(tagsOf(text).filter((name) => name === "script")).toEqual(["script"]);
+      expect(text).not.toContain("<img src=x");
+    }
+  });
+
+  test("explains an ID, and says so when it is none", async () => {
+    const { send, claim, clock } = makeDashboard();
+    await claim("orders", { host: "maker-9" });
+    const id = layouts.westid.compose({ timestamp: clock.now(), workerId: 0, sequence: 5 });
+    const { text } = await send("GET", `/?namespace=orders&id=${id}`);
+    expect(text).toContain('id="explained"');
+    expect(text.slice(text.indexOf('id="explained"'))).toMatch(/maker-9.*fence 1/s);
+    const nobodys = layouts.westid.compose({ timestamp: clock.now(), workerId: 77, sequence: 5 });
+    expect((await send("GET", `/?namespace=orders&id=${nobodys}`)).text).toContain("Nobody: no claim of worker 77");
+    const none = await send("GET", "/?namespace=orders&id=%21%21");
+    expect(none.status).toBe(200);
+    expect(none.text).toContain("CONFIG_INVALID");
+  });
+
+  test("shows the history of a worker ID, and refuses one that the layout does not have", async () => {
+    const { send, claim, clock } = makeDashboard();
+    await claim("orders", { host: "first" });
+    await clock.advance(61_000);
+    await claim("orders", { host: "second" }, { workerId: 0 });
+    const { text } = await send("GET", "/?namespace=orders&worker=0");
+    expect(text.slice(text.indexOf('id="detail"'))).toMatch(/second.*live.*first.*never given back/s);
+    expect((await send("GET", "/?namespace=orders&worker=1024")).text).toContain("CONFIG_INVALID");
+    expect((await send("GET", "/?namespace=orders&worker=9")).text).toContain("never used");
+    expect((await send("GET", "/?namespace=orders&worker=x")).status).toBe(400);
+    expect((await send("GET", "/?namespace=NO")).status).toBe(400);
+  });
+
+  test("has at most 1024 cells and 100 holders, however many there are, and leads to all of them", async () => {
+    const { send, claim, registry } = makeDashboard();
+    for (let i = 0; i < 1100; i++) await claim("big", { host: `h-${i}` }, { layout: "uid" });
+    const listed: number[] = [];
+    let path = "/?namespace=big";
+    for (; path !== "";) {
+      const { text } = await send("GET", path);
+      expect(cells(text).length).toBe(1024);
+      const rows = Array.from(text.matchAll(/<tr id="w(\d+)">/g), ([, id]) => Number(id));
+      expect(rows.length).toBeLessThanOrEqual(100);
+      listed.push(...rows);
+      path = /href="(\/\?[^"]*after=\d+)#holders"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    }
+    expect(listed).toEqual(Array.from({ length: 1000 }, (_, i) => i));
+    const { text } = await send("GET", "/?namespace=big&from=1000");
+    expect(text).toContain("Worker IDs 1000 to 4095");
+    expect(text).toMatch(/>1099<\/a\s*>/);
+    expect(text).not.toMatch(/>1100<\/a\s*>/);
+    expect(cells(text)[0]).toBe("0 to 4095: 1,100 live, 2,996 never used");
+    await registry.init({ namespace: "other", layout: layouts.safe53.fingerprint });
+    expect(cells((await send("GET", "/?namespace=other")).text).length).toBe(32);
+  });
+
+  test("leads to the other namespaces, and opens the only one there is", async () => {
+    const { send, claim } = makeDashboard();
+    expect((await send("GET", "/")).text).toContain("does not exist yet");
+    await claim("orders");
+    expect((await send("GET", "/")).text).toContain('id="grid"');
+    await claim("bills");
+    const { text } = await send("GET", "/?namespace=orders");
+    expect(text).toContain('href="/?namespace=bills"');
+    expect(text).toMatch(/href="\/\?namespace=orders"\s+aria-current="page"/);
+  });
+
+  test("keeps what was last seen while the registry does not answer, and says so", async () => {
+    let broken = false;
+    const down = (): never => {
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", "The store is <gone>.");
+    };
+    const { send, claim, clock } = makeDashboard({
+      change: (registry) => ({
+        ...registry,
+        ping: () =>
+          broken ? Promise.reject(new SnowleaseError("REGISTRY_UNAVAILABLE", "The store is <gone>.")) : registry.ping(),
+        worker: (...args) => (broken ? down() : registry.worker(...args)),
+      }),
+    });
+    await claim("orders", { host: "web-1" });
+    await send("GET", "/?namespace=orders");
+    broken = true;
+    await clock.advance(1000);
+    const { status, text } = await send("GET", "/?namespace=orders");
+    expect(status).toBe(503);
+    expect(text).toContain("The store is &lt;gone&gt;.");
+    expect(text).toContain("web-1</bdi>");
+    expect((await send("GET", "/?namespace=orders&worker=0")).text).toContain("No answer");
+    expect((await send("GET", "/?namespace=bills")).status).toBe(503);
+    broken = false;
+    await clock.advance(1000);
+    expect((await send("GET", "/?namespace=orders")).status).toBe(200);
+  });
+
+  test("tells of a quarantine while it lasts", async () => {
+    const { send, claim, clock, registry } = makeDashboard({
+      change: (memory) => ({
+        ...memory,
+        renew: () =>
+          Promise.reject(new SnowleaseError("QUARANTINE", "It may have forgotten windows.", { retryAfterMs: 30_000 })),
+      }),
+    });
+    const { workerId, fence, token } = await claim("orders");
+    await registry
+      .renew({ namespace: "orders", workerId, fence, token, clock: clock.now(), window: 1000 })
+      .catch(() => undefined);
+    expect((await send("GET", "/?namespace=orders")).text).toContain(
+      "<b>QUARANTINE</b> It may have forgotten windows.",
+    );
+    await clock.advance(31_000);
+    expect((await send("GET", "/?namespace=orders")).text).not.toContain("<b>QUARANTINE</b>");
+  });
+
+  test("opens from a link on another site, where the API does not", async () => {
+    const { send, claim } = makeDashboard();
+    await claim("orders");
+    const link = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+    expect((await send("GET", "/", { headers: link })).status).toBe(200);
+    expect((await send("GET", "/v1/orders/workers", { headers: link })).status).toBe(403);
+    for (const headers of [
+      { ...link, "sec-fetch-dest": "iframe" },
+      { ...link, "sec-fetch-mode": "no-cors" },
+      { ...link, host: "evil.example" },
+      { ...link, origin: "https://evil.example" },
+    ]) {
+      expect((await send("GET", "/", { headers })).status).toBe(403);
+    }
+    expect((await send("POST", "/sign-out", { headers: link })).status).toBe(403);
+  });
+});
+
+describe("with tokens", () => {
+  const form = (fields: Record<string, string>): { headers: Record<string, string>; body: string } => ({
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      origin: "http://localhost",
+      "sec-fetch-site": "same-origin",
+    },
+    body: String(new URLSearchParams(fields)),
+  });
+
+  async function signedIn(bench: ReturnType<typeof makeDashboard>, token: string): Promise<Record<string, string>> {
+    const { status, headers } = await bench.send("POST", "/sign-in", form({ token, next: "/" }));
+    expect(status).toBe(303);
+    return { cookie: (headers.get("set-cookie") ?? "").replace(/;.*/, "") };
+  }
+
+  test("asks strangers to sign in, and tells them nothing", async () => {
+    const { send, claim } = makeDashboard({ tokens: tokensOf("r read") });
+    await claim("orders", { host: "secret-host" });
+    const { status, text } = await send("GET", "/?namespace=orders&worker=0");
+    expect(status).toBe(401);
+    expect(text).toContain('<form method="post" action="/sign-in">');
+    expect(text).toContain('value="/?namespace=orders&amp;worker=0"');
+    expect(text).not.toMatch(/secret-host|id="grid"/);
+    expect(text).not.toContain("another came");
+  });
+
+  test("lets in who shows one, with a cookie that no script and no other site has, and that is not the token", async () => {
+    const bench = makeDashboard({ tokens: tokensOf("r3ader read") });
+    await bench.claim("orders");
+    const { status, headers } = await bench.send(
+      "POST",
+      "/sign-in",
+      form({ token: " r3ader ", next: "/?namespace=orders" }),
+    );
+    expect(status).toBe(303);
+    expect(headers.get("location")).toBe("/?namespace=orders");
+    const cookie = headers.get("set-cookie") ?? "";
+    expect(cookie).toMatch(/^snowlease=[0-9a-f]{32}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/);
+    expect(cookie).not.toContain("r3ader");
+    const own = { cookie: `other=1; ${cookie.replace(/;.*/, "")}` };
+    const { text } = await bench.send("GET", "/?namespace=orders", { headers: own });
+    expect(text).toContain('id="grid"');
+    expect(text).not.toContain("r3ader");
+    expect(
+      (await bench.send("GET", "/?namespace=orders", { headers: { authorization: "Bearer r3ader" } })).status,
+    ).toBe(200);
+  });
+
+  test("is signed in for looking at pages and events alone", async () => {
+    const bench = makeDashboard({ tokens: tokensOf("adm1n admin") });
+    await bench.claim("orders");
+    const headers = await signedIn(bench, "adm1n");
+    expect((await bench.send("HEAD", "/v1/orders/events", { headers })).status).toBe(200);
+    for (const path of ["/v1/orders/workers", "/metrics", "/v1/orders/ids/1"]) {
+      expect((await bench.send("GET", path, { headers })).status).toBe(401);
+    }
+    const json = { ...headers, "content-type": "application/json" };
+    expect((await bench.send("POST", "/v1/orders/workers/0/release", { headers: json, body: "{}" })).status).toBe(401);
+    expect(
+      (await bench.send("PUT", "/v1/orders/workers/0/pin", { headers: json, body: '{"reason":"x"}' })).status,
+    ).toBe(401);
+  });
+
+  test("shows a namespace to those only who may read it", async () => {
+    const bench = makeDashboard({
+      tokens: tokensOf("o read orders", "w worker", "x nothing-yet".replace("nothing-yet", "read x*")),
+    });
+    await bench.claim("orders");
+    await bench.claim("bills");
+    const headers = await signedIn(bench, "o");
+    const { text } = await bench.send("GET", "/", { headers });
+    expect(text).toMatch(/href="\/\?namespace=orders"\s+aria-current="page"/);
+    expect(text).not.toContain("bills");
+    const refused = await bench.send("GET", "/?namespace=bills", { headers });
+    expect(refused.status).toBe(403);
+    expect(refused.text).toContain("role `read`");
+    expect((await bench.send("HEAD", "/v1/bills/events", { headers })).status).toBe(403);
+    expect((await bench.send("GET", "/", { headers: await signedIn(bench, "w") })).status).toBe(403);
+  });
+
+  test("refuses another token, another site's form, and what is no form", async () => {
+    const { send } = makeDashboard({ tokens: tokensOf("r read") });
+    const wrong = await send("POST", "/sign-in", form({ token: "nobody" }));
+    expect(wrong.status).toBe(401);
+    expect(wrong.headers.get("set-cookie")).toBeNull();
+    expect(wrong.text).not.toContain("nobody");
+    const { headers, body } = form({ token: "r" });
+    for (const changed of [
+      { origin: "http://evil.example" },
+      { origin: "null" },
+      { "sec-fetch-site": "cross-site" },
+      { host: "evil.example" },
+    ]) {
+      const { status, headers: got } = await send("POST", "/sign-in", { headers: { ...headers, ...changed }, body });
+      expect({ changed, status, cookie: got.get("set-cookie") }).toEqual({ changed, status: 403, cookie: null });
+    }
+    expect(
+      (await send("POST", "/sign-in", { headers: { ...headers, "content-type": "text/plain" }, body })).status,
+    ).toBe(415);
+    expect((await send("POST", "/sign-in", { headers, body: `token=${"x".repeat(70_000)}` })).status).toBe(413);
+  });
+
+  test("goes on nowhere else than to a page of its own", async () => {
+    const { send } = makeDashboard({ tokens: tokensOf("r read") });
+    for (const next of [
+      "//evil.example",
+      "https://evil.example",
+      "/\\evil.example",
+      "/?x\r\nset-cookie: a=b",
+      "javascript:x",
+      "/sign-out",
+    ]) {
+      expect((await send("POST", "/sign-in", form({ token: "r", next }))).headers.get("location")).toBe("/");
+    }
+  });
+
+  test("ends with the token, with signing out, and after twelve hours", async () => {
+    const tokens = tokensOf("r read", "s read");
+    const bench = makeDashboard({ tokens });
+    await bench.claim("orders");
+    const [one, two, three] = [await signedIn(bench, "r"), await signedIn(bench, "s"), await signedIn(bench, "s")];
+    const status = async (headers: Record<string, string>): Promise<number> =>
+      (await bench.send("GET", "/", { headers })).status;
+    expect([await status(one), await status(two), await status(three)]).toEqual([200, 200, 200]);
+    tokens.set("s read");
+    expect([await status(one), await status(two)]).toEqual([401, 200]);
+    const out = await bench.send("POST", "/sign-out", { headers: { ...two, origin: "http://localhost" } });
+    expect(out.headers.get("set-cookie")).toMatch(/^snowlease=; .*Max-Age=0/);
+    expect([await status(two), await status(three)]).toEqual([401, 200]);
+    await bench.clock.advance(12 * 3_600_000);
+    expect(await status(three)).toBe(401);
+  });
+
+  test("keeps at most a thousand signed in, and daemons of one host apart", () => {
+    const sessions = new Sessions(fakeClock());
+    const at = (url: string, headers: Record<string, string> = {}): Request =>
+      new Request(url, { headers: { host: new URL(url).host, ...headers } });
+    const first = sessions.start(at("https://h:7070/"), "t");
+    expect(first).toMatch(
+      /^__Host-snowlease7070=[0-9a-f]{32}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure$/,
+    );
+    const cookie = first.replace(/;.*/, "");
+    expect(sessions.authorizationOf(at("https://h:7070/", { cookie }))).toBe("Bearer t");
+    expect(sessions.authorizationOf(at("https://h:7071/", { cookie }))).toBeNull();
+    for (let i = 0; i < 1000; i++) sessions.start(at("https://h:7070/"), "u");
+    expect(sessions.authorizationOf(at("https://h:7070/", { cookie }))).toBeNull();
+  });
+});
