@@ -18,7 +18,7 @@ const layers = {
   "registries/": ["core/", "assets.ts", "node:"],
   "assigners/": ["core/", "registries/index.ts", "node:"],
   "shared/": ["core/", "node:"],
-  "options.ts": ["core/", "npm:zod"],
+  "options.ts": ["core/", "registries/index.ts", "npm:zod"],
   "config.ts": ["core/", "options.ts", "node:"],
   "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "node:"],
   "lend.ts": ["core/", "shared/", "http/", "node:"],

@@ -5,6 +5,7 @@ export { ordinalAssigner } from "./assigners/ordinal.ts";
 export { propertyAssigner } from "./assigners/property.ts";
 export { registryAssigner } from "./assigners/registry.ts";
 export { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
+export type { ClientWithSettings, MysqlPool, PostgresPool, RedisClient, RegistryClient } from "./core/client.ts";
 export { type Clock, type SleepOptions, systemClock } from "./core/clock.ts";
 export { type Encoding, type EncodingName, encodings } from "./core/encoding.ts";
 export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, SnowleaseError } from "./core/errors.ts";

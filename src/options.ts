@@ -4,8 +4,10 @@ import type { WorkerIdAssigner } from "./core/assigner.ts";
 import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { Layout, type PoolBounds } from "./core/layout.ts";
 import { parsePool, presetNames, presets } from "./core/notation.ts";
+import { classText } from "./core/client.ts";
 import type { Registry } from "./core/registry.ts";
 import type { Mode } from "./core/tick-book.ts";
+import { addressOfClient } from "./registries/index.ts";
 
 /*
  * One table makes the validation, the command line's flags and --help, the names in the environment, and the options table of
@@ -140,8 +142,12 @@ function having<Value>(...methods: readonly string[]): z.ZodType<Value> {
 
 const registryUrl: Kind<RegistryAddress | Registry> = {
   value: "URL",
-  rule: "to be a registry URL such as sqlite:./registry.db, or a registry",
-  schema: z.union([having<Registry>("claim", "renew", "release", "close"), z.string().transform(parseAddress)]),
+  rule: "to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client",
+  schema: z.union([
+    having<Registry>("claim", "renew", "release", "close"),
+    z.string().transform(parseAddress),
+    having<object>().transform(addressOfClient),
+  ]),
 };
 
 const layout: Kind<Layout> = {
@@ -444,6 +450,6 @@ export function readOption<Name extends OptionName>(
     ? "another text"
     : value === null || !["object", "function"].includes(typeof value)
       ? shown(value)
-      : `a value of the type ${typeof value}`;
+      : classText(value);
   throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
 }

@@ -8,6 +8,7 @@ import { propertyAssigner } from "./assigners/property.ts";
 import { type Config, generatorOptions, leaseDefaults, lentName, resolveConfig } from "./config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
 import { checkTruth } from "./core/check.ts";
+import type { ClientWithSettings, RegistryClient } from "./core/client.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "./core/errors.ts";
 import type { Layout, PoolBounds } from "./core/layout.ts";
@@ -28,8 +29,11 @@ export type Duration = number | string;
  * here comes first. Times default to ms.
  */
 export interface SnowleaseOptions {
-  /** A registry URL, whose query may hold options; or a registry, which stays open. Default: a file in this user's home. */
-  readonly registry?: string | Registry | undefined;
+  /**
+   * A registry URL, whose query may hold options; a registry, which stays open; or a driver's ready client, alone or with settings of
+   * its store: `{ client, wait: 1 }`. Default: a file in this user's home.
+   */
+  readonly registry?: string | Registry | RegistryClient | ClientWithSettings | undefined;
   /** `[a-z][a-z0-9_]{0,31}`; default `default`. */
   readonly namespace?: string | undefined;
   /** Default `westid`. */

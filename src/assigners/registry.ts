@@ -3,20 +3,25 @@ import type { WorkerIdAssigner } from "../core/assigner.ts";
 import { blaming, SnowleaseError } from "../core/errors.ts";
 import { Lease } from "../core/lease.ts";
 import type { Registry } from "../core/registry.ts";
-import { openRegistry } from "../registries/index.ts";
+import type { ClientWithSettings, RegistryClient } from "../core/client.ts";
+import { addressOfClient, openRegistry } from "../registries/index.ts";
 
 /**
- * Any worker ID of the pool, as a lease of the registry that is named here: a registry URL (a daemon's, too), opened for the
- * lease and closed with it, or a registry, which stays open. CONFIG_INVALID for a URL with a query: options are those of
- * `snowlease`.
+ * Any worker ID of the pool, as a lease of the registry that is named here: a registry URL (a daemon's, too) or a driver's ready
+ * client, opened for the lease and closed with it, or a registry, which stays open. CONFIG_INVALID for a URL with a query: options
+ * are those of `snowlease`.
  */
-export function registryAssigner(target: string | Registry): WorkerIdAssigner {
+export function registryAssigner(target: string | Registry | RegistryClient | ClientWithSettings): WorkerIdAssigner {
   return {
     name: "registry",
     async assign({ options }, signal) {
       const { lease, clock, makeToken } = options;
-      if (typeof target !== "string") return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
-      const address = blaming("the URL of the assigner", () => parseAddress(target));
+      if (typeof target === "object" && "claim" in target) {
+        return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
+      }
+      const address = blaming("the registry of the assigner", () => {
+        return typeof target === "object" ? addressOfClient(target) : parseAddress(target);
+      });
       const [parameter] = Object.keys(address.parameters);
       if (parameter !== undefined) {
         throw new SnowleaseError(

@@ -39,6 +39,8 @@ export interface ServerAddress {
   readonly path: string;
   /** The parameters of the query that are this kind of store's own, as given. */
   readonly settings: Readonly<Record<string, string>>;
+  /** A driver's ready client, which connects and logs in there: with what else it knows, a password too. */
+  readonly client?: object | undefined;
 }
 
 const embedded = ["sqlite", "memory", "http", "https", "unix"] as const;
@@ -58,7 +60,7 @@ type ServerScheme = keyof typeof ports;
 
 /** The parameters of a query that only one kind of store has: see there for what they mean. */
 const sqlSettings = ["poolSize", "tls", "tlsCa"];
-const settingsOf: Readonly<Record<ServerAddress["kind"] | "http", readonly string[]>> = {
+export const settingsOf: Readonly<Record<ServerAddress["kind"] | "http", readonly string[]>> = {
   http: ["tlsCa", "tlsCert", "tlsKey"],
   redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
   zookeeper: ["sessionTimeout", "tls", "tlsCa"],
@@ -136,6 +138,15 @@ function parseServers(
     redacted: `${scheme}://${login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`}${where}`,
     ...divided(kind, query),
   };
+}
+
+/** Servers, for people. */
+export function whereOf(servers: ServerAddress["servers"]): string {
+  const texts = servers.map(({ host, port }) => {
+    // A socket in the file system has no port.
+    return port === 0 ? host : `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  });
+  return texts.join(",");
 }
 
 /** The parameters of a query: those of this kind of store alone, and all others. */

@@ -1,6 +1,11 @@
 import type { RegistryAddress } from "../core/address.ts";
+import { classText, clientAddress, type ClientTarget } from "../core/client.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
+import { SnowleaseError } from "../core/errors.ts";
 import type { Registry } from "../core/registry.ts";
+import { redisClient } from "./redis/client.ts";
+import { mysqlPool } from "./sql/mysql/client.ts";
+import { postgresPool } from "./sql/postgres/client.ts";
 
 /** What every kind of store is opened with. */
 export interface RegistryOptions {
@@ -45,4 +50,32 @@ export async function openRegistry(
         token: address.token,
       });
   }
+}
+
+/** Each knows a ready client of its driver by its shape. */
+const clients: readonly ((client: object) => ClientTarget | undefined)[] = [redisClient, postgresPool, mysqlPool];
+
+/**
+ * The address of a driver's ready client, or of one with settings: `{ client, ...settings }`.
+ * @throws SnowleaseError CONFIG_INVALID for anything else, without saying what is in it.
+ */
+export function addressOfClient(given: object): RegistryAddress {
+  const alone = targetOf(given);
+  if (alone !== undefined) return clientAddress(alone, {});
+  const { client = given, ...settings } = given as { readonly client?: unknown };
+  const target = targetOf(client);
+  if (target !== undefined) return clientAddress(target, settings);
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected a registry, or a ready client (of ioredis, or a pool of pg or mysql2), got ${classText(client)}; name the registry by its URL.`,
+  );
+}
+
+function targetOf(client: unknown): ClientTarget | undefined {
+  if (typeof client !== "object" || client === null) return undefined;
+  for (const known of clients) {
+    const target = known(client);
+    if (target !== undefined) return target;
+  }
+  return undefined;
 }

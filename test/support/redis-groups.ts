@@ -21,11 +21,11 @@ interface Access {
 export class Sentinels {
   readonly #processes: readonly ServerProcess[];
   /** For clients. */
-  readonly #ports: readonly number[];
+  readonly ports: readonly number[];
 
   private constructor(processes: readonly ServerProcess[], ports: readonly number[]) {
     this.#processes = processes;
-    this.#ports = ports;
+    this.ports = ports;
   }
 
   /**
@@ -67,7 +67,7 @@ export class Sentinels {
 
   /** `login`: of the servers that they watch, with an `@`. */
   url(query = "", login = ""): string {
-    return `redis+sentinel://${login}${addresses(this.#ports)}/${primaryName}${query}`;
+    return `redis+sentinel://${login}${addresses(this.ports)}/${primaryName}${query}`;
   }
 
   async remove(): Promise<void> {

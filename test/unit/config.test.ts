@@ -321,9 +321,17 @@ describe("the pool", () => {
 describe("a bad value", () => {
   it.each<[object, string]>([
     [{ registry: "" }, "the registry URL to start with"],
-    [{ registry: 7 }, "`registry` to be a registry URL such as sqlite:./registry.db, or a registry, got `7` (number)"],
+    [
+      { registry: 7 },
+      "`registry` to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client, got `7` (number)",
+    ],
     [{ registry: null }, "got `null` (null)"],
     [{ registry: { password: "s3cret" } }, "got a value of the type object"],
+    [{ registry: new Map([["password", "s3cret"]]) }, "got an object of the class `Map`; name the registry by its URL"],
+    [
+      { registry: { client: { password: "s3cret" } } },
+      "a ready client (of ioredis, or a pool of pg or mysql2), got a value",
+    ],
     [{ registry: "oracles://:s3cret@host" }, "the registry URL to start with"],
     [{ namespace: "Orders" }, "`namespace` to match [a-z][a-z0-9_]{0,31}, got `Orders` (string)"],
     [{ namespace: "" }, "`namespace` to match"],

@@ -1,7 +1,8 @@
 import { type EventEmitter, once } from "node:events";
-import type { ServerAddress } from "../../core/address.ts";
+import { type ServerAddress, whereOf } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
+import { likewise } from "./client.ts";
 import { isElsewhere, isReply, isUnsent, passes, replyBehind, replyError, silentError } from "./errors.ts";
 import type { RedisSettings } from "./settings.ts";
 
@@ -61,8 +62,11 @@ export async function openConnection(
   settings: RedisSettings,
   { operationTimeout, clock = systemClock }: ConnectionOptions,
 ): Promise<Connection> {
-  const client = makeClient(await loadDriver(), address, settings, operationTimeout);
-  const where = address.servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
+  const client =
+    address.client === undefined
+      ? makeClient(await loadDriver(), address, settings, operationTimeout)
+      : (likewise(address.client, rules(operationTimeout), clusterRules(operationTimeout)) as Client);
+  const where = whereOf(address.servers);
   /** What the client last said about its connection: it says it to nobody who waits. */
   let said: unknown;
   let attempt: Promise<void> | undefined;
@@ -187,6 +191,34 @@ async function loadDriver(): Promise<Driver> {
   }
 }
 
+/** How a connection of ours behaves, wherever it leads. */
+function rules(operationTimeout: number): Readonly<Record<string, unknown>> {
+  return {
+    connectTimeout: operationTimeout,
+    commandTimeout: operationTimeout,
+    // A polite end would wait for that of a peer which may be cut off, and look ready meanwhile.
+    disconnectTimeout: 0,
+    // A command that waited for a connection, or lost it, would be sent when nobody waits for it any more.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // Whoever asks next connects.
+    retryStrategy: () => null,
+    sentinelRetryStrategy: () => null,
+    lazyConnect: true,
+  };
+}
+
+/** The same of a client of a whole cluster. */
+function clusterRules(operationTimeout: number): Readonly<Record<string, unknown>> {
+  return {
+    enableOfflineQueue: false,
+    clusterRetryStrategy: () => null,
+    lazyConnect: true,
+    slotsRefreshTimeout: operationTimeout,
+  };
+}
+
 function makeClient(
   { Redis, Cluster }: Driver,
   { scheme, servers, user, password }: ServerAddress,
@@ -198,34 +230,16 @@ function makeClient(
     ...(password !== undefined && { password }),
     ...(settings.tls && { tls: {} }),
     db: settings.database,
-    connectTimeout: operationTimeout,
-    commandTimeout: operationTimeout,
-    // A polite end would wait for that of a peer which may be cut off, and look ready meanwhile.
-    disconnectTimeout: 0,
-    // A command that waited for a connection, or lost it, would be sent when nobody waits for it any more.
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    // Whoever asks next connects.
-    retryStrategy: () => null,
-    lazyConnect: true,
+    ...rules(operationTimeout),
   };
   if (scheme === "redis+cluster") {
-    const options = {
-      redisOptions: common,
-      enableOfflineQueue: false,
-      clusterRetryStrategy: () => null,
-      lazyConnect: true,
-      slotsRefreshTimeout: operationTimeout,
-    };
-    return new Cluster(servers, options);
+    return new Cluster(servers, { ...clusterRules(operationTimeout), redisOptions: common });
   }
   if (scheme === "redis+sentinel") {
     return new Redis({
       ...common,
       sentinels: servers,
       name: settings.primary ?? "",
-      sentinelRetryStrategy: () => null,
       ...(settings.sentinelPassword !== undefined && { sentinelPassword: settings.sentinelPassword }),
       ...(settings.tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
     });

@@ -51,6 +51,8 @@ export interface Target extends SqlSettings {
   readonly password: string | undefined;
   /** Deadline of one operation, ms: the server gives a transaction up after as long. */
   readonly operationTimeout: number;
+  /** A ready client that knows how to connect there. */
+  readonly client?: object | undefined;
 }
 
 /** What an error of a server means. In none of these cases was anything committed. */
@@ -74,8 +76,8 @@ export interface Dialect {
   readonly title: string;
   /** The driver's package. */
   readonly driver: string;
-  /** Loads the driver. Rejects where it is not installed. */
-  load(): Promise<unknown>;
+  /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
+  load(client: object | undefined): Promise<unknown>;
   /** Begins to connect: a session that can be given up before it is ready. `driver`: what `load` gave. */
   connect(driver: unknown, target: Target): Connecting;
   /** What the server said, or undefined where it was not the server, or nothing is known of it: then what was done is not known. */

@@ -1,4 +1,4 @@
-import type { ServerAddress } from "../../core/address.ts";
+import { type ServerAddress, whereOf } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import type { Connecting, Dialect, Session } from "./dialect.ts";
@@ -68,10 +68,10 @@ export async function openOperations(
 ): Promise<Operations> {
   const settings = parseSettings(address);
   const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
-  const where = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const { user, password } = address;
-  const target = { ...settings, host, port, user, password, operationTimeout };
-  const connect = await driverOf(dialect);
+  const where = whereOf(address.servers);
+  const { user, password, client } = address;
+  const target = { ...settings, host, port, user, password, operationTimeout, client };
+  const connect = await driverOf(dialect, client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
   const sessions = new Sessions(() => connect(target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
@@ -135,9 +135,12 @@ function isUnclear(unit: Unit | undefined): boolean {
   return unit?.unclear === true;
 }
 
-async function driverOf(dialect: Dialect): Promise<(target: Parameters<Dialect["connect"]>[1]) => Connecting> {
+async function driverOf(
+  dialect: Dialect,
+  client: object | undefined,
+): Promise<(target: Parameters<Dialect["connect"]>[1]) => Connecting> {
   try {
-    const driver = await dialect.load();
+    const driver = await dialect.load(client);
     return (target) => dialect.connect(driver, target);
   } catch (cause) {
     throw new SnowleaseError(

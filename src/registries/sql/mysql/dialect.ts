@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
 import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
+import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
 type Driver = typeof mysql2;
@@ -40,18 +41,26 @@ export const mysql: Dialect = {
 };
 
 function connect(driver: Driver, target: Target): Connecting {
-  const { host, port, user, password, database, tls, tlsCa, operationTimeout } = target;
+  const { client, operationTimeout } = target;
   const connection = driver.createConnection({
-    host,
-    port,
-    ...(user !== undefined && { user }),
-    ...(password !== undefined && { password }),
-    database,
+    ...(client === undefined ? targetConfig(target) : poolConfig(client)),
     connectTimeout: operationTimeout,
     charset: "utf8mb4",
     supportBigNumbers: true,
     dateStrings: true,
     multipleStatements: true,
+  });
+  const session = new MysqlSession(connection, target);
+  return { ready: session.open(), destroy: () => session.destroy() };
+}
+
+function targetConfig({ host, port, user, password, database, tls, tlsCa }: Target): mysql2.ConnectionOptions {
+  return {
+    host,
+    port,
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { password }),
+    database,
     ...(tls && {
       ssl: {
         rejectUnauthorized: true,
@@ -59,9 +68,7 @@ function connect(driver: Driver, target: Target): Connecting {
         ...(tlsCa !== undefined && { ca: tlsCa }),
       },
     }),
-  });
-  const session = new MysqlSession(connection, target);
-  return { ready: session.open(), destroy: () => session.destroy() };
+  };
 }
 
 class MysqlSession implements Session {

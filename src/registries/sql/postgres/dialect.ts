@@ -1,13 +1,15 @@
 import { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type pg from "pg";
 import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
+import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
-type Driver = typeof pg;
+type Driver = Pick<typeof pg, "Client">;
 
 /** What its types leave out. */
-type Client = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Socket } };
+type Client = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
 
 const statements = loadStatements("postgres");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
@@ -19,8 +21,8 @@ export const postgres: Dialect = {
   driver: "pg",
   meaningOf,
 
-  async load() {
-    return (await import("pg")).default;
+  async load(client) {
+    return client ?? (await import("pg")).default;
   },
 
   connect: (driver, target) => connect(driver as Driver, target),
@@ -44,19 +46,12 @@ export const postgres: Dialect = {
 };
 
 function connect(driver: Driver, target: Target): Connecting {
-  const { host, port, user, password, database, tls, tlsCa } = target;
-  const socket = new Socket();
-  const client = new driver.Client({
-    host,
-    port,
-    user,
-    password,
-    database,
-    stream: () => socket,
-    application_name: "snowlease",
-    ssl: tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) },
-  });
-  const session = new PostgresSession(client as Client, driver, target);
+  const { client: pool, host, port, user, password, database, tls, tlsCa } = target;
+  const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
+  const config: pg.ClientConfig = pool === undefined ? { host, port, user, password, database, ssl } : poolConfig(pool);
+  const { stream = () => new Socket() } = config;
+  const client = new driver.Client({ ...config, stream, application_name: "snowlease" });
+  const session = new PostgresSession(client as Client, target);
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
@@ -65,16 +60,14 @@ const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
 
 class PostgresSession implements Session {
   readonly #client: Client;
-  readonly #driver: Driver;
   readonly #begin: string;
   #usable = true;
   /** Warnings since the last commit began: the one that matters says that a standby was not waited for, in some language. */
   #warned = false;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(client: Client, driver: Driver, { operationTimeout }: Target) {
+  constructor(client: Client, { operationTimeout }: Target) {
     this.#client = client;
-    this.#driver = driver;
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     client.on("error", () => (this.#usable = false));
     client.on("end", () => (this.#usable = false));
@@ -128,13 +121,15 @@ class PostgresSession implements Session {
     this.#usable = false;
     // A word of farewell where it can be sent; nobody waits for an answer.
     if (usable) this.#client.end().catch(() => undefined);
-    this.#client.connection.stream.destroySoon();
+    const { stream } = this.#client.connection;
+    if (stream instanceof Socket) stream.destroySoon();
+    else stream.destroy();
   }
 
   #reader(type: number): (text: string) => Value {
     if (numberTypes.has(type)) return Number;
     if (type === booleanType) return (text) => text === "t";
-    if (type === bytesType) return this.#driver.types.getTypeParser(bytesType) as (text: string) => Value;
+    if (type === bytesType) return this.#client.getTypeParser(bytesType) as (text: string) => Value;
     return (text) => text;
   }
 }

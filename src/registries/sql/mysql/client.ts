@@ -1,0 +1,56 @@
+import type mysql2 from "mysql2";
+import type { ClientTarget } from "../../../core/client.ts";
+import { SnowleaseError } from "../../../core/errors.ts";
+
+/** Of a pool's settings those that say where the server is, how to get there, and who logs in. */
+const placeSettings = [
+  "host",
+  "port",
+  "socketPath",
+  "localAddress",
+  "stream",
+  "ssl",
+  "user",
+  "database",
+  "passwordSha1",
+  "password",
+  "password2",
+  "password3",
+  "authPlugins",
+  "authSwitchHandler",
+  "enableCleartextPlugin",
+] as const;
+
+type Config = mysql2.ConnectionOptions & Readonly<Record<string, unknown>>;
+
+/** A ready pool of mysql2 or mysql2/promise. */
+export function mysqlPool(client: object): ClientTarget | undefined {
+  const config = configOf(client);
+  if (config === undefined) return undefined;
+  const { host = "localhost", port = 3306, socketPath, user, database } = config;
+  if (database === undefined) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      "Expected a pool with a `database`, in which the registry's tables are.",
+    );
+  }
+  const servers = [socketPath === undefined ? { host, port } : { host: socketPath, port: 0 }];
+  return { kind: "mysql", scheme: "mysql", servers, user, path: database, client };
+}
+
+/** What to connect with where a pool does. */
+export function poolConfig(client: object): mysql2.ConnectionOptions {
+  const config = configOf(client) ?? {};
+  const given = placeSettings.filter((name) => config[name] !== undefined);
+  return Object.fromEntries(given.map((name) => [name, config[name]]));
+}
+
+/** The settings of its connections; a pool of promises has the pool itself inside. */
+function configOf(client: object): Config | undefined {
+  const { pool = client } = client as { readonly pool?: object };
+  const { config, getConnection } = pool as Partial<Record<string, unknown>>;
+  const found: unknown = Object(config).connectionConfig;
+  return typeof getConnection === "function" && typeof found === "object" && found !== null
+    ? (found as Config)
+    : undefined;
+}

@@ -1,0 +1,41 @@
+import { Socket } from "node:net";
+import type pg from "pg";
+import type { ClientTarget } from "../../../core/client.ts";
+
+/** What is used of a ready pool. */
+interface Pool {
+  readonly options: object;
+  readonly Client: typeof pg.Client;
+}
+
+/** What a pool's clients connect with, as far as their types leave it out. */
+type Probe = pg.Client & {
+  readonly connection?: object;
+  readonly connectionParameters: Readonly<Record<"ssl" | "options" | "sslnegotiation", unknown>>;
+};
+
+/** A ready pool of pg; none of pg-native, whose connections cannot be cut off. */
+export function postgresPool(client: object): ClientTarget | undefined {
+  const { options, Client, totalCount } = client as Partial<Record<string, unknown>>;
+  if (typeof options !== "object" || options === null || typeof Client !== "function" || typeof totalCount !== "number")
+    return undefined;
+  const probe = probeOf(client as Pool);
+  if (probe.connection === undefined) return undefined;
+  const { host, port, user, database = "" } = probe;
+  return { kind: "postgres", scheme: "postgres", servers: [{ host, port }], user, path: database, client };
+}
+
+/** What to connect with where a pool does: a connection string and the environment are read as the driver reads them. */
+export function poolConfig(client: object): pg.ClientConfig {
+  const { host, port, user, password, database, connectionParameters } = probeOf(client as Pool);
+  const { ssl, options, sslnegotiation } = connectionParameters;
+  const { enableChannelBinding, stream } = (client as Pool).options as pg.ClientConfig;
+  const config = { host, port, user, password, database, ssl, options, sslnegotiation, enableChannelBinding, stream };
+  return config as pg.ClientConfig;
+}
+
+/** A client as the pool makes it, which connects to nowhere. */
+function probeOf({ options, Client }: Pool): Probe {
+  const own = { ...Object.getOwnPropertyDescriptors(options), stream: { value: () => new Socket(), enumerable: true } };
+  return new Client(Object.defineProperties({}, own)) as Probe;
+}

@@ -1,0 +1,24 @@
+import { addressOfClient, openRegistry } from "../../src/registries/index.ts";
+import type { Registry } from "../../src/core/registry.ts";
+
+/** What a program may have told its client of ioredis that a registry must not go by. */
+export const hostile = {
+  connectTimeout: 1,
+  commandTimeout: 1,
+  enableOfflineQueue: true,
+  autoResendUnfulfilledCommands: true,
+  maxRetriesPerRequest: null,
+  enableReadyCheck: false,
+  enableAutoPipelining: true,
+  stringNumbers: true,
+  readOnly: true,
+  connectionName: "theirs",
+  retryStrategy: (): number => 1,
+  reconnectOnError: (): 2 => 2,
+  lazyConnect: true,
+} as const;
+
+/** A registry by a driver's ready client. */
+export function openByClient(client: object, operationTimeout = 5000): Promise<Registry> {
+  return openRegistry(addressOfClient(client), { operationTimeout });
+}
