@@ -1,5 +1,5 @@
 import type { WorkerRecord, WorkerState } from "../core/registry.ts";
-import { timeText } from "../core/window.ts";
+import { hasWindow, timeText } from "../core/window.ts";
 import { listWorkers } from "../ops/workers.ts";
 import { workerJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";
@@ -48,7 +48,7 @@ function rowOf({ workerId, state, holder, claimedAt, until, fence, pinned }: Wor
     pid,
     instance,
     since,
-    timeText(until),
+    hasWindow({ until }) ? timeText(until) : "-",
     fence,
   ];
 }

@@ -62,7 +62,7 @@ type ServerScheme = keyof typeof ports;
 const sqlSettings = ["poolSize", "tls", "tlsCa"];
 export const settingsOf: Readonly<Record<ServerAddress["kind"] | "http", readonly string[]>> = {
   http: ["tlsCa", "tlsCert", "tlsKey"],
-  redis: ["wait", "beside", "maxLag", "tls", "sentinelPassword"],
+  redis: ["wait", "beside", "maxLag", "tls", "sentinelUser", "sentinelPassword"],
   zookeeper: ["sessionTimeout", "tls", "tlsCa"],
   mysql: sqlSettings,
   oracle: sqlSettings,

@@ -338,6 +338,11 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
   return record.until > clock && !record.clean ? "resting" : "free";
 }
 
+/** Whether any times are closed: none are of a number that was only pinned, or that only those took who keep no window. */
+export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
+  return until > 0;
+}
+
 /** The record of a number that is pinned before anybody claimed it. */
 export function unusedRecord(workerId: number): Stored {
   return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, floor: 0 };

@@ -136,8 +136,7 @@ async function checkNamespace(
 ): Promise<readonly Finding[]> {
   const check = "namespace";
   if (info === undefined) {
-    const detail = `\`${namespace}\` does not exist yet; \`snowlease init\` or the first claim makes it.`;
-    return [{ check, status: "ok", detail }, checkEnd(asked ?? defaultLayout, now())];
+    return [{ check, ...absence(registry.kind, namespace) }, checkEnd(asked ?? defaultLayout, now())];
   }
   const layout = Layout.parse(info.layout);
   const limits = `\`${namespace}\` has the layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`;
@@ -150,6 +149,24 @@ async function checkNamespace(
     checkEnd(layout, now()),
     await checkPool(registry, namespace, pool ?? layout.pool, now()),
   ];
+}
+
+/** What a namespace that is not there means, which a store that forgets cannot tell from one that never was. */
+function absence(kind: string, namespace: string): Omit<Finding, "check"> {
+  const absent = `\`${namespace}\` does not exist yet`;
+  switch (kind) {
+    case "redis":
+      return {
+        status: "warn",
+        detail: `${absent}, or was forgotten: a first claim begins a quarantine. \`snowlease init\` makes it without one, on your word that nothing of it is alive.`,
+      };
+    case "memory":
+    case "sqlite":
+    case "zookeeper":
+      return { status: "ok", detail: `${absent}; \`snowlease init\` or the first claim makes it.` };
+    default:
+      return { status: "ok", detail: `${absent}; \`snowlease init\` makes it.` };
+  }
 }
 
 /** Asks to renew a claim that nobody has: whatever would keep a real one from being renewed shows itself, and nothing changes. */

@@ -20,6 +20,12 @@ test("pin keeps worker IDs from whoever asks next, unpin gives them back", async
     "Pinned in namespace default: 0, 1.\n",
   );
   expect(await pinned()).toEqual({ 0: "the old host", 1: "the old host" });
+  // Nobody ever had them: there is no window to tell of.
+  expect(await sandbox.read(on("workers"))).toMatch(/^ +0 {2}pinned \(the old host\) +- +0$/m);
+  expect(JSON.parse(await sandbox.read(on("workers", "--json")))).toMatchObject([
+    { from: null, until: null },
+    { from: null, until: null },
+  ]);
   const [id = ""] = JSON.parse(await sandbox.read(on("id", "-n", "1", "--json"))) as string[];
   expect(JSON.parse(await sandbox.read(["inspect", "--json", id]))).toMatchObject([{ workerId: 2 }]);
   const refused = await sandbox.run(on("id", "-n", "1", "--worker-id", "0"));

@@ -9,7 +9,7 @@ import { RedisCluster, Sentinels } from "../support/redis-groups.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { freePort } from "../support/servers.ts";
 
-const secrets = { admin: "open-sesame", app: "knock-knock", sentinel: "who-is-there" };
+const secrets = { admin: "open-sesame", app: "knock-knock", sentinel: "who-is-there", scout: "halt-who-goes" };
 const login = `app:${secrets.app}@`;
 const readme = readFileSync("README.md", "utf8");
 const [rights, clusterRights] = [/An ACL user needs\s`([^`]+)`/, /On a cluster it also needs\s`([^`]+)`/].map(
@@ -64,6 +64,7 @@ describe.skipIf(redisMissing !== undefined)(
       let servers: readonly [RedisServer, RedisServer];
       let sentinels: Sentinels;
       const password = `sentinelPassword=${secrets.sentinel}`;
+      const user = { name: "scout", password: secrets.scout };
 
       beforeAll(async () => {
         const ports = [await freePort(), await freePort()] as const;
@@ -71,7 +72,7 @@ describe.skipIf(redisMissing !== undefined)(
           RedisServer.start(["--repl-diskless-sync-delay", "0", ...tlsOptions(certificates, port)], secrets.admin);
         servers = [await start(ports[0]), await start(ports[1])];
         await servers[1].follow(ports[0]);
-        sentinels = await Sentinels.watch(servers[0], { certificates, password: secrets.sentinel }, ports[0]);
+        sentinels = await Sentinels.watch(servers[0], { certificates, password: secrets.sentinel, user }, ports[0]);
         await allow(servers, "workerId");
         const registry = await openRedis(`redis://${login}127.0.0.1:${servers[0].port}`);
         await init(registry);
@@ -98,6 +99,15 @@ describe.skipIf(redisMissing !== undefined)(
         await made.ask("close");
         expect(new Set(made.ids()).size).toBe(200);
         await servers[0].start();
+      });
+
+      test("a user of the sentinels' own, who may ask them where the primary is", async () => {
+        const scout = `&sentinelUser=scout&sentinelPassword=${secrets.scout}`;
+        const made = holder(sentinels.url(`?tls=true&maxLag=0${scout}`, login));
+        await lives(made);
+        await made.ask("close");
+        const other = `&sentinelUser=other&sentinelPassword=${secrets.scout}`;
+        expect(await refused(sentinels.url(`?tls=true${other}`, login))).toMatchObject({ code: "UNAUTHORIZED" });
       });
 
       test("an authority that it does not know, or no TLS at all: refused", async () => {

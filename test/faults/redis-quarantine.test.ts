@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import { defaultLimits, type Registry } from "../../src/core/registry.ts";
+import { examine } from "../../src/ops/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
 import { eventually } from "../support/holder.ts";
@@ -171,6 +172,17 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(back.fence).toBeGreaterThan(Math.max(ended, begun.fence));
     await holder.ask("make", { count: 1000 });
     await holders.expectDistinct();
+  });
+
+  test("flushed: the doctor says what the next claim meets", async () => {
+    await begin();
+    await server.client().flushall();
+    const findings = await examine({ open: () => openRedis(url), namespace, now: Date.now });
+    expect(findings.find(({ check }) => check === "namespace")).toMatchObject({
+      status: "warn",
+      detail: expect.stringContaining("a first claim begins a quarantine") as string,
+    });
+    expect(await failure(registry.claim(claimRequest()))).toMatchObject({ code: "QUARANTINE" });
   });
 
   test("without its `meta`: a quarantine as long as any may have to be, and no right to continue behind it", async () => {

@@ -2,6 +2,7 @@ import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { ClaimKey, Registry } from "../../src/core/registry.ts";
+import { workerJson } from "../../src/registries/daemon/codec.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
@@ -137,7 +138,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(await registry.workers(namespace, { state: "foreign" })).toMatchObject([
       { workerId: 7, state: "foreign", holder: { host: "old-app-3", ip: "192.0.2.7", pid: 815 } },
     ]);
-    expect(await registry.worker(namespace, 7)).toMatchObject({ state: "foreign", holder: { pid: 815 } });
+    const found = await registry.worker(namespace, 7);
+    expect(found).toMatchObject({ state: "foreign", holder: { pid: 815 } });
+    // What keeps no window shows none.
+    expect(found && workerJson(found)).toMatchObject({ from: null, until: null });
     expect(await foreignKeys()).toEqual(before);
   });
 

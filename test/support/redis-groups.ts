@@ -15,6 +15,8 @@ interface Access {
   readonly certificates?: Certificates | undefined;
   /** Of the user `default`: who has no name has to give it. */
   readonly password?: string | undefined;
+  /** A user of the sentinels' own, who may do what a client needs. */
+  readonly user?: { readonly name: string; readonly password: string } | undefined;
 }
 
 /** Three sentinels of the test's own, which watch a primary and its replica. */
@@ -34,7 +36,7 @@ export class Sentinels {
    */
   static async watch(
     primary: RedisServer,
-    { certificates, password }: Access = {},
+    { certificates, password, user }: Access = {},
     port = primary.port,
   ): Promise<Sentinels> {
     const ports = [await freePort(), await freePort(), await freePort()];
@@ -49,6 +51,12 @@ export class Sentinels {
       `sentinel failover-timeout ${primaryName} 5000`,
     ];
     if (primary.password !== undefined) lines.push(`sentinel auth-pass ${primaryName} ${primary.password}`);
+    if (user !== undefined) {
+      // What the driver asks them, and nothing else.
+      const rights =
+        "-@all +auth +hello +ping +client|setname +info +sentinel|get-master-addr-by-name +sentinel|sentinels";
+      lines.push(`user ${user.name} on >${user.password} ~* &* ${rights}`);
+    }
     if (password !== undefined) lines.push(`requirepass ${password}`, `sentinel sentinel-pass ${password}`);
     try {
       await Promise.all(

@@ -54,6 +54,16 @@ describe("the doctor", () => {
     expect(await registry.describe("default")).toBeUndefined();
   });
 
+  test.each([
+    ["redis", "warn", /or was forgotten: a first claim begins a quarantine\. `snowlease init` makes it without one/],
+    ["zookeeper", "ok", /`snowlease init` or the first claim makes it\.$/],
+    ["postgres", "ok", /yet; `snowlease init` makes it\.$/],
+    ["daemon", "ok", /yet; `snowlease init` makes it\.$/],
+  ])("says what a namespace that is not there means in %s", async (kind, status, detail) => {
+    const { namespace } = await examined(remote({ kind }));
+    expect(namespace).toMatchObject({ status, detail: expect.stringMatching(detail) as string });
+  });
+
   test("closes what it opened", async () => {
     let closed = 0;
     await examined(remote({ close: async () => void closed++ }));

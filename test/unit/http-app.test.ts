@@ -634,6 +634,8 @@ describe("workers", () => {
     expect((await api.call("PUT", "/v1/orders/workers/0/pin", { reason: "old host" })).status).toBe(204);
     expect((await claim(api)).body.workerId).toBe(1);
     expect((await api.call("GET", "/v1/orders/workers/0")).body).toMatchObject({ state: "pinned", pinned: "old host" });
+    // Nobody ever had it: there is no window to tell of.
+    expect((await api.call("GET", "/v1/orders/workers/0")).body).toMatchObject({ fence: 0, from: null, until: null });
     expect((await api.call("DELETE", "/v1/orders/workers/0/pin")).status).toBe(204);
     expect((await api.call("DELETE", "/v1/orders/workers/0/pin")).status).toBe(404);
     expect((await api.call("PUT", "/v1/nowhere/workers/0/pin", { reason: "x" })).body.code).toBe("NOT_FOUND");

@@ -12,6 +12,7 @@ describe("the settings in a Redis URL", () => {
       beside: undefined,
       maxLag: 12_000,
       tls: false,
+      sentinelUser: undefined,
       sentinelPassword: undefined,
       database: 0,
       primary: undefined,
@@ -34,6 +35,7 @@ describe("the settings in a Redis URL", () => {
     ["redis://localhost?beside=westid", { beside: "westid" }],
     ["redis+sentinel://a,b/mymaster", { primary: "mymaster", database: 0 }],
     ["redis+sentinel://a,b/mymaster/2?sentinelPassword=x", { primary: "mymaster", database: 2, sentinelPassword: "x" }],
+    ["redis+sentinel://a/ids?sentinelUser=ada&sentinelPassword=x", { sentinelUser: "ada", sentinelPassword: "x" }],
     ["redis+cluster://a,b", { database: 0 }],
   ])("%s", (url, expected) => {
     expect(settingsOf(url)).toMatchObject(expected);
@@ -65,6 +67,8 @@ describe("the settings in a Redis URL", () => {
     ["redis+sentinel://:s3cr3t@a,b", "name of the primary"],
     ["redis+sentinel://:s3cr3t@a,b/mymaster/x", "database"],
     ["redis://:s3cr3t@localhost?sentinelPassword=s3cr3t", "`sentinelPassword`"],
+    ["redis+sentinel://:s3cr3t@a/ids?sentinelUser=ada", "`sentinelUser`"],
+    ["redis+sentinel://a/ids?sentinelUser=&sentinelPassword=s3cr3t", "`sentinelUser`"],
   ])("%s is CONFIG_INVALID, in one line, with no secret", (url, names) => {
     const error = thrown(() => settingsOf(url));
     expect(error).toMatchObject({ code: "CONFIG_INVALID", retryable: false });

@@ -1,5 +1,6 @@
 import { html } from "hono/html";
 import { formatPool } from "../../core/notation.ts";
+import { hasWindow } from "../../core/window.ts";
 import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
 import { grouped, type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
 
@@ -199,7 +200,15 @@ export function workersPart(
                     </th>
                     <td>${stateOf(worker.state)}</td>
                     <td>${worker.holder && who(worker.holder)}</td>
-                    <td class="number">${worker.until > clock ? left(worker.until, clock) : when(worker.until)}</td>
+                    <td class="number">
+                      ${
+                        hasWindow(worker)
+                          ? worker.until > clock
+                            ? left(worker.until, clock)
+                            : when(worker.until)
+                          : "-"
+                      }
+                    </td>
                   </tr>`,
               )}
             </tbody>

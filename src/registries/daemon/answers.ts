@@ -93,8 +93,9 @@ export interface WorkerJson {
   readonly workerId: number;
   readonly state: WorkerState;
   readonly fence: number;
-  readonly from: number;
-  readonly until: number;
+  /** Null, like `until`, where no window is known of. */
+  readonly from: number | null;
+  readonly until: number | null;
   readonly seenClock: number;
   readonly clean: boolean;
   readonly recent?: string | undefined;
@@ -117,8 +118,8 @@ export const workerAnswer: z.ZodType<WorkerJson> = z.object({
   workerId: z.int(),
   state: z.enum(["live", "resting", "free", "pinned", "foreign"]),
   fence: z.int(),
-  from: z.int(),
-  until: z.int(),
+  from: z.int().nullable().describe("Null, like `until`, where no window is known of."),
+  until: z.int().nullable(),
   seenClock: z.int(),
   clean: z.boolean(),
   recent: z.base64().optional(),

@@ -1,4 +1,5 @@
 import type { Checkpoint, Grant, HistoryRow, Recents, WorkerRecord } from "../../core/registry.ts";
+import { hasWindow } from "../../core/window.ts";
 import type { ClaimAnswer, HistoryJson, WorkerJson } from "./answers.ts";
 
 /* The port's records as flat JSON, and back. */
@@ -28,7 +29,8 @@ function checkpointOf({ lastTimestamp, lastSequence }: WorkerJson): Checkpoint |
 }
 
 export function workerJson({ holder, checkpoint, recents, ...rest }: WorkerRecord): WorkerJson {
-  return { ...rest, ...holder, ...checkpointJson(checkpoint), ...recentsJson(recents) };
+  const window = hasWindow(rest) ? {} : { from: null, until: null };
+  return { ...rest, ...window, ...holder, ...checkpointJson(checkpoint), ...recentsJson(recents) };
 }
 
 export function workerOf(json: WorkerJson): WorkerRecord {
@@ -36,6 +38,8 @@ export function workerOf(json: WorkerJson): WorkerRecord {
   const labelled = host !== undefined && ip !== undefined && pid !== undefined && instance !== undefined;
   return {
     ...rest,
+    from: rest.from ?? 0,
+    until: rest.until ?? 0,
     recents: recentsOf(json),
     checkpoint: checkpointOf(json),
     holder: labelled ? { host, ip, pid, instance } : undefined,

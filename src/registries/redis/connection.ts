@@ -240,6 +240,7 @@ function makeClient(
       ...common,
       sentinels: servers,
       name: settings.primary ?? "",
+      ...(settings.sentinelUser !== undefined && { sentinelUsername: settings.sentinelUser }),
       ...(settings.sentinelPassword !== undefined && { sentinelPassword: settings.sentinelPassword }),
       ...(settings.tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
     });

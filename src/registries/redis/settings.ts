@@ -11,6 +11,8 @@ export interface RedisSettings {
   readonly maxLag: number;
   /** TLS, with the certificate checked. `rediss` has it, the other schemes where they say so. */
   readonly tls: boolean;
+  /** Who logs in to the sentinels themselves. Default: their user `default`. */
+  readonly sentinelUser: string | undefined;
   readonly sentinelPassword: string | undefined;
   /** Database number. Default 0. */
   readonly database: number;
@@ -28,12 +30,15 @@ export function parseSettings({ scheme, path, settings }: ServerAddress): RedisS
   if (sentinel && primary === "") {
     refuse("the URL of sentinels", "to end with the name of the primary, /NAME or /NAME/DATABASE", path);
   }
-  const { beside, sentinelPassword } = settings;
+  const { beside, sentinelUser, sentinelPassword } = settings;
   if (beside !== undefined && beside !== "westid") refuse("`beside`", "to be westid", beside);
   const tls = truthOf("tls", settings["tls"]);
   if (scheme === "rediss" && tls === false) refuse("`tls`", "not to be false with rediss:", settings["tls"]);
   if (sentinelPassword !== undefined && !sentinel) {
     refuse("`sentinelPassword`", "only with redis+sentinel:", "***");
+  }
+  if (sentinelUser !== undefined && (sentinelUser === "" || sentinelPassword === undefined)) {
+    refuse("`sentinelUser`", "to be a name, together with `sentinelPassword`", sentinelUser);
   }
   const wait = integer("wait", settings["wait"] ?? "0", 100);
   const number = integer(
@@ -54,6 +59,7 @@ export function parseSettings({ scheme, path, settings }: ServerAddress): RedisS
     beside,
     maxLag: duration("maxLag", settings["maxLag"]) ?? usualLag,
     tls: scheme === "rediss" || tls === true,
+    sentinelUser,
     sentinelPassword,
     database: number,
     primary,
