@@ -1,3 +1,5 @@
+import { lowerWord, upperWord } from "./words.ts";
+
 /** Where time comes from. Always an argument, so that a test can freeze it, step it and turn it back. */
 export interface Clock {
   /** The wall clock in whole Unix ms. It may jump in either direction at any time; nothing relies on it for safety. */
@@ -46,6 +48,10 @@ export const systemClock: Clock = {
   },
 };
 
+// A reading of the monotonic clock as two words: reckoning with bigints would be a third of what a tick's first ID costs.
+const reading = new BigInt64Array(1);
+const words = new Uint32Array(reading.buffer);
+
 /** The monotonic clock in ms. */
 export function monotonic(clock: Clock): number {
   return Number(clock.nanos()) / 1e6;
@@ -62,8 +68,10 @@ export function monotonic(clock: Clock): number {
  */
 export class WallGate {
   readonly #clock: Clock;
-  /** Both clocks are counted from here: as numbers, differences are exact for a hundred days, and far cheaper than bigints. */
+  /** Both clocks are counted from here. */
   readonly #nanos: bigint;
+  readonly #upper: number;
+  readonly #lower: number;
   readonly #wall: number;
   /** The wall clock showed #wall so many ns after #nanos, or later. At first later than any, so that the first reading sets it. */
   #zero = Infinity;
@@ -71,22 +79,36 @@ export class WallGate {
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#nanos = clock.nanos();
+    reading[0] = this.#nanos;
+    this.#upper = words[upperWord] as number;
+    this.#lower = words[lowerWord] as number;
     this.#wall = clock.now();
   }
 
-  /** Reads the wall clock, Unix ms. `nanos`: the monotonic clock, where it was read a moment ago. */
-  read(nanos: bigint = this.#clock.nanos()): number {
+  /** How many ns after the gate was made the monotonic clock showed `nanos`: exact for a hundred days. */
+  since(nanos: bigint): number {
+    reading[0] = nanos;
+    return (((words[upperWord] as number) - this.#upper) | 0) * 2 ** 32 + ((words[lowerWord] as number) - this.#lower);
+  }
+
+  /** What the monotonic clock shows so many ns after the gate was made. */
+  at(since: number): bigint {
+    return this.#nanos + BigInt(since);
+  }
+
+  /** Reads the wall clock, Unix ms. `since`: the monotonic clock, where it was read a moment ago. */
+  read(since: number = this.since(this.#clock.nanos())): number {
     const wall = this.#clock.now();
     const begin = (wall - this.#wall) * 1e6;
-    const least = Number(nanos - this.#nanos) - begin;
+    const least = since - begin;
     // Looked at once more where there is doubt: reading the wall clock may have taken any time.
-    const contradicted = least < this.#zero && Number(this.#clock.nanos() - this.#nanos) - begin < this.#zero;
+    const contradicted = least < this.#zero && this.since(this.#clock.nanos()) - begin < this.#zero;
     if (least - 1e6 > this.#zero || contradicted) this.#zero = least - 1e6;
     return wall;
   }
 
-  /** The monotonic time up to which the wall clock is known to show less than `wall`. */
-  before(wall: number): bigint {
-    return this.#nanos + BigInt(Math.floor((wall - this.#wall) * 1e6 + this.#zero));
+  /** How many ns after the gate was made the wall clock is known to show less than `wall` still. */
+  before(wall: number): number {
+    return Math.floor((wall - this.#wall) * 1e6 + this.#zero);
   }
 }

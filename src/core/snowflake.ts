@@ -9,6 +9,7 @@ import type { Checkpoint, Usage } from "./registry.ts";
 import { writeRun } from "./run.ts";
 import { type TextOptions, TextRun } from "./text-run.ts";
 import { type Mode, type SnowflakeOptions, TickBook } from "./tick-book.ts";
+import { littleEndian } from "./words.ts";
 
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
@@ -27,8 +28,6 @@ const longestSpin = 2;
  * least. A busy event loop comes back after some ms; what it missed by then is not lost to the layout's ceiling.
  */
 const [fewMs, fewTicks] = [20, 5];
-
-const littleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 /** The most that `take` makes at once: 128 MiB. */
 const mostTaken = 2 ** 24;
@@ -284,17 +283,21 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   #open(nanos: bigint, ticks: number = 1): SnowleaseError | undefined {
-    // Told when a second ID is asked for: at one ID a tick it would be a fifth of its cost.
+    const since = this.#gate.since(nanos);
+    // Told when a second ID is asked for: a bigint for each tick is more than its only ID should cost.
     if (this.#opened > 0 && this.#next <= this.#last) {
-      this.#deadline = this.#gate.before(this.#opened + 1);
+      const end = this.#gate.before(this.#opened + 1);
       this.#opened = 0;
-      if (nanos < this.#deadline) return undefined;
+      if (since < end) {
+        this.#deadline = this.#gate.at(end);
+        return undefined;
+      }
     }
     this.#book.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
     const { tenure } = this.lease;
     if (tenure === undefined) return notHeld(this.lease);
-    const wall = this.#gate.read(nanos);
+    const wall = this.#gate.read(since);
     const error = this.#book.turn(wall, tenure, ticks);
     if (error !== undefined) return error;
     const { tick, next, last, rollbacks } = this.#book;

@@ -11,10 +11,12 @@ class Clocks implements Clock {
   /** Added to the monotonic clock by the wall clock, ns. */
   offset: bigint;
   latency = 0n;
+  readonly #begin: bigint;
 
   constructor(offset: bigint, time = 0n) {
     this.offset = offset;
     this.time = time;
+    this.#begin = time;
   }
 
   now(): number {
@@ -29,9 +31,9 @@ class Clocks implements Clock {
 
   async sleep(): Promise<void> {}
 
-  /** The monotonic time at which the wall clock shows `wall`, if nobody sets it. */
+  /** How many ns after the beginning the wall clock shows `wall`, if nobody sets it. */
   endOf(wall: number): bigint {
-    return BigInt(wall) * millisecond - this.offset;
+    return BigInt(wall) * millisecond - this.offset - this.#begin;
   }
 }
 
@@ -77,13 +79,28 @@ describe("WallGate", () => {
     const clocks = new Clocks(start);
     const gate = new WallGate(clocks);
     gate.read();
-    expect(gate.before(1_700_000_000_001)).toBe(0n);
+    expect(gate.before(1_700_000_000_001)).toBe(0);
     clocks.time += 990_000n;
     gate.read();
-    expect(gate.before(1_700_000_000_001)).toBe(990_000n);
+    expect(gate.before(1_700_000_000_001)).toBe(990_000);
     clocks.time += 310_000n;
     gate.read();
-    expect(gate.before(1_700_000_000_002)).toBe(1_990_000n);
+    expect(gate.before(1_700_000_000_002)).toBe(1_990_000);
+  });
+
+  it("counts the monotonic clock from its beginning, to the ns, wherever that lies", () => {
+    const far = 2n ** 63n - 1n;
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: -far, max: far - 2n ** 53n }),
+        fc.bigInt({ min: 0n, max: 2n ** 53n }),
+        (time, by) => {
+          const gate = new WallGate(new Clocks(start, time));
+          expect(gate.since(time + by)).toBe(Number(by));
+          expect(gate.at(Number(by))).toBe(time + by);
+        },
+      ),
+    );
   });
 
   it("loses nothing by a reading that was interrupted", () => {
@@ -93,7 +110,7 @@ describe("WallGate", () => {
     gate.read();
     clocks.latency = 50n * millisecond;
     const wall = gate.read();
-    expect(clocks.endOf(wall + 1) - gate.before(wall + 1)).toBe(1000n);
+    expect(Number(clocks.endOf(wall + 1)) - gate.before(wall + 1)).toBe(1000);
   });
 
   it.each([1n, 2n, 3_600_000n, -1n, -2n, -3_600_000n])("forgets what it knew when the clock is set by %d ms", (by) => {
@@ -107,7 +124,7 @@ describe("WallGate", () => {
     expect(gate.before(wall + 1) <= clocks.endOf(wall + 1)).toBe(true);
     clocks.time += 999_999n;
     gate.read();
-    expect(gate.before(wall + 1)).toBe(clocks.endOf(wall + 1) - 1n);
+    expect(gate.before(wall + 1)).toBe(Number(clocks.endOf(wall + 1)) - 1);
   });
 
   it("is wrong by less than a millisecond and a reading's length after any setting of the clock", () => {
@@ -126,7 +143,7 @@ describe("WallGate", () => {
           clocks.latency = reading.latency;
           if (clocks.offset + setting > 0n) clocks.offset += setting;
           const wall = gate.read();
-          const late = gate.before(wall + 1) - clocks.endOf(wall + 1);
+          const late = BigInt(gate.before(wall + 1)) - clocks.endOf(wall + 1);
           expect(late < millisecond + 3n * reading.latency).toBe(true);
         }
       }),

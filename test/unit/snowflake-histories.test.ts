@@ -214,7 +214,8 @@ describe("whatever the clock does", () => {
 
   const plain: Wish = { ownClock: false, onLost: "switch", short: false, modes: ["wall"], spread: 1 };
 
-  it.each(layoutsToTry)("no ID is made twice, and none outside its window: %s", async (_, notation, numRuns) => {
+  const title = "no ID is made twice, and none outside its window: %s";
+  it.each(layoutsToTry)(title, { timeout: 120_000 }, async (_, notation, numRuns) => {
     const layout = Layout.parse(notation);
     let made = 0;
     let rollbacks = 0;
