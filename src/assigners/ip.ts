@@ -2,6 +2,7 @@ import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import type { Layout } from "../core/layout.ts";
 
 type Interfaces = ReturnType<typeof networkInterfaces>;
 
@@ -18,7 +19,7 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
       const { layout, options } = request;
       const ip = given.ip ?? options.ip ?? hostAddress(given.interface ?? options.interface);
       if (ip === undefined) return undefined;
-      const workerId = lastBits(ip) % 2 ** layout.workerBits;
+      const workerId = addressWorkerId(ip, layout);
       return parseWorkerId(workerId, `the address \`${ip}\`, whose last ${layout.workerBits} bits that is`, request);
     },
   };
@@ -41,6 +42,11 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
     );
   }
   return found?.address;
+}
+
+/** The last bits of an address, as many as the layout has for worker IDs. @throws SnowleaseError CONFIG_INVALID for what is no address. */
+export function addressWorkerId(ip: string, { workerBits }: Layout): number {
+  return lastBits(ip) % 2 ** workerBits;
 }
 
 /** The last 32 bits of an address. */

@@ -13,6 +13,7 @@ export const commands: Readonly<Record<string, () => Promise<Command>>> = {
   release: async () => (await import("./release.ts")).release,
   pin: async () => (await import("./pin.ts")).pin,
   unpin: async () => (await import("./unpin.ts")).unpin,
+  migrate: async () => (await import("./migrate.ts")).migrate,
   init: async () => (await import("./init.ts")).init,
   doctor: async () => (await import("./doctor.ts")).doctor,
 };

@@ -67,8 +67,8 @@ export class Unit {
   }
 
   /** Runs a statement that is not in a file, such as one of the schema. */
-  async execute(text: string): Promise<void> {
-    await this.#ask(text, {});
+  async execute(text: string): Promise<readonly Row[]> {
+    return (await this.#ask(text, {})).rows;
   }
 
   /** All of it or nothing. `work` has to have waited for everything that it asked for when it ends, well or badly. */

@@ -1,0 +1,123 @@
+import type { Registry, WorkerRecord } from "../../core/registry.ts";
+import { checkOwner, checkPin, noNamespace } from "../../core/window.ts";
+import { listWorkers } from "../workers.ts";
+import { checkPlan, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
+
+/** What applying a plan came to. */
+export interface Applied {
+  /** Pins that were made or changed. */
+  readonly pinned: number;
+  /** Pins that were there already, as they should be. */
+  readonly unchanged: number;
+  /** Worker IDs that are pinned for another reason: left as they are. */
+  readonly others: readonly { readonly workerId: number; readonly reason: string }[];
+  /** Pins of an earlier plan. */
+  readonly left: readonly number[];
+}
+
+/** How a plan is put into a registry. */
+export interface MigrationRequest {
+  readonly registry: Registry;
+  readonly plan: Plan;
+  /** The namespace that was named, where one was. */
+  readonly named?: string | undefined;
+  readonly onProgress?: ((done: number, of: number) => void) | undefined;
+}
+
+/**
+ * Pins what the plan names: for its owner, or for nobody. Repeatable; nothing is pinned where one of the pins cannot be.
+ * @param renumber every pin for nobody, so that each host gets another number.
+ * @throws SnowleaseError NOT_FOUND without the namespace, LAYOUT_MISMATCH, CONFIG_INVALID.
+ */
+export async function applyPlan(
+  { registry, plan, named, onProgress }: MigrationRequest,
+  renumber: boolean = false,
+): Promise<Applied> {
+  const { namespace } = plan;
+  const info = await infoOf(registry, namespace);
+  checkPlan(plan, named, info.layout);
+  const pins = [...pinsOf(plan).values()].map((pin) => (renumber ? { ...pin, owner: undefined } : pin));
+  const { clock } = await registry.ping();
+  for (const { workerId, reason, owner } of pins) {
+    checkPin(workerId, reason, info);
+    checkOwner(workerId, owner, clock, info);
+  }
+  const present = await recordsOf(registry, namespace);
+  const due: PlannedPin[] = [];
+  const others: { workerId: number; reason: string }[] = [];
+  for (const pin of pins) {
+    const record = present.get(pin.workerId);
+    if (record?.pinned !== undefined && !record.pinned.startsWith(pinMark)) {
+      others.push({ workerId: pin.workerId, reason: record.pinned });
+    } else if (!isInPlace(record, pin)) due.push(pin);
+  }
+  for (const [i, { workerId, reason, owner }] of due.entries()) {
+    onProgress?.(i, due.length);
+    await registry.pin(namespace, workerId, reason, owner);
+  }
+  const planned = new Set(pins.map(({ workerId }) => workerId));
+  const left = [...present.values()].filter((record) => isOurs(record) && !planned.has(record.workerId));
+  return {
+    pinned: due.length,
+    unchanged: pins.length - due.length - others.length,
+    others,
+    left: left.map(({ workerId }) => workerId),
+  };
+}
+
+/** Takes back every pin that a plan made in its namespace. Repeatable. Returns how many, and who holds worker IDs. */
+export async function revertPlan({
+  registry,
+  plan,
+  named,
+  onProgress,
+}: MigrationRequest): Promise<{ readonly unpinned: number; readonly live: number }> {
+  const { namespace } = plan;
+  const info = await infoOf(registry, namespace);
+  checkPlan(plan, named, info.layout);
+  const records = [...(await recordsOf(registry, namespace)).values()];
+  const unpinned = await unpinAll(registry, namespace, records.filter(isOurs), onProgress);
+  return { unpinned, live: records.filter(({ state }) => state === "live").length };
+}
+
+/** Takes pins back. */
+export async function unpinAll(
+  registry: Registry,
+  namespace: string,
+  records: readonly WorkerRecord[],
+  onProgress?: (done: number, of: number) => void,
+): Promise<number> {
+  let unpinned = 0;
+  for (const [i, { workerId }] of records.entries()) {
+    onProgress?.(i, records.length);
+    if (await registry.unpin(namespace, workerId)) unpinned++;
+  }
+  return unpinned;
+}
+
+/** Whether a plan pinned it. */
+export function isOurs({ pinned }: WorkerRecord): boolean {
+  return pinned?.startsWith(pinMark) === true;
+}
+
+/** Whether a pin is there already. The times that its owner used are noted with the first one. */
+export function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
+  return record?.pinned === reason && record.owner === owner?.ip;
+}
+
+/** @throws SnowleaseError NOT_FOUND */
+export async function infoOf(
+  registry: Registry,
+  namespace: string,
+): Promise<NonNullable<Awaited<ReturnType<Registry["describe"]>>>> {
+  const info = await registry.describe(namespace);
+  if (info === undefined) throw noNamespace(namespace);
+  return info;
+}
+
+/** All records of a namespace, by worker ID. */
+export async function recordsOf(registry: Registry, namespace: string): Promise<ReadonlyMap<number, WorkerRecord>> {
+  const records = new Map<number, WorkerRecord>();
+  for await (const record of listWorkers(registry, namespace)) records.set(record.workerId, record);
+  return records;
+}

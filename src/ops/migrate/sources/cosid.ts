@@ -1,0 +1,96 @@
+import { SnowleaseError } from "../../../core/errors.ts";
+import { plainAddress } from "../addresses.ts";
+import { type Findings, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
+import { nothingThere, readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
+import { column, readSql } from "./sql.ts";
+
+/** Its machine IDs are handed on by time alone: whoever had one before may still be at work with it. */
+const takesOver = "a holder that CosId gave up may still use the number";
+const why = "given out by CosId";
+
+/** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`; `:revert`: given back; `:adder`: the highest that was ever given out. */
+export function readCosidRedis(request: SourceRequest): Promise<Findings> {
+  return readRedis(request, async (source) => {
+    const prefix = `cosid:${await namespaceIn(source, request.address.parameters["namespace"])}:`;
+    const [index, revert, adder] = await source.ask(
+      ["HGETALL", `${prefix}itc_idx`],
+      ["HGETALL", `${prefix}revert`],
+      ["GET", `${prefix}adder`],
+    );
+    const remarks: string[] = [];
+    if (index === undefined) remarks.push(`${prefix}itc_idx is no hash: no host is known.`);
+    if (revert === undefined) remarks.push(`${prefix}revert is no hash: what was given back is not known.`);
+    const makers = pairs(textsOf(index)).flatMap(([instance, state]): Maker[] => {
+      const workerId = wholeNumber(state.split("|")[0] ?? "");
+      if (workerId !== undefined) return [makerOf(instance, workerId)];
+      remarks.push(`${prefix}itc_idx has ${quoted(state)} for ${quoted(instance)} and not id|lastMs: left out.`);
+      return [];
+    });
+    const given = wholeNumber(textOf(adder) ?? "");
+    if (given === undefined) remarks.push(`${prefix}adder is no number: only what is in itc_idx and revert is known.`);
+    const reverted = pairs(textsOf(revert)).flatMap(([id]) => wholeNumber(id) ?? []);
+    const last = Math.max(given ?? -1, ...reverted, ...makers.map(({ workerId }) => workerId));
+    if (last < 0)
+      throw nothingThere(`machine ID in ${prefix}itc_idx`, source.where, "name CosId's Redis and namespace");
+    return { makers, retired: [{ first: 0, last, why }], takesOver, remarks };
+  });
+}
+
+/** The namespace with its braces, which are part of the key: the one that was named, or the only one. */
+async function namespaceIn({ ask, where }: RedisSource, named: string | undefined): Promise<string> {
+  if (named !== undefined) return `{${named.replace(/^\{|\}$/g, "")}}`;
+  const found = new Set<string>();
+  let cursor = "0";
+  do {
+    const [page] = await ask(["SCAN", cursor, "MATCH", "cosid:*:itc_idx", "COUNT", 1000]);
+    const [next, keys] = Array.isArray(page) ? page : [];
+    cursor = textOf(next) ?? "0";
+    for (const key of textsOf(keys)) found.add(key.slice("cosid:".length, -":itc_idx".length));
+  } while (cursor !== "0");
+  const [first, ...others] = found;
+  if (first === undefined) throw nothingThere("key cosid:{NAMESPACE}:itc_idx", where, "name CosId's Redis");
+  if (others.length > 0) throw severalNamespaces([...found]);
+  return first;
+}
+
+/** `cosid_machine`: a row a machine ID. Without an instance it was given back. */
+export async function readCosidSql(request: SourceRequest): Promise<Findings> {
+  const select = "SELECT namespace AS name, machine_id, instance_id FROM cosid_machine ORDER BY machine_id";
+  const rows = await readSql(request, select, "table cosid_machine");
+  const named = request.address.parameters["namespace"];
+  const namespaces = [...new Set(rows.map((row) => column(row, "name") ?? ""))];
+  if (named === undefined && namespaces.length > 1) throw severalNamespaces(namespaces);
+  const own = rows.filter((row) => named === undefined || column(row, "name") === named);
+  if (own.length === 0) {
+    throw nothingThere("machine ID in cosid_machine", request.address.redacted, "name CosId's database and namespace");
+  }
+  const makers: Maker[] = [];
+  const remarks: string[] = [];
+  const retired = own.flatMap((row) => {
+    const [id = "", instance = ""] = [column(row, "machine_id"), column(row, "instance_id")?.trim()];
+    const workerId = wholeNumber(id);
+    if (workerId === undefined) {
+      remarks.push(`cosid_machine has the machine ID ${quoted(id)}: left out.`);
+      return [];
+    }
+    if (instance !== "") makers.push(makerOf(instance, workerId));
+    return [{ first: workerId, last: workerId, why }];
+  });
+  return { makers, retired, takesOver, remarks };
+}
+
+/** An instance is an address or a host's name with a port, or whatever its configuration says. */
+function makerOf(instance: string, workerId: number): Maker {
+  return { workerId, name: instance, address: plainAddress(instance.replace(/:\d+$/, "").replace(/^\[|\]$/g, "")) };
+}
+
+function pairs(flat: readonly string[]): readonly (readonly [string, string])[] {
+  return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ""] as const] : []));
+}
+
+function severalNamespaces(names: readonly string[]): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected one namespace of CosId, got ${names.slice(0, 8).join(", ")}; name it in the URL (?namespace=NAME).`,
+  );
+}

@@ -1,0 +1,77 @@
+import { SnowleaseError } from "../../../core/errors.ts";
+import { openConnection } from "../../../registries/zookeeper/connection.ts";
+import type { Session } from "../../../registries/zookeeper/session.ts";
+import { parseSettings } from "../../../registries/zookeeper/settings.ts";
+import { plainAddress } from "../addresses.ts";
+import type { Findings, Maker, SourceRequest } from "../source.ts";
+import { nothingThere } from "./redis.ts";
+
+/** How long a Leaf may have used its number since it last said so, ms: it does every 3 s. */
+const lag = 3000;
+/** Leaf refuses to start above it. */
+const highest = 1023;
+/** Nodes that are read at once. */
+const batch = 100;
+
+/**
+ * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. A first Leaf uses 0 whatever its node says, so that 0
+ * is nobody's.
+ */
+export async function readLeaf({ address, operationTimeout }: SourceRequest): Promise<Findings> {
+  const { chroot, ...settings } = parseSettings(address);
+  const connection = await openConnection(address, { ...settings, operationTimeout });
+  const ask = async <Answer>(calls: (session: Session) => Promise<Answer>): Promise<Answer> => {
+    await connection.ready(connection.deadline());
+    return connection.exchange(connection.deadline(), calls);
+  };
+  try {
+    const folder = await folderIn(`${chroot}/snowflake`, address.parameters["name"], ask);
+    const nodes = (await ask((session) => session.list(folder))) ?? [];
+    if (nodes.length === 0) throw nothingThere(`node in ${folder}`, address.redacted, "name Leaf's ensemble and name");
+    const makers: Maker[] = [];
+    const remarks: string[] = [];
+    for (let at = 0; at < nodes.length; at += batch) {
+      const some = nodes.slice(at, at + batch);
+      const found = await ask((session) => Promise.all(some.map((node) => session.get(`${folder}/${node}`))));
+      for (const [i, node] of some.entries()) {
+        const [, place = "", sequence = ""] = /^(.+)-(\d{1,10})$/.exec(node) ?? [];
+        const workerId = Number(sequence);
+        if (sequence === "" || workerId > highest) {
+          remarks.push(`${folder}/${node} is not {ip}:{port}-{sequence} up to ${highest}: left out.`);
+          continue;
+        }
+        const timestamp = timestampOf(found[i]?.data);
+        if (timestamp === undefined) remarks.push(`${folder}/${node} holds no timestamp: its last use is not known.`);
+        const usedUntil = timestamp === undefined ? undefined : timestamp + lag;
+        makers.push({ workerId, name: place, address: plainAddress(place.replace(/:[^:]*$/, "")), usedUntil });
+      }
+    }
+    return { makers, retired: [{ first: 0, last: 0, why: "used by the first Leaf" }], takesOver: true, remarks };
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Where the nodes of the name lie that was given, or of the only one. */
+async function folderIn(
+  root: string,
+  given: string | undefined,
+  ask: (calls: (session: Session) => Promise<readonly string[] | undefined>) => Promise<readonly string[] | undefined>,
+): Promise<string> {
+  const names = given === undefined ? ((await ask((session) => session.list(root))) ?? []) : [given];
+  if (names.length <= 1) return `${root}/${names[0] ?? "NAME"}/forever`;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected one name below ${root}, got ${names.slice(0, 8).join(", ")}; name it in the URL (?name=NAME).`,
+  );
+}
+
+/** What a node says: `{"ip":…,"port":…,"timestamp":…}`. */
+function timestampOf(data: Uint8Array | undefined): number | undefined {
+  try {
+    const { timestamp } = JSON.parse(new TextDecoder().decode(data)) as { readonly timestamp?: unknown };
+    return typeof timestamp === "number" && Number.isSafeInteger(timestamp) && timestamp >= 0 ? timestamp : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,34 @@
+import { isSnowleaseError, SnowleaseError } from "../../../core/errors.ts";
+import type { Row } from "../../../registries/sql/dialect.ts";
+import { dialectOf } from "../../../registries/sql/dialects.ts";
+import { openOperations } from "../../../registries/sql/operations.ts";
+import type { SourceRequest } from "../source.ts";
+
+/** Reads a database by one SELECT. `what` it reads, for messages. */
+export async function readSql(
+  { address, operationTimeout }: SourceRequest,
+  select: string,
+  what: string,
+): Promise<readonly Row[]> {
+  const operations = await openOperations(await dialectOf(address.kind), address, { operationTimeout });
+  try {
+    return await operations.run("default", { repeatable: true }, ({ unit }) => unit.execute(select));
+  } catch (error) {
+    if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
+    throw new SnowleaseError(
+      "NOT_FOUND",
+      `There is no ${what} as it should be at ${address.redacted}; name the database of the old scheme.`,
+      {},
+      { cause: error },
+    );
+  } finally {
+    operations.close();
+  }
+}
+
+/** A column as text; undefined where there is nothing. */
+export function column(row: Row, name: string): string | undefined {
+  const value = row[name];
+  if (value === null || value === undefined) return undefined;
+  return value instanceof Uint8Array ? new TextDecoder().decode(value) : String(value);
+}
