@@ -1,0 +1,296 @@
+import zookeeper from "node-zookeeper-client";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { applyPlan, revertPlan, unpinAll } from "../../src/ops/migrate/apply.ts";
+import { makePlan, type Plan, planText, readPlan } from "../../src/ops/migrate/plan.ts";
+import type { SourceKind } from "../../src/ops/migrate/source.ts";
+import { readSource } from "../../src/ops/migrate/sources.ts";
+import { prepareFinish } from "../../src/ops/migrate/status.ts";
+import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
+import { redisMissing, RedisServer } from "../support/redis.ts";
+import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+
+const layout = layouts.westid;
+const namespace = "orders";
+
+/** Reads a source, and makes a plan of it. */
+async function planned(from: Exclude<SourceKind, "ip">, url: string, registry?: Registry, of = layout) {
+  const { findings, source } = await readSource(from, url, { layout: of, operationTimeout: 20_000 });
+  const now = Date.now();
+  return { findings, ...(await makePlan(findings, { namespace, layout: of, from, source, now, registry })) };
+}
+
+/** Goes through a whole migration with a plan, forth and back, and says what was pinned. */
+async function whole(plan: Plan): Promise<unknown[]> {
+  const registry = memoryRegistry();
+  await registry.init({ namespace, layout: plan.layout });
+  const request = { registry, plan: readPlan(planText(plan), "plan.json") };
+  await applyPlan(request);
+  const pins = (await registry.workers(namespace)).map(({ workerId, owner, until, pinned = "" }) => {
+    return [workerId, owner, until, pinned.replace(/^migration: /, "")];
+  });
+  const { pins: due, staying } = await prepareFinish(request, 1000, true);
+  expect(due.length + staying).toBe(pins.length);
+  await unpinAll(registry, namespace, due);
+  await applyPlan(request);
+  await revertPlan(request);
+  expect(await registry.workers(namespace)).toEqual([]);
+  return pins;
+}
+
+/** What is wrong with a URL. */
+async function refused(from: Exclude<SourceKind, "ip">, url: string): Promise<unknown> {
+  return planned(from, url).then(
+    () => "nothing",
+    ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
+  );
+}
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis", () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.remove());
+  beforeEach(async () => {
+    await server.client().flushall();
+  });
+
+  /** Every key, with all that a copy of it would need. */
+  async function everything(): Promise<unknown> {
+    const client = server.client();
+    const keys = (await client.keys("*")).toSorted();
+    return Promise.all(keys.map(async (key) => [key, await client.dumpBuffer(key), await client.pttl(key)]));
+  }
+
+  async function westid(workerId: number, pid: number, ip: string, host: string): Promise<void> {
+    await server.client().set(`workerId:use:${workerId}`, `${pid}x${ip}x${host}`);
+    await server.client().rpush(`workerId:pid:${ip}`, `${pid}x${workerId}`);
+  }
+
+  test("westid: a host goes on with its number, but where it has two, or nobody knows who it is", async () => {
+    await westid(0, 811, "10.0.0.7", "alpha");
+    await westid(1, 812, "10.0.0.7", "alpha");
+    await westid(2, 44, "10.0.0.8", "boxxer-x");
+    await server.client().set("workerId:use:5", "somebody");
+    await server.client().hset("workerId:use:6", "a", "b");
+    await server.client().set("workerId:use:4000", "9x10.0.0.9xout-of-its-range");
+    const before = await everything();
+    const { plan, findings, outlook } = await planned("westid-redis", server.url());
+    expect(await whole(plan)).toEqual([
+      [0, undefined, 0, "retired, used by alpha/811 (10.0.0.7)"],
+      [1, undefined, 0, "retired, used by alpha/812 (10.0.0.7)"],
+      [2, "10.0.0.8", 0, "used by boxxer-x/44 (10.0.0.8)"],
+      [5, undefined, 0, "taken at workerId:use:5, nobody knows by whom"],
+      [6, undefined, 0, "taken at workerId:use:6, nobody knows by whom"],
+    ]);
+    expect(findings.remarks).toEqual([
+      'workerId:use:5 is "somebody" and not {pid}x{ip}x{hostname}: pinned for nobody.',
+      "workerId:use:6 is no text and not {pid}x{ip}x{hostname}: pinned for nobody.",
+    ]);
+    expect(outlook).toMatchObject({ collisions: [], kept: 1, renumbered: 2, retired: 4, left: 1019 });
+    expect(await everything()).toEqual(before);
+  });
+
+  test("CosId: every number that was ever given out is pinned, and nobody takes one over", async () => {
+    const client = server.client();
+    await client.hset("cosid:{orders}:itc_idx", { "10.0.0.7:8080": "0|1795000000000", "pod-1:8080": "2|0", odd: "x" });
+    await client.hset("cosid:{orders}:revert", { 1: "1795000000000" });
+    await client.set("cosid:{orders}:adder", "3");
+    const before = await everything();
+    const { plan, findings } = await planned("cosid-redis", server.url());
+    expect(await whole(plan)).toEqual([
+      [0, undefined, 0, "retired, used by 10.0.0.7:8080 (10.0.0.7)"],
+      [1, undefined, 0, "given out by CosId"],
+      [2, undefined, 0, "retired, used by pod-1:8080"],
+      [3, undefined, 0, "given out by CosId"],
+    ]);
+    expect(findings.remarks).toEqual(['cosid:{orders}:itc_idx has "x" for "odd" and not id|lastMs: left out.']);
+    expect((await planned("cosid-redis", server.url("?namespace=orders"))).plan.hosts).toEqual(plan.hosts);
+    await client.hset("cosid:{bills}:itc_idx", { a: "0|0" });
+    expect(await refused("cosid-redis", server.url())).toMatch(/^CONFIG_INVALID: Expected one namespace of CosId/);
+    await client.del("cosid:{bills}:itc_idx");
+    expect(await everything()).toEqual(before);
+    await client.set("cosid:{bills}:itc_idx", "a text");
+    expect(await refused("cosid-redis", server.url("?namespace=bills"))).toMatch(/^NOT_FOUND: There is no machine ID/);
+  });
+
+  test("what is not there, and a URL of another kind, are told in a line", async () => {
+    expect(await refused("westid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key workerId:use:N/);
+    expect(await refused("cosid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key cosid:/);
+    expect(await refused("leaf", server.url())).toMatch(
+      /^CONFIG_INVALID: Expected `--from leaf` with a URL of zookeeper/,
+    );
+    expect(await refused("westid-redis", server.url("?name=x"))).toMatch(
+      /^CONFIG_INVALID: Expected the URL of westid-redis without/,
+    );
+  });
+});
+
+describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", () => {
+    let server: DatabaseServer;
+    const tables = ["workerid_assign", "WORKER_NODE", "cosid_machine"];
+    const auto = dialect === "mysql" ? "BIGINT NOT NULL AUTO_INCREMENT" : "BIGSERIAL";
+    beforeAll(async () => {
+      server = await start();
+      await server.query(
+        "CREATE TABLE workerid_assign (worker_id INT NOT NULL PRIMARY KEY, pid INT NOT NULL, ip VARCHAR(15) NOT NULL, hostname VARCHAR(60) NOT NULL, create_time TIMESTAMP NOT NULL)",
+      );
+      await server.query(
+        `CREATE TABLE WORKER_NODE (ID ${auto}, HOST_NAME VARCHAR(64) NOT NULL, PORT VARCHAR(64) NOT NULL, TYPE INT NOT NULL, LAUNCH_DATE DATE NOT NULL, PRIMARY KEY (ID))`,
+      );
+      await server.query(
+        "CREATE TABLE cosid_machine (name VARCHAR(100) NOT NULL PRIMARY KEY, namespace VARCHAR(100) NOT NULL, machine_id INT NOT NULL, last_timestamp BIGINT NOT NULL, instance_id VARCHAR(100) NOT NULL, distribute_time BIGINT NOT NULL, revert_time BIGINT NOT NULL)",
+      );
+    });
+    afterAll(() => server.remove());
+
+    /** Every row of every table that a source may be. */
+    async function everything(): Promise<unknown> {
+      return Promise.all(tables.map((table) => server.query(`SELECT * FROM ${table} ORDER BY 1`)));
+    }
+
+    test("westid: a host goes on with its number; ours on the same table are left out", async () => {
+      const rows = ["(3, 44, '10.0.0.7', 'alpha'", "(4, 45, '10.0.0.8', 'beta'", "(9, 46, 'lease@0a1b2c3d4', 'ours'"];
+      for (const row of rows) await server.query(`INSERT INTO workerid_assign VALUES ${row}, CURRENT_TIMESTAMP)`);
+      await server.query("INSERT INTO workerid_assign VALUES (5, 1, 'unknown', 'no address', CURRENT_TIMESTAMP)");
+      const before = await everything();
+      const { plan } = await planned("westid-sql", server.url());
+      expect(await whole(plan)).toEqual([
+        [3, "10.0.0.7", 0, "used by alpha/44 (10.0.0.7)"],
+        [4, "10.0.0.8", 0, "used by beta/45 (10.0.0.8)"],
+        [5, undefined, 0, "retired, used by no address/1"],
+      ]);
+      expect(await everything()).toEqual(before);
+    });
+
+    test("uid-generator: all numbers up to the highest are burnt for good", async () => {
+      for (const host of ["10.0.0.7", "10.0.0.8", "10.0.0.7", "docker-1"]) {
+        await server.query(
+          `INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE) VALUES ('${host}', '1-2', 2, CURRENT_DATE)`,
+        );
+      }
+      const before = await everything();
+      const { plan } = await planned("uid-generator", server.url());
+      expect(await whole(plan)).toEqual([
+        [1, undefined, 0, "burnt by uid-generator, which may have used times ahead of the clock"],
+        [2, undefined, 0, "retired, used by 10.0.0.8"],
+        [3, undefined, 0, "retired, used by 10.0.0.7"],
+        [4, undefined, 0, "retired, used by docker-1"],
+      ]);
+      const registry = memoryRegistry();
+      await registry.init({ namespace, layout: plan.layout });
+      await applyPlan({ registry, plan });
+      expect(await prepareFinish({ registry, plan }, 1000, true)).toMatchObject({ pins: [], staying: 4 });
+      expect(await everything()).toEqual(before);
+    });
+
+    test("CosId: every machine ID of the namespace is pinned for nobody", async () => {
+      await server.query(
+        "INSERT INTO cosid_machine VALUES ('orders.0', 'orders', 0, 1795000000000, '10.0.0.7:80', 1, 0)",
+      );
+      await server.query("INSERT INTO cosid_machine VALUES ('orders.1', 'orders', 1, 1795000000000, '', 1, 2)");
+      await server.query("INSERT INTO cosid_machine VALUES ('bills.0', 'bills', 0, 0, 'x:80', 1, 0)");
+      const before = await everything();
+      const { plan } = await planned("cosid-sql", server.url("?namespace=orders"));
+      expect(await whole(plan)).toEqual([
+        [0, undefined, 0, "retired, used by 10.0.0.7:80 (10.0.0.7)"],
+        [1, undefined, 0, "given out by CosId"],
+      ]);
+      expect(await refused("cosid-sql", server.url())).toMatch(
+        /Expected one namespace of CosId, got orders, bills|bills, orders/,
+      );
+      expect(await refused("cosid-sql", server.url("?namespace=none"))).toMatch(/^NOT_FOUND: There is no machine ID/);
+      expect(await everything()).toEqual(before);
+    });
+
+    test("a table that is not there, or is another program's, is told in a line", async () => {
+      const before = await server.query("SELECT * FROM cosid_machine");
+      await server.query("ALTER TABLE cosid_machine RENAME TO kept_machine");
+      expect(await refused("cosid-sql", server.url())).toMatch(
+        /^NOT_FOUND: There is no table cosid_machine as it should be at/,
+      );
+      await server.query("CREATE TABLE cosid_machine (other INT)");
+      expect(await refused("cosid-sql", server.url())).toMatch(
+        /^NOT_FOUND: There is no table cosid_machine as it should be at/,
+      );
+      await server.query("DROP TABLE cosid_machine");
+      await server.query("ALTER TABLE kept_machine RENAME TO cosid_machine");
+      expect(await server.query("SELECT * FROM cosid_machine")).toEqual(before);
+    });
+  });
+});
+
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "worker IDs of Leaf in ZooKeeper", () => {
+  type Client = ReturnType<typeof zookeeper.createClient>;
+  let ensemble: ZooKeeper;
+  let client: Client;
+  const url = (query = ""): string => ensemble.url(query);
+
+  beforeAll(async () => {
+    ensemble = await ZooKeeper.start();
+    client = zookeeper.createClient(ensemble.url().replace(/^zookeeper:\/\//, ""));
+    await new Promise<void>((resolve) => {
+      client.once("connected", () => resolve());
+      client.connect();
+    });
+  });
+  afterAll(async () => {
+    client.close();
+    await ensemble.remove();
+  });
+
+  function made(path: string, text = "", mode = zookeeper.CreateMode.PERSISTENT): Promise<void> {
+    return new Promise((resolve, reject) => {
+      client.create(path, Buffer.from(text), mode, (error) => (error ? reject(new Error(String(error))) : resolve()));
+    });
+  }
+
+  /** Every node below one, with what it holds and how often it and its children were written. */
+  async function everything(path = "/snowflake"): Promise<unknown[]> {
+    const [data, stat] = await new Promise<[string, unknown]>((resolve, reject) => {
+      client.getData(path, (error, data, stat) =>
+        error ? reject(new Error(String(error))) : resolve([String(data), stat]),
+      );
+    });
+    const children = await new Promise<string[]>((resolve, reject) => {
+      client.getChildren(path, (error, names) => (error ? reject(new Error(String(error))) : resolve(names)));
+    });
+    const below = await Promise.all(children.toSorted().map((name) => everything(`${path}/${name}`)));
+    return [[path, data, JSON.stringify(stat)], ...below.flat()];
+  }
+
+  test("a host goes on with its number behind the times that it told; 0 is nobody's", async () => {
+    expect(await refused("leaf", url())).toMatch(/^NOT_FOUND: There is no node in \/snowflake\/NAME\/forever/);
+    const timestamp = Date.now();
+    for (const path of ["/snowflake", "/snowflake/orders", "/snowflake/orders/forever"]) await made(path);
+    const sequential = zookeeper.CreateMode.PERSISTENT_SEQUENTIAL;
+    for (const ip of ["10.0.0.6", "10.0.0.7", "10.0.0.8"]) {
+      const text = JSON.stringify({ ip, port: "8080", timestamp });
+      await made(`/snowflake/orders/forever/${ip}:8080-`, text, sequential);
+    }
+    await made("/snowflake/orders/forever/10.0.0.9:8080-", "no JSON", sequential);
+    await made("/snowflake/orders/forever/stray");
+    const before = await everything();
+    const { plan, findings } = await planned("leaf", url());
+    expect(await whole(plan)).toEqual([
+      [0, undefined, 0, "retired, used by 10.0.0.6:8080 (10.0.0.6)"],
+      [1, "10.0.0.7", timestamp + 3000, "used by 10.0.0.7:8080 (10.0.0.7)"],
+      [2, "10.0.0.8", timestamp + 3000, "used by 10.0.0.8:8080 (10.0.0.8)"],
+      [3, "10.0.0.9", 0, "used by 10.0.0.9:8080 (10.0.0.9)"],
+    ]);
+    expect(findings.remarks.toSorted()).toEqual([
+      "/snowflake/orders/forever/10.0.0.9:8080-0000000003 holds no timestamp: its last use is not known.",
+      "/snowflake/orders/forever/stray is not {ip}:{port}-{sequence} up to 1023: left out.",
+    ]);
+    await made("/snowflake/bills");
+    expect(await refused("leaf", url())).toMatch(/^CONFIG_INVALID: Expected one name below \/snowflake, got/);
+    expect((await planned("leaf", url("?name=orders"))).plan.hosts).toEqual(plan.hosts);
+    await new Promise<void>((resolve) => client.remove("/snowflake/bills", () => resolve()));
+    const but = (list: unknown[]): unknown[] => list.slice(1);
+    expect(but(await everything())).toEqual(but(before));
+  });
+});

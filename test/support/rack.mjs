@@ -1,0 +1,117 @@
+// Some hosts of a fleet, in one process that a test can kill. Each makes IDs with the last bits of its address, which nobody leases to
+// it, until it is told to move: from then on with a lease. Every ID is in a file before the next handful is made: one for those
+// that were made the old way, one for the others.
+import { openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { layouts, snowlease } from "../../dist/index.js";
+
+const [, , optionsText, folder] = process.argv;
+const options = JSON.parse(optionsText);
+const layout = layouts.westid;
+/** IDs of a tick. */
+const handful = 3;
+/** How long it makes IDs in both ways, ms: less than any window of an owner takes to open. */
+const overlap = 500;
+const hosts = new Map();
+
+class OldWay {
+  #workerId;
+  #file;
+  #tick = 0;
+  /** After this it makes no more, Unix ms. */
+  endsAt = Infinity;
+
+  constructor({ name, workerId }) {
+    this.#workerId = workerId;
+    this.#file = openSync(join(folder, `${name}.old`), "a");
+  }
+
+  make() {
+    const now = Date.now();
+    const tick = layout.tickOf(now);
+    if (tick <= this.#tick || now > this.endsAt) return;
+    this.#tick = tick;
+    const ids = Array.from({ length: handful }, (_, sequence) => layout.encode(tick, this.#workerId, sequence));
+    writeSync(this.#file, `${ids.join("\n")}\n`);
+  }
+
+  async close() {}
+}
+
+class Leased {
+  #ids;
+  #file;
+  made = 0;
+
+  constructor({ name }, ids) {
+    this.#ids = ids;
+    this.#file = openSync(join(folder, `${name}.leased`), "a");
+  }
+
+  get workerId() {
+    return this.#ids.lease.workerId;
+  }
+
+  make() {
+    const ids = [];
+    try {
+      for (let i = 0; i < handful; i++) ids.push(this.#ids.next());
+    } catch {
+      // Its window has yet to open, or to be renewed.
+    }
+    if (ids.length > 0) writeSync(this.#file, `${ids.join("\n")}\n`);
+    this.made += ids.length;
+  }
+
+  close() {
+    return this.#ids.close();
+  }
+}
+
+/** The worker ID that it gets. Where the machine is too busy to tell two clocks from one, it tries again. */
+async function lease(host) {
+  for (;;) {
+    try {
+      return new Leased(host, await snowlease({ ...options, ip: host.address, host: host.name }));
+    } catch (error) {
+      if (!["CLOCK_SKEW", "REGISTRY_UNAVAILABLE"].includes(error.code)) throw error;
+    }
+  }
+}
+
+const commands = {
+  async add({ host, moved }) {
+    hosts.set(host.name, moved ? await lease(host) : new OldWay(host));
+  },
+  /** The old way goes on for a while beside the lease, as where somebody stops a program too late. */
+  async move({ host }) {
+    const old = hosts.get(host.name);
+    old.endsAt = Date.now() + overlap;
+    hosts.set(`old ${host.name}`, old);
+    const leased = await lease(host);
+    hosts.set(host.name, leased);
+    return { workerId: leased.workerId, stoppedAt: old.endsAt };
+  },
+  made: () => {
+    const leased = [...hosts].filter(([, host]) => host instanceof Leased);
+    return Object.fromEntries(leased.map(([name, { made }]) => [name, made]));
+  },
+  async close() {
+    const all = [...hosts.values()];
+    hosts.clear();
+    await Promise.all(all.map((host) => host.close()));
+  },
+};
+
+setInterval(() => {
+  for (const host of hosts.values()) host.make();
+}, 10);
+
+process.on("message", async ({ id, command, ...rest }) => {
+  try {
+    process.send({ id, answer: (await commands[command](rest)) ?? {} });
+  } catch (error) {
+    process.send({ id, error: `${error.code}: ${error.message}` });
+  }
+});
+process.on("disconnect", () => process.exit());
