@@ -49,8 +49,8 @@ export const migrate: Command = {
     "Then stop each host's old program and start it with this registry, those that collide first: it goes on with its own number (a " +
       "host is known by its address, see --ip), in a window that opens maxClockSkew later. status shows how far that is; finish takes the pins " +
       "back when all have moved. apply --revert takes them back at any time. The source is only read.",
-    "What is promised: no number of a host that has yet to move is leased to another, and a host that moved uses no time again up to its claim + " +
-      "maxClockSkew. A program of the old scheme that goes on on that host beyond it is not seen by anybody.",
+    "What is promised: a number of a host that has yet to move is leased to nobody else; and a host that takes its own over uses no time up to that " +
+      "claim + maxClockSkew (at each start until finish). A program of the old scheme that goes on beyond that is seen by nobody.",
   ],
   examples: [
     "snowlease migrate plan --from ip --hosts hosts.txt --registry redis://localhost:6379",
@@ -339,6 +339,9 @@ function textOf(file: string): string {
     return readFileSync(file, "utf8");
   } catch (error) {
     const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
-    throw new SnowleaseError("CONFIG_INVALID", `The file ${shown(file)} cannot be read (${what}); name another.`);
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      printable(`The file \`${file}\` cannot be read (${what}); name another.`),
+    );
   }
 }

@@ -52,7 +52,7 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
     worker: async (namespace, workerId) => (await opened()).worker(namespace, workerId),
     history: async (namespace, workerId, range) => (await opened()).history(namespace, workerId, range),
     forceRelease: async (request) => (await opened()).forceRelease(request),
-    pin: async (namespace, workerId, reason) => (await opened()).pin(namespace, workerId, reason),
+    pin: async (...pin) => (await opened()).pin(...pin),
     unpin: async (namespace, workerId) => (await opened()).unpin(namespace, workerId),
     prune: async (namespace, before) => (await opened()).prune(namespace, before),
     verify: async () => (await opened()).verify?.(),

@@ -285,7 +285,7 @@ export function readPlan(content: string, file: string): Plan {
     const { workerId, address, renumbered } = host;
     if (workerId > pool.last) refuse(`\`hosts[${i}].workerId\` from 0 to ${pool.last} (the layout)`, String(workerId));
     const other = users.get(workerId);
-    if (other !== undefined && (renumbered ?? other.renumbered) === undefined) {
+    if (other !== undefined && (renumbered === undefined || other.renumbered === undefined)) {
       refuse(`\`hosts[${i}].renumbered\` for worker ${workerId}, which ${hostText(other)} has too`, "nothing");
     }
     if (address === undefined && renumbered === undefined) refuse(`\`hosts[${i}].address\``, "nothing");

@@ -36,10 +36,11 @@ export interface StatusRequest {
 /** Tells how far the hosts of a plan are. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
 export async function migrationStatus({ registry, plan, named }: StatusRequest): Promise<MigrationStatus> {
   const { namespace, hosts } = plan;
-  checkPlan(plan, named, (await infoOf(registry, namespace)).layout);
+  const { layout, maxClockSkew } = await infoOf(registry, namespace);
+  checkPlan(plan, named, layout);
   const { clock } = await registry.ping();
   const records = await recordsOf(registry, namespace);
-  const claims = await claimsSince(registry, plan, records);
+  const claims = await claimsSince(registry, plan, records, maxClockSkew);
   const isMoved = (host: PlannedHost): boolean => claims.has(keyOf(host));
 
   const left = grouped(
@@ -67,6 +68,7 @@ async function claimsSince(
   registry: Registry,
   { namespace, createdAt, hosts }: Plan,
   records: ReadonlyMap<number, WorkerRecord>,
+  maxClockSkew: number,
 ): Promise<ReadonlyMap<string, { readonly workerId: number; readonly at: number }>> {
   const wanted = new Set(hosts.map(keyOf));
   const found = new Map<string, { readonly workerId: number; readonly at: number }>();
@@ -81,10 +83,11 @@ async function claimsSince(
   for (const { workerId, holder, claimedAt, state } of records.values()) {
     if (state === "live") note(workerId, holder, claimedAt);
   }
-  // Whoever is still missed may have had a number that somebody else has now.
+  // Whoever is still missed may have had a number that somebody else has now. No window of a claim since then ended before this.
+  const from = createdAt - maxClockSkew - 1;
   for (const { workerId } of recent) {
     if (found.size === wanted.size) break;
-    for (const row of await registry.history(namespace, workerId, { from: createdAt })) {
+    for (const row of await registry.history(namespace, workerId, { from })) {
       if (row.claimedAt >= createdAt) note(workerId, row.holder, row.claimedAt);
     }
   }

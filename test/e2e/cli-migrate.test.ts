@@ -1,0 +1,116 @@
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { Sandbox } from "../support/cli.ts";
+
+let sandbox: Sandbox;
+beforeEach(() => {
+  sandbox = new Sandbox();
+  writeFileSync(join(sandbox.work, "hosts.txt"), "orders-1 10.0.0.7\norders-2 10.0.4.7\norders-3 10.0.0.9\n");
+});
+
+const planArgs = ["migrate", "plan", "--from", "ip", "--hosts", "hosts.txt"];
+const file = "snowlease-migration.json";
+
+describe("migrate", () => {
+  test("plans without a registry, and writes nothing but the plan, over no other file", async () => {
+    expect(await sandbox.read(planArgs)).toBe(
+      "Worker 7 is used by orders-1 (10.0.0.7), orders-2 (10.0.4.7): move one of them first.\n" +
+        "Hosts: 3. Go on with their worker ID: 1. Get another one: 2. Shared worker IDs: 1.\n" +
+        "Of 1024 worker IDs: 1 pinned for their hosts, 1 for nobody, 1022 left to claim.\n" +
+        `Written to ${file}; nothing was changed. Go on with \`snowlease migrate apply ${file}\`.\n`,
+    );
+    expect(sandbox.files()).toEqual(["work/hosts.txt", `work/${file}`]);
+    await sandbox.read(planArgs);
+    const over = await sandbox.run([...planArgs, "--out", "hosts.txt"]);
+    expect(over).toMatchObject({ code: 2, stdout: "" });
+    expect(over.stderr).toMatch(
+      /^snowlease: CONFIG_INVALID: The plan cannot be written to hosts\.txt \(it is no plan\)[^\n]*\n$/,
+    );
+    expect(readFileSync(join(sandbox.work, "hosts.txt"), "utf8")).toContain("orders-1 10.0.0.7");
+  });
+
+  test.each([
+    [["go"], "Expected plan, apply, status or finish, got `go`"],
+    [["plan"], "Expected `--from` one of ip, westid-redis"],
+    [["plan", "--from", "dns"], "Expected `--from` to be one of ip, westid-redis"],
+    [["plan", "--from", "ip"], "Expected `--from ip` with `--hosts FILE`"],
+    [["plan", "--from", "ip", "--hosts", "none.txt"], "The file `none.txt` cannot be read (there is none)"],
+    [["plan", "--from", "leaf"], "Expected `--from leaf URL`"],
+    [["plan", "--from", "leaf", "redis://localhost"], "Expected `--from leaf` with a URL of zookeeper"],
+    [["apply"], `The file \`${file}\` cannot be read (there is none)`],
+    [["apply", "hosts.txt"], "Expected a migration plan (JSON), got `orders-1"],
+    [["apply", "--watch"], "Expected `migrate apply` without `--watch`"],
+    [["finish", "--hosts", "hosts.txt"], "Expected `migrate finish` without `--hosts`"],
+  ])("refuses %j in one line", async (args, rule) => {
+    const { code, stdout, stderr } = await sandbox.run(["migrate", ...args]);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^snowlease: CONFIG_INVALID: [^\n]+\n$/);
+    expect(stderr).toContain(rule);
+  });
+
+  test("moves hosts over a daemon, where an administrator says so", async () => {
+    const hash = (token: string): string => createHash("sha256").update(token).digest("hex");
+    const tokens = join(sandbox.work, "tokens");
+    writeFileSync(tokens, `${hash("w0rker")} worker\n${hash("r3ader")} read\n${hash("adm1n")} admin\n`, {
+      mode: 0o600,
+    });
+    const daemon = sandbox.start([
+      "daemon",
+      "--registry",
+      sandbox.registry,
+      "--listen",
+      "127.0.0.1:0",
+      "--tokens",
+      tokens,
+      "--json",
+    ]);
+    const { url } = JSON.parse(await daemon.line()) as { url: string };
+    const as = (token: string, ...args: string[]): ReturnType<Sandbox["run"]> =>
+      sandbox.run([...args, "--registry", url, "--namespace", "fleet"], { env: { SNOWLEASE_TOKEN: token } });
+    const json = async (...args: string[]): Promise<unknown> => {
+      const { code, stdout, stderr } = await as("adm1n", ...args, "--json");
+      expect([code, stderr]).toEqual([0, ""]);
+      return JSON.parse(stdout);
+    };
+    await json("init", "--max-clock-skew", "3s");
+    await json(...planArgs);
+    expect(await as("r3ader", "migrate", "apply")).toMatchObject({ code: 8, stdout: "" });
+    expect(await as("w0rker", "migrate", "apply")).toMatchObject({ code: 8, stdout: "" });
+    expect(await json("migrate", "apply")).toEqual({ pinned: 2, unchanged: 0, others: [], left: [] });
+
+    const claimed = async (ip: string): Promise<number> => {
+      const { stdout } = await as(
+        "w0rker",
+        "assign",
+        "--once",
+        "--ip",
+        ip,
+        "--claim-timeout",
+        "10s",
+        "--window",
+        "500",
+      );
+      return (JSON.parse(stdout) as { workerId: number }).workerId;
+    };
+    expect([await claimed("10.0.0.9"), await claimed("10.0.0.7")]).toEqual([9, 0]);
+    const { hosts, ...counts } = (await json("migrate", "status")) as { hosts: { name: string; state: string }[] };
+    expect(counts).toMatchObject({ moved: 2, old: 1, conflict: 0, unpinned: [] });
+    expect(hosts.find(({ state }) => state === "old")?.name).toBe("orders-2");
+    const early = await as("adm1n", "migrate", "finish");
+    expect(early).toMatchObject({ code: 3, stdout: "" });
+    expect(early.stderr).toMatch(/WORKER_ID_HELD: 1 of 3 hosts have not moved \(orders-2 \(10\.0\.4\.7\)\)/);
+
+    const watching = sandbox.start(["migrate", "status", "--watch", "--registry", url, "--namespace", "fleet"], {
+      SNOWLEASE_TOKEN: "adm1n",
+    });
+    expect(await watching.line()).toBe("2 of 3 hosts moved, 1 on the old scheme, 0 in conflict.");
+    await claimed("10.0.4.7");
+    expect(await watching.line()).toBe("3 of 3 hosts moved, 0 on the old scheme, 0 in conflict.");
+    expect(await watching.ended).toMatchObject({ code: 0, stderr: "" });
+    expect(await json("migrate", "finish", "--window", "200")).toEqual({ unpinned: 2, staying: 0, left: 0 });
+    expect(await json("workers", "--state", "pinned")).toEqual([]);
+    expect(await json("migrate", "apply", "--revert")).toMatchObject({ unpinned: 0 });
+  });
+});

@@ -1,0 +1,265 @@
+import { describe, expect, test } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { readHosts } from "../../src/ops/migrate/addresses.ts";
+import { applyPlan, revertPlan } from "../../src/ops/migrate/apply.ts";
+import { makePlan, type Plan, planText, readPlan } from "../../src/ops/migrate/plan.ts";
+import type { Findings, Maker } from "../../src/ops/migrate/source.ts";
+import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts";
+import { addressWorkerId } from "../../src/assigners/ip.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+
+const layout = layouts.westid;
+const namespace = "orders";
+const maxClockSkew = 10_000;
+
+function messageOf(work: () => unknown): string {
+  try {
+    work();
+    return "";
+  } catch (error) {
+    const { code, message } = error as { code: string; message: string };
+    return `${code}: ${message}`;
+  }
+}
+
+describe("a list of hosts", () => {
+  const addresses = (text: string): string[] => readHosts(text, "f").map(({ address }) => address);
+
+  test("holds addresses, ranges, and names with an address", () => {
+    expect(readHosts("\uFEFF10.0.0.1\r\n\n # none\n db-1\t10.0.0.2 # the old one\n", "f")).toEqual([
+      { name: "10.0.0.1", address: "10.0.0.1" },
+      { name: "db-1", address: "10.0.0.2" },
+    ]);
+    expect(addresses("10.0.0.9/30")).toEqual(["10.0.0.9", "10.0.0.10"]);
+    expect(addresses("10.0.0.8/31")).toEqual(["10.0.0.8", "10.0.0.9"]);
+    expect(addresses("10.0.0.8/32\n::ffff:10.0.0.9")).toEqual(["10.0.0.8", "10.0.0.9"]);
+    expect(addresses("2001:DB8:0:0::fffe/127\nfe80::1%eth0")).toEqual(["2001:db8::fffe", "2001:db8::ffff", "fe80::1"]);
+    expect(addresses("10.1.0.0/16")).toHaveLength(65_534);
+  });
+
+  test("tells a host once, by its name", () => {
+    expect(readHosts("10.0.0.0/30\ndb 10.0.0.1\n10.0.0.1\n", "f")).toEqual([
+      { name: "db", address: "10.0.0.1" },
+      { name: "10.0.0.2", address: "10.0.0.2" },
+    ]);
+  });
+
+  test.each([
+    ["", "a line a host, got none"],
+    ["\n10.0.0", "an IPv4 or IPv6 address, got `10.0.0`"],
+    ["\n10.0.0.1 db-1", "an IPv4 or IPv6 address, got `db-1`"],
+    ["\na b c", "an address, a range, or a name and an address, got `a b c`"],
+    ["\n10.0.0.0/33", "a range like 10.0.0.0/24"],
+    ["\nx/8", "a range like 10.0.0.0/24"],
+    ["\n10.0.0.0/8", "a range of at most 65536 addresses (/16)"],
+    ["\n2001:db8::/64", "a range of at most 65536 addresses (/112)"],
+    ["\n127.0.0.1", "the address of one host in its network"],
+    ["\n::1", "the address of one host in its network"],
+    ["a 10.0.0.1\nb 10.0.0.1", "one name for 10.0.0.1, which line 1 calls a, got `b`"],
+  ])("that is wrong, like %j, is refused with its line", (text, rule) => {
+    const message = messageOf(() => readHosts(text, "hosts.txt"));
+    expect(message).toContain(`CONFIG_INVALID: Expected ${rule}`);
+    expect(message).toContain(text === "" ? "correct hosts.txt" : "correct hosts.txt:2.");
+  });
+});
+
+/** A plan of hosts with these addresses, or of other findings. */
+async function planFor(
+  addresses: readonly string[],
+  {
+    findings = {},
+    registry,
+    now = 1_700_000_000_000,
+  }: { findings?: Partial<Findings>; registry?: Registry; now?: number } = {},
+): ReturnType<typeof makePlan> {
+  const makers = addresses.map((address): Maker => {
+    return { name: `host-${address}`, address, workerId: addressWorkerId(address, layout) };
+  });
+  const all: Findings = { makers, retired: [], takesOver: true, remarks: [], ...findings };
+  return makePlan(all, { namespace, layout, from: "ip", source: "hosts.txt", now, registry });
+}
+
+describe("a plan", () => {
+  test("names those first whose numbers collide, also with what is leased already", async () => {
+    const registry = memoryRegistry();
+    const holder = { host: "other", ip: "10.9.9.9", pid: 1, instance: "" };
+    await granted(registry, claimRequest({ workerId: 5, holder, clock: Date.now() }));
+    const { plan, outlook } = await planFor(["10.0.0.1", "10.0.0.5", "10.0.0.2", "10.0.4.2"], { registry });
+    expect(plan.hosts.map(({ workerId, renumbered }) => [workerId, renumbered])).toEqual([
+      [2, "collides with host-10.0.4.2 (10.0.4.2)"],
+      [2, "collides with host-10.0.0.2 (10.0.0.2)"],
+      [5, "collides with other (10.9.9.9), in the registry"],
+      [1, undefined],
+    ]);
+    expect(outlook).toEqual({
+      collisions: [
+        { workerId: 2, hosts: ["host-10.0.0.2 (10.0.0.2)", "host-10.0.4.2 (10.0.4.2)"] },
+        { workerId: 5, hosts: ["host-10.0.0.5 (10.0.0.5)", "other (10.9.9.9), in the registry"] },
+      ],
+      size: 1024,
+      kept: 1,
+      renumbered: 3,
+      retired: 2,
+      taken: 0,
+      left: 1021,
+    });
+  });
+
+  test("with a number that the layout has not is refused", async () => {
+    const makers = [{ name: "a", workerId: 1024 }];
+    await expect(planFor([], { findings: { makers } })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  });
+
+  test("is read back as it was written, and refused where it was spoiled", async () => {
+    const { plan } = await planFor(["10.0.0.1", "10.0.0.2", "10.0.4.2"], {
+      findings: { retired: [{ first: 7, last: 9, why: "burnt", forGood: true }] },
+    });
+    expect(readPlan(planText(plan), "plan.json")).toEqual(plan);
+    const [first, second, third] = plan.hosts;
+    for (const [change, rule] of [
+      ["no JSON", "a migration plan (JSON), got `no JSON`"],
+      [[], "Invalid input"],
+      [{ ...plan, version: 2 }, "`version`"],
+      [{ ...plan, more: 1 }, "more"],
+      [{ ...plan, namespace: "Orders" }, "`namespace`"],
+      [{ ...plan, hosts: [{ ...third, workerId: 1.5 }] }, "`hosts[0].workerId`"],
+      [{ ...plan, hosts: [{ ...third, workerId: 1024 }] }, "`hosts[0].workerId` from 0 to 1023"],
+      [{ ...plan, hosts: [{ ...third, address: "10.0.0" }] }, "`hosts[0].address`"],
+      [{ ...plan, hosts: [{ ...third, address: "2001:DB8::1" }] }, "`hosts[0].address`"],
+      [{ ...plan, hosts: [{ ...third, name: "a\nb" }] }, "`hosts[0].name`"],
+      [{ ...plan, hosts: [{ workerId: 1, name: "x" }] }, "`hosts[0].address`, got nothing"],
+      [{ ...plan, hosts: [first, { ...second, renumbered: undefined }] }, "`hosts[1].renumbered` for worker 2"],
+      [
+        {
+          ...plan,
+          hosts: [
+            { ...third, workerId: 2 },
+            { ...third, workerId: 2 },
+          ],
+        },
+        "`hosts[1].renumbered` for worker 2",
+      ],
+      [{ ...plan, retired: [{ first: 9, last: 7, why: "x" }] }, "`retired[0]`"],
+      [{ ...plan, retired: [{ first: 9, last: 4000, why: "x" }] }, "`retired[0].last` from 0 to 1023"],
+    ] as const) {
+      const text = typeof change === "string" ? change : JSON.stringify(change);
+      const message = messageOf(() => readPlan(text, "plan.json"));
+      expect(message).toMatch(/^CONFIG_INVALID: [^\n]*correct plan\.json, or make it anew\.$/);
+      expect(message).toContain(rule);
+    }
+  });
+});
+
+describe("a migration", () => {
+  const ips = ["10.0.0.1", "10.0.0.2", "10.0.4.2", "10.0.0.3"] as const;
+
+  async function begun(): Promise<{ registry: Registry; clock: ReturnType<typeof fakeClock>; plan: Plan }> {
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    await registry.init({ namespace, layout: layout.fingerprint });
+    const { plan } = await planFor(ips, { now: clock.now() });
+    return { registry, clock, plan };
+  }
+
+  const holderAt = (ip: string): { host: string; ip: string; pid: number; instance: string } => {
+    return { host: `host-${ip}`, ip, pid: 1, instance: "" };
+  };
+
+  test("pins what is used, and once only; takes all back; leaves other pins as they are", async () => {
+    const { registry, plan } = await begun();
+    await registry.pin(namespace, 3, "kept by an operator");
+    await registry.pin(namespace, 9, "migration: of another plan");
+    const others = [{ workerId: 3, reason: "kept by an operator" }];
+    expect(await applyPlan({ registry, plan })).toEqual({ pinned: 2, unchanged: 0, others, left: [9] });
+    const pins = async (): Promise<unknown> =>
+      (await registry.workers(namespace)).map(({ workerId, pinned, owner }) => [workerId, pinned, owner]);
+    const first = await pins();
+    expect(first).toEqual([
+      [1, "migration: used by host-10.0.0.1 (10.0.0.1)", "10.0.0.1"],
+      [2, "migration: retired, used by host-10.0.0.2 (10.0.0.2), host-10.0.4.2 (10.0.4.2)", undefined],
+      [3, "kept by an operator", undefined],
+      [9, "migration: of another plan", undefined],
+    ]);
+    expect(await applyPlan({ registry, plan })).toEqual({ pinned: 0, unchanged: 2, others, left: [9] });
+    expect(await applyPlan({ registry, plan }, true)).toMatchObject({ pinned: 1 });
+    expect(await registry.worker(namespace, 1)).toMatchObject({ owner: undefined });
+    await applyPlan({ registry, plan });
+    expect(await pins()).toEqual(first);
+    expect(await revertPlan({ registry, plan })).toEqual({ unpinned: 3, live: 0 });
+    expect(await pins()).toEqual([[3, "kept by an operator", undefined]]);
+  });
+
+  test("needs the namespace, and its layout, and the one that the plan is for", async () => {
+    const { registry, plan } = await begun();
+    const refused = async (work: Promise<unknown>): Promise<string> =>
+      work.then(
+        () => "",
+        ({ code }: { code: string }) => code,
+      );
+    expect(await refused(applyPlan({ registry: memoryRegistry(), plan }))).toBe("NOT_FOUND");
+    expect(await refused(applyPlan({ registry, plan: { ...plan, layout: layouts.twitter.fingerprint } }))).toBe(
+      "LAYOUT_MISMATCH",
+    );
+    expect(await refused(migrationStatus({ registry, plan, named: "bills" }))).toBe("CONFIG_INVALID");
+    const late = plan.hosts.map((host) => ({ ...host, usedUntil: 8e15 }));
+    expect(await refused(applyPlan({ registry, plan: { ...plan, hosts: late } }))).toBe("CONFIG_INVALID");
+    expect(await registry.workers(namespace)).toEqual([]);
+  });
+
+  test("tells who has moved, who is still on the old scheme, and who shares a number", async () => {
+    const { registry, clock, plan } = await begun();
+    await applyPlan({ registry, plan });
+    const states = async (): Promise<Record<string, string>> => {
+      const { hosts } = await migrationStatus({ registry, plan });
+      return Object.fromEntries(hosts.map(({ address = "", state }) => [address, state]));
+    };
+    expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "conflict", [ips[2]]: "conflict", [ips[3]]: "old" });
+    const claim = async (ip: string, workerId?: number): Promise<number> => {
+      const request = claimRequest({ holder: holderAt(ip), clock: clock.now(), workerId });
+      const grant = await granted(registry, request);
+      if (ip === ips[2])
+        await registry.release({ ...keyOf(request, grant), clock: clock.now(), used: { until: grant.from } });
+      return grant.workerId;
+    };
+    expect(await claim(ips[2])).toBe(0);
+    expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "old", [ips[2]]: "moved", [ips[3]]: "old" });
+    // What it had goes to somebody else: its history tells.
+    expect(await claim(ips[1], 0)).toBe(0);
+    expect(await claim(ips[0])).toBe(1);
+    expect(await states()).toEqual({ [ips[0]]: "moved", [ips[1]]: "moved", [ips[2]]: "moved", [ips[3]]: "old" });
+    await registry.unpin(namespace, 3);
+    expect(await migrationStatus({ registry, plan })).toMatchObject({ moved: 3, old: 1, conflict: 0, unpinned: [3] });
+    expect(await claim("10.7.7.7", 3)).toBe(3);
+    expect((await states())[ips[3]]).toBe("conflict");
+  });
+
+  test("does not count a claim from before the plan that is over", async () => {
+    const { registry, clock, plan } = await begun();
+    const request = claimRequest({ holder: holderAt(ips[0]), clock: clock.now(), workerId: 100 });
+    const grant = await granted(registry, request);
+    await clock.advance(1000);
+    const later: Plan = { ...plan, createdAt: clock.now() };
+    expect(await migrationStatus({ registry, plan: later })).toMatchObject({ moved: 1 });
+    await registry.release({ ...keyOf(request, grant), clock: clock.now(), used: { until: grant.from } });
+    expect(await migrationStatus({ registry, plan: later })).toMatchObject({ moved: 0 });
+  });
+
+  test("ends one window and maxClockSkew after the last host, and not before what is known to be used", async () => {
+    const { registry, clock, plan } = await begun();
+    const [host] = plan.hosts.filter(({ renumbered }) => renumbered === undefined);
+    const usedUntil = clock.now() + 300_000;
+    const used: Plan = { ...plan, hosts: host === undefined ? [] : [{ ...host, usedUntil }] };
+    await applyPlan({ registry, plan: used });
+    await clock.advance(5000);
+    const forced = await prepareFinish({ registry, plan: used }, 60_000, true);
+    expect([forced.readyAt, forced.pins.length]).toEqual([usedUntil, 1]);
+    const { workerId, from } = await granted(registry, claimRequest({ holder: holderAt(ips[0]), clock: clock.now() }));
+    expect([workerId, from]).toEqual([1, usedUntil]);
+    const claimedAt = clock.now();
+    await clock.advance(5000);
+    const { readyAt } = await prepareFinish({ registry, plan: used }, 60_000, false);
+    expect(readyAt).toBe(claimedAt + 60_000 + maxClockSkew);
+  });
+});
