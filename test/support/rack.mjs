@@ -107,11 +107,13 @@ setInterval(() => {
   for (const host of hosts.values()) host.make();
 }, 10);
 
-process.on("message", async ({ id, command, ...rest }) => {
+async function obey({ id, command, ...rest }) {
   try {
     process.send({ id, answer: (await commands[command](rest)) ?? {} });
   } catch (error) {
     process.send({ id, error: `${error.code}: ${error.message}` });
   }
-});
+}
+
+process.on("message", (message) => void obey(message));
 process.on("disconnect", () => process.exit());

@@ -101,7 +101,7 @@ export function isOurs({ pinned }: WorkerRecord): boolean {
 }
 
 /** Whether a pin is there already. The times that its owner used are noted with the first one. */
-export function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
+function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
   return record?.pinned === reason && record.owner === owner?.ip;
 }
 

@@ -30,7 +30,7 @@ export interface Plan {
 }
 
 /** A worker ID that is used by more than one. */
-export interface Collision {
+interface Collision {
   readonly workerId: number;
   readonly hosts: readonly string[];
 }

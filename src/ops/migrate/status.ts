@@ -3,10 +3,10 @@ import { checkPlan, grouped, hostText, type Plan, type PlannedHost, pinsOf } fro
 import { infoOf, isOurs, recordsOf } from "./apply.ts";
 
 /** moved: has claimed. old: never did since the plan was made. conflict: the same, and another one uses its number, too. */
-export type HostState = "moved" | "old" | "conflict";
+type HostState = "moved" | "old" | "conflict";
 
 /** How far a host is. */
-export interface HostStatus extends PlannedHost {
+interface HostStatus extends PlannedHost {
   readonly state: HostState;
   /** The worker ID that it claimed last, and when, Unix ms. */
   readonly claimed?: { readonly workerId: number; readonly at: number } | undefined;
