@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
+import { shown } from "../core/errors.ts";
 import { HttpRefusal, problemParts } from "./problem.ts";
 
 /** What Node says of a request that it could not read. */
@@ -11,7 +12,7 @@ interface ReadError extends Error {
 
 /**
  * Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: what is no HTTP, has too large a header, comes too
- * slowly, or expects what nobody here does.
+ * slowly, asks for a tunnel, or expects what nobody here does.
  */
 export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
@@ -19,24 +20,39 @@ export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
   server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
   server.on("clientError", (error: ReadError, socket: Duplex) => {
     const refusal = refusalOf(error, maxHeaderSize);
-    if (refusal === undefined || !socket.writable || !awaitsAnswer(newest.get(socket))) return void socket.destroy();
-    socket.write(asText(refusal));
-    (socket as Duplex & { destroySoon(): void }).destroySoon();
+    if (refusal === undefined || !socket.writable) return void socket.destroy();
+    const response = newest.get(socket);
+    if (awaitsAnswer(response)) hangUp(socket, asText(refusal));
+    // Whoever asked before the nonsense still gets the answer to that.
+    else if (response?.req.complete === true && !response.headersSent) response.once("finish", () => hangUp(socket));
+    else socket.destroy();
   });
-  server.on("checkExpectation", (_: IncomingMessage, response: ServerResponse) => {
+  server.on("connect", (request: IncomingMessage, socket: Duplex) => {
+    // Whoever hangs up at once is an error of the connection, and nobody else's.
+    socket.on("error", () => undefined);
+    const what = `There is no ${shown(`CONNECT ${request.url}`).replace(/ \(string\)$/, "")} here, no tunnel to anywhere; see /openapi.json.`;
+    hangUp(socket, asText(new HttpRefusal(405, "NOT_FOUND", what, { headers: { allow: "" } })));
+  });
+  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+    newest.set(request.socket, response);
     const { status, headers, body } = problemParts(
       new HttpRefusal(417, "CONFIG_INVALID", "Expected no Expect header but `100-continue`; leave it out."),
     );
-    response
-      .writeHead(status, { ...headers, connection: "close", "content-length": Buffer.byteLength(body) })
-      .end(body);
+    response.shouldKeepAlive = false;
+    response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
   });
+}
+
+/** Says a last word, and ends a connection once it is on its way. */
+function hangUp(socket: Duplex, text = ""): void {
+  socket.write(text);
+  (socket as Duplex & { destroySoon(): void }).destroySoon();
 }
 
 /** Whether the next bytes would be taken for the answer to what could not be read, not for that of a request before. */
 function awaitsAnswer(response: ServerResponse | undefined): boolean {
   if (response === undefined) return true;
-  return response.req.complete ? response.writableFinished : !response.headersSent;
+  return response.req.complete ? response.writableFinished && response.shouldKeepAlive : !response.headersSent;
 }
 
 /** Undefined: the connection itself broke, and nobody hears an answer. */
