@@ -224,7 +224,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 
   function reload(): void {
-    if (tokens !== undefined) again("tokens", tokens.reload);
+    if (tokens !== undefined) {
+      again("tokens", tokens.reload);
+      streams.review();
+    }
     if (tls === undefined) return;
     again("certificates", () => {
       const renewed = readCertificates(tls, clock.now(), log);

@@ -106,10 +106,11 @@ export function createApp(options: AppOptions): App {
       guard(c.req.raw, hosts, page);
       const authorization = c.req.raw.headers.get("authorization");
       const session = signedIn && authorization === null ? dashboard?.authorizationOf(c.req.raw) : undefined;
-      const client =
+      const admit = (): string | undefined =>
         access === "open" ? undefined : tokens?.admit(session ?? authorization, access, c.req.param("namespace"));
+      const client = admit();
       if (claims) claimRate?.count(client ?? c.env?.incoming?.socket.remoteAddress ?? "socket");
-      return run(c);
+      return run(c, admit);
     });
   }
 

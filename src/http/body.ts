@@ -10,15 +10,15 @@ const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
 /**
  * The body as JSON; `{}` where there is none.
- * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type.
+ * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type or none.
  */
 export async function readJson(request: Request): Promise<unknown> {
   const type = request.headers.get("content-type");
-  if (type !== null && !jsonType.test(type)) {
-    throw new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
-  }
+  if (type !== null && !jsonType.test(type)) throw notJson();
   const bytes = await readBytes(request);
   if (bytes.byteLength === 0) return {};
+  // What a page of another site can have a browser send unasked has no type, or another one.
+  if (type === null) throw notJson();
   let text: string;
   let value: unknown;
   try {
@@ -71,6 +71,10 @@ async function readUnmeasured(body: Request["body"]): Promise<Uint8Array> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+function notJson(): HttpRefusal {
+  return new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
 }
 
 function tooLong(): HttpRefusal {

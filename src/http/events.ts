@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { SnowleaseError } from "../core/errors.ts";
-import { noNamespace } from "../core/window.ts";
 import type { AppContext } from "./context.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
+import { checkNamespace } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 
 /** What streams may take. */
@@ -24,6 +24,7 @@ const encoder = new TextEncoder();
 /** One reader. */
 interface Stream {
   readonly namespace: string;
+  readonly admit: () => void;
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
 }
 
@@ -56,9 +57,10 @@ export class EventStreams {
   /**
    * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up, who may come
    * again and go on where it was.
+   * @param admit throws when its reader may no longer read it: asked when `review` is called.
    * @throws SnowleaseError RATE_LIMITED when there are as many as may be; REGISTRY_UNAVAILABLE once closed.
    */
-  start(namespace: string, lastEventId: string | null): ReadableStream<Uint8Array> {
+  start(namespace: string, lastEventId: string | null, admit: () => void): ReadableStream<Uint8Array> {
     if (this.#closed) {
       throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This daemon is shutting down; read another one's events.");
     }
@@ -82,7 +84,7 @@ export class EventStreams {
       {
         start: (controller) => {
           controller.enqueue(first);
-          stream = { namespace, controller };
+          stream = { namespace, admit, controller };
           this.#streams.add(stream);
           this.#heart ??= setInterval(() => this.#beat(), this.#limits.heartbeat).unref();
         },
@@ -91,6 +93,17 @@ export class EventStreams {
       // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
       new ByteLengthQueuingStrategy({ highWaterMark: backlog + first.byteLength }),
     );
+  }
+
+  /** Ends the streams of readers who may read them no more. */
+  review(): void {
+    for (const stream of this.#streams) {
+      try {
+        stream.admit();
+      } catch {
+        this.#end(stream);
+      }
+    }
   }
 
   /** Ends all streams; there are none from then on. */
@@ -156,10 +169,11 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       answer: z.string(),
       media: "text/event-stream",
       problems: ["NOT_FOUND", "RATE_LIMITED"],
-      async handle({ namespace, request }) {
-        if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+      async handle({ namespace, request, admit }) {
+        await checkNamespace(registry, namespace);
         // Nobody would ever read, or end, the body of an answer to HEAD.
-        const body = request.method === "HEAD" ? null : streams.start(namespace, request.headers.get("last-event-id"));
+        const from = request.headers.get("last-event-id");
+        const body = request.method === "HEAD" ? null : streams.start(namespace, from, admit);
         // A proxy that collects an answer before it passes it on would keep events back.
         const headers = {
           "content-type": "text/event-stream",

@@ -55,6 +55,11 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
   ];
 }
 
+/** @throws SnowleaseError NOT_FOUND */
+export async function checkNamespace(registry: Registry, namespace: string): Promise<void> {
+  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+}
+
 /**
  * Looks whether the namespace's layout has such a worker ID at all. A namespace that does not exist has no say.
  * @throws SnowleaseError CONFIG_INVALID

@@ -12,6 +12,8 @@ interface Call<Body, Query> {
   readonly workerId: number;
   readonly id: string;
   readonly request: Request;
+  /** Throws when who asked would not be let in any more, as after its token was taken away. */
+  readonly admit: () => void;
   readonly body: Body;
   readonly query: Query;
 }
@@ -42,7 +44,7 @@ export interface RouteSpec<Body, Query, Answer> {
 
 /** One route, as the app and the description see it. */
 export interface Route extends Omit<RouteSpec<unknown, unknown, unknown>, "handle"> {
-  readonly run: (c: Context) => Promise<Response>;
+  readonly run: (c: Context, admit: () => void) => Promise<Response>;
 }
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
@@ -53,12 +55,13 @@ export function route<Body = undefined, Query = undefined, Answer = void>(spec: 
   const { handle, path, status, body, query } = spec;
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
 
-  async function run({ req }: Context): Promise<Response> {
+  async function run({ req }: Context, admit: () => void): Promise<Response> {
     const answer = await handle({
       namespace: inNamespace ? namespaceOf(req.param("namespace")) : "",
       workerId: ofWorker ? checked(workerPath, { workerId: numberOf(req.param("workerId")) }, "the path").workerId : 0,
       id: (ofId && req.param("id")) || "",
       request: req.raw,
+      admit,
       query: readQuery(req.url, query),
       body: body === undefined ? (undefined as Body) : checked(body, await readJson(req.raw), "the body"),
     });

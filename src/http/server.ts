@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import type { Stats } from "node:fs";
 import { chmod, link, lstat, mkdir, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
-import { type AddressInfo, connect, type ListenOptions } from "node:net";
+import { type AddressInfo, connect, type ListenOptions, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
@@ -11,7 +11,7 @@ import { shown, SnowleaseError } from "../core/errors.ts";
 import type { App } from "./app.ts";
 import type { Certificates } from "./certificates.ts";
 import { HttpRefusal, problemResponse } from "./problem.ts";
-import { refuseUnparsed } from "./unparsed.ts";
+import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
 export interface ServerLimits {
@@ -70,10 +70,42 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certifi
           handshakeTimeout: headersTimeout,
         });
   refuseUnparsed(server, maxHeaderSize);
-  server.on("request", (request, response) => void listener(request, response));
+  server.on("request", (request, response) => {
+    if (isFor(request)) return void listener(request, response);
+    refuseUnread(response, "Expected the target and the Host header to name the same host; send the path alone.");
+  });
+  watchUnused(server);
   server.maxConnections = maxConnections;
   server.setTimeout(idleTimeout);
   return server;
+}
+
+/** Whether a request that names its host twice, as one to a proxy does, names the same one. */
+function isFor({ url = "", headers }: IncomingMessage): boolean {
+  if (url.startsWith("/") || !URL.canParse(url)) return true;
+  const { protocol, host } = new URL(url);
+  const named = `${protocol}//${headers.host}`;
+  return URL.canParse(named) && new URL(named).host === host;
+}
+
+/** Server -> its connections that made no request yet, and how many bytes had come over each when it was made (a handshake's). */
+const unused = new WeakMap<Server, Map<Socket, number>>();
+
+function watchUnused(server: Server): void {
+  const sockets = new Map<Socket, number>();
+  unused.set(server, sockets);
+  const watch = (socket: Socket): void => {
+    sockets.set(socket, socket.bytesRead);
+    socket.once("close", () => sockets.delete(socket));
+  };
+  server.on("connection", watch);
+  server.on("secureConnection", watch);
+  server.on("request", ({ socket }: IncomingMessage) => sockets.delete(socket));
+}
+
+/** Ends connections over which nothing was asked; Node takes them for busy, since what they may ask for has yet to come. */
+function endUnused(server: Server): void {
+  for (const [socket, bytes] of unused.get(server) ?? []) if (socket.bytesRead === bytes) socket.destroy();
 }
 
 /** Has connections that are made from now on meet these certificates, and those that rest be made again. */
@@ -128,6 +160,7 @@ export async function drain(server: Server, timeout: number, hurry: AbortSignal)
   if (!server.listening) return;
   const end = (): void => server.closeAllConnections();
   const timer = setTimeout(end, timeout);
+  endUnused(server);
   // Connections that were busy when the server was closed stay open for another request when they come to rest.
   const sweeper = setInterval(() => server.closeIdleConnections(), sweep);
   hurry.addEventListener("abort", end, { once: true });

@@ -35,12 +35,15 @@ export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     newest.set(request.socket, response);
-    const { status, headers, body } = problemParts(
-      new HttpRefusal(417, "CONFIG_INVALID", "Expected no Expect header but `100-continue`; leave it out."),
-    );
-    response.shouldKeepAlive = false;
-    response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
+    refuseUnread(response, "Expected no Expect header but `100-continue`; leave it out.", 417);
   });
+}
+
+/** Refuses a request before anything of it is read, and whatever comes behind it. */
+export function refuseUnread(response: ServerResponse, message: string, status = 400): void {
+  const { headers, body } = problemParts(new HttpRefusal(status, "CONFIG_INVALID", message));
+  response.shouldKeepAlive = false;
+  response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
 }
 
 /** Says a last word, and ends a connection once it is on its way. */

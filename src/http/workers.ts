@@ -4,7 +4,7 @@ import { forceReleaseAnswer, historyAnswer, workerAnswer, workersAnswer } from "
 import { historyJson, workerJson } from "../registries/daemon/codec.ts";
 import { forceReleaseBody, historyQuery, pinBody, workersQuery } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
-import { checkWorkerId } from "./namespaces.ts";
+import { checkNamespace, checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 
 const defaultLimit = 1000;
@@ -26,9 +26,12 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       status: 200,
       query: workersQuery,
       answer: workersAnswer,
+      problems: ["NOT_FOUND"],
       async handle({ namespace, query }) {
         const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
         const found = await registry.workers(namespace, { ...query, limit });
+        // A name that is misspelt must not look like a pool that nobody uses.
+        if (found.length === 0) await checkNamespace(registry, namespace);
         const page = withinBudget(found);
         const more = page.length < found.length || found.length === limit;
         return { workers: page.map(workerJson), ...(more && { next: page.at(-1)?.workerId }) };
@@ -47,6 +50,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         await checkWorkerId(registry, namespace, workerId);
         const record = await registry.worker(namespace, workerId);
         if (record !== undefined) return workerJson(record);
+        await checkNamespace(registry, namespace);
         throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
       },
     }),
@@ -59,10 +63,12 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       status: 200,
       query: historyQuery,
       answer: historyAnswer,
+      problems: ["NOT_FOUND"],
       async handle({ namespace, workerId, query: { before, limit = defaultLimit, ...range } }) {
         await checkWorkerId(registry, namespace, workerId);
         const wanted = { ...range, limit: before === undefined ? limit : mostRows };
         const rows = await registry.history(namespace, workerId, wanted);
+        if (rows.length === 0) await checkNamespace(registry, namespace);
         const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
         const page = withinBudget(found.toReversed()).toReversed();
         const more = page.length < found.length || found.length === limit;

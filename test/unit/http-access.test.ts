@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
@@ -56,11 +58,18 @@ async function answerOf(response: Response): Promise<Answer> {
   return { status, headers, text: "" };
 }
 
+/** A registry that has these namespaces. */
+async function registryOf(...namespaces: readonly string[]): Promise<Registry> {
+  const registry = memoryRegistry();
+  for (const namespace of namespaces) await registry.init({ namespace, layout: layouts.westid.fingerprint });
+  return registry;
+}
+
 function makeAsk(options: Partial<AppOptions> = {}): Ask {
-  const app = createApp({ registry: memoryRegistry(), ids, ...options });
+  const app = registryOf("orders", "bills").then((registry) => createApp({ registry, ids, ...options }));
   return async (operation, headers = {}) => {
     const [method = "", path = ""] = operation.split(" ");
-    const response = await app.fetch(new Request(`http://localhost${path}`, { method, headers }));
+    const response = await (await app).fetch(new Request(`http://localhost${path}`, { method, headers }));
     return answerOf(response);
   };
 }
@@ -289,7 +298,7 @@ describe("a daemon with tokens", () => {
         void logged.push({ level, message, ...fields });
     const log = { info: write("info"), warn: write("warn"), error: write("error") };
     const listen = { host: "127.0.0.1", port: 0 };
-    const daemon = await startDaemon({ registry: memoryRegistry(), listen, log, ...options });
+    const daemon = await startDaemon({ registry: await registryOf("orders"), listen, log, ...options });
     open.push(daemon);
     return { daemon, url: daemon.url ?? "", logged };
   }
@@ -316,6 +325,29 @@ describe("a daemon with tokens", () => {
     expect(text).not.toContain("half-written-secret");
   });
 
+  test("ends the events of a reader whose token it no longer knows, and of nobody else", async () => {
+    const path = written(["old read", "kept read orders"]);
+    const { daemon, url } = await start({ tokens: path });
+    const read = async (token: string): Promise<ReadableStreamDefaultReader<Uint8Array>> => {
+      const reader = (await fetch(`${url}/v1/orders/events`, { headers: bearer(token) })).body?.getReader();
+      if (reader === undefined) throw new Error("There are no events.");
+      await reader.read();
+      return reader;
+    };
+    const [old, kept] = [await read("old"), await read("kept")];
+    written(["kept read orders", "new admin"], path);
+    daemon.reload?.();
+    expect((await old.read()).done).toBe(true);
+    const init = { method: "POST", headers: { ...bearer("new"), "content-type": "application/json" } };
+    await fetch(`${url}/v1/orders/leases`, { ...init, body: JSON.stringify({ now: Date.now() }) });
+    const { done, value } = await kept.read();
+    expect({ done, text: new TextDecoder().decode(value) }).toEqual({
+      done: false,
+      text: expect.stringContaining("event: claimed") as string,
+    });
+    await kept.cancel();
+  });
+
   test("asks for them on its socket, too, and has nothing to read again where there are none", async () => {
     const socket = join(folder, "s");
     await start({ tokens: written(["t worker"]), listen: undefined, socket });
@@ -323,7 +355,7 @@ describe("a daemon with tokens", () => {
       daemonRegistry([`unix:${socket}`], { token });
     await expect(registryWith().describe("orders")).rejects.toMatchObject({ code: "UNAUTHORIZED" });
     await expect(registryWith("u").describe("orders")).rejects.toMatchObject({ code: "UNAUTHORIZED" });
-    expect(await registryWith("t").describe("orders")).toBeUndefined();
+    expect(await registryWith("t").describe("orders")).toMatchObject({ layout: layouts.westid.fingerprint });
     await expect(registryWith("t").workers("orders")).rejects.toMatchObject({ code: "FORBIDDEN" });
     expect((await start()).daemon.reload).toBeUndefined();
   });
@@ -332,7 +364,7 @@ describe("a daemon with tokens", () => {
     const { url } = await start({ tokens: written(["t worker"]) });
     for (const login of [":t", "t", "me:t", ":%74"]) {
       const registry = daemonRegistry([url.replace("//", `//${login}@`)], { token: "another" });
-      expect(await registry.describe("orders")).toBeUndefined();
+      expect(await registry.describe("orders")).toBeDefined();
       await registry.close();
     }
   });

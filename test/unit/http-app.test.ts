@@ -511,9 +511,19 @@ describe("workers", () => {
     const last = await api.call("GET", "/v1/orders/workers?limit=9&after=1");
     expect([numbers(last), last.body.next]).toEqual([[2, 3, 4], undefined]);
     expect(numbers(await api.call("GET", "/v1/orders/workers?state=resting"))).toEqual([0]);
-    expect(numbers(await api.call("GET", "/v1/nowhere/workers"))).toEqual([]);
+    expect(numbers(await api.call("GET", "/v1/orders/workers?state=pinned"))).toEqual([]);
     expect(JSON.stringify((await api.call("GET", "/v1/orders/workers")).body)).not.toMatch(/token|[0-9a-f]{32}/);
   });
+
+  test.each(["workers", "workers/0", "workers/0/history"])(
+    "%s of a namespace that does not exist is 404",
+    async (what) => {
+      expect(await makeApi().call("GET", `/v1/nowhere/${what}`)).toMatchObject({
+        status: 404,
+        body: { code: "NOT_FOUND", detail: expect.stringContaining("`nowhere`") as string },
+      });
+    },
+  );
 
   test("a page of large recents is cut short, and goes on where it ended", async () => {
     const api = makeApi();

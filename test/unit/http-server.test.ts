@@ -77,7 +77,9 @@ function expectProblem(text: string, status: number, code = "CONFIG_INVALID"): v
 const get = (path: string, ...headers: string[]): string =>
   `${[`GET ${path} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers].join("\r\n")}\r\n\r\n`;
 
-const chunkedHead = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+/** The head of a request for IDs but for how long its body is. */
+const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+const chunkedHead = `${post}Transfer-Encoding: chunked\r\n\r\n`;
 
 describe("a connection", () => {
   test("serves several requests", async () => {
@@ -87,14 +89,14 @@ describe("a connection", () => {
   });
 
   test.each([
-    ["no JSON", 400, "POST /v1/a/ids HTTP/1.1", "{", []],
+    ["no JSON", 400, "POST /v1/a/ids HTTP/1.1", "{", ["Content-Type: application/json"]],
     ["another type", 415, "POST /v1/a/ids HTTP/1.1", "{}", ["Content-Type: text/plain"]],
     ["a foreign page", 403, "POST /v1/a/ids HTTP/1.1", "{}", ["Origin: http://evil.example"]],
     ["another method", 405, "PUT /v1/a/ids HTTP/1.1", "{}", []],
     ["an unknown path", 404, "POST /v2 HTTP/1.1", "{}", []],
   ])("goes on after a request that was refused for %s", async (_, status, line, body, headers) => {
-    const post = [line, "Host: localhost", `Content-Length: ${body.length}`, ...headers, "", body].join("\r\n");
-    const text = await raw(await start(), post, get("/healthz"));
+    const lines = [line, "Host: localhost", `Content-Length: ${body.length}`, ...headers, "", body];
+    const text = await raw(await start(), lines.join("\r\n"), get("/healthz"));
     expect(text.match(/^HTTP\/1\.1 \d+|(?<=\})HTTP\/1\.1 \d+/gm)).toEqual([`HTTP/1.1 ${status}`, "HTTP/1.1 200"]);
   });
 
@@ -138,14 +140,52 @@ describe("a connection", () => {
   test("that expects what nobody does is answered 417, one that waits for a 100 is served", async () => {
     const daemon = await start();
     expectProblem(await raw(daemon, get("/healthz", "Expect: the-unexpected")), 417);
-    const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n";
-    const text = await raw(daemon, `${post}Content-Length: 2\r\n\r\n{}`);
+    const waiting = `${post}Connection: close\r\nExpect: 100-continue\r\n`;
+    const text = await raw(daemon, `${waiting}Content-Length: 2\r\n\r\n{}`);
     expect(text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
   });
 
-  test("with nonsense behind a request never gets a 400 as the answer to that", async () => {
-    const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
-    expect(await raw(await start(), `${post}nonsense\r\n\r\n`)).toMatch(/^(HTTP\/1\.1 200 |$)/);
+  test("with nonsense behind a request gets the answer to that, and no other", async () => {
+    const text = await raw(await start(), `${post}Content-Length: 2\r\n\r\n{}nonsense\r\n\r\n`);
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  test("with nonsense behind what was refused as its last request gets no other answer", async () => {
+    const text = await raw(await start(), `${get("/healthz", "Expect: nothing")}nonsense\r\n\r\n`);
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 417"]);
+  });
+
+  test("that is to be a tunnel is answered 405", async () => {
+    const text = await raw(await start(), "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n");
+    expect(text).toMatch(/^HTTP\/1\.1 405 .*\r\n\r\n\{.*"code":"NOT_FOUND"\}$/s);
+  });
+
+  test("with a body that has no type is answered 415, and no body needs none", async () => {
+    const daemon = await start();
+    const untyped = (body: string): string =>
+      get("/v1/a/ids", `Content-Length: ${body.length}`).replace("GET", "POST") + body;
+    expect(await raw(daemon, untyped("{}"))).toMatch(/^HTTP\/1\.1 415 /);
+    expect(await raw(daemon, untyped(""))).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test.each([
+    ["http://localhost/healthz", 200],
+    ["http://LOCALHOST:80/healthz", 200],
+    ["http://evil.example/healthz", 400],
+    ["http://localhost:7070/healthz", 400],
+    ["https://localhost/healthz", 200],
+  ])("whose target is %s is answered %i: it is for the host that it names", async (target, status) => {
+    expect(await raw(await start(), get(target))).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  });
+
+  test("over which nothing was asked ends at once when the daemon drains", async () => {
+    const daemon = await start({ drainTimeout: 600_000 });
+    const silent = dial(daemon);
+    const used = dial(daemon);
+    used.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await Promise.all([once(silent, "connect"), once(used, "data")]);
+    await Promise.all([daemon.close(), textOf(silent), textOf(used)]);
   });
 
   test("with nonsense after an answer is told so", async () => {
@@ -158,7 +198,7 @@ describe("a connection", () => {
 
   test("with nonsense in a body that was refused already is ended without another answer", async () => {
     const socket = dial(await start());
-    socket.write(chunkedHead.replace("\r\n", "\r\nContent-Type: text/plain\r\n"));
+    socket.write(chunkedHead.replace("application/json", "text/plain"));
     const [first] = (await once(socket, "data")) as [Buffer];
     expect(first.toString()).toMatch(/^HTTP\/1\.1 415 /);
     socket.write("z\r\n");
@@ -167,7 +207,7 @@ describe("a connection", () => {
 
   test("with a body that is announced too long is answered 413 before it has come", async () => {
     const daemon = await start();
-    const head = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n";
+    const head = `${post}Content-Length: 1000000000\r\n\r\n`;
     const socket = dial(daemon);
     socket.write(head);
     const [first] = (await once(socket, "data")) as [Buffer];
@@ -188,8 +228,7 @@ describe("a connection", () => {
   test("with a chunked body of the right size is served", async () => {
     const body = '{"count":2}';
     const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
-    const head =
-      "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const head = `${post}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n`;
     const text = await raw(await start(), head, chunks);
     expect(text).toMatch(/^HTTP\/1\.1 200 /);
     expect(text).toMatch(/\{"ids":\["\d+","\d+"\]\}/);
@@ -210,7 +249,10 @@ describe("a connection", () => {
     ])("%s: %i", async (_, status, body, headers) => {
       const daemon = await start();
       const host = headers.some((header) => header.startsWith("Host")) ? [] : ["Host: localhost"];
-      const lines = ["POST /v1/a/ids HTTP/1.1", ...host, "Connection: close", ...headers];
+      const type = headers.some((header) => header.startsWith("Content-Type"))
+        ? []
+        : ["Content-Type: application/json"];
+      const lines = ["POST /v1/a/ids HTTP/1.1", ...host, ...type, "Connection: close", ...headers];
       const ask = async (length: string, bytes: string): Promise<string> => {
         const text = await raw(daemon, Buffer.from([...lines, length, "", bytes].join("\r\n"), "latin1"));
         // What differs from one moment to the next, or is said in another way.
@@ -228,7 +270,7 @@ describe("a connection", () => {
     test("and one that breaks off harms nobody", async () => {
       const daemon = await start();
       const socket = dial(daemon);
-      socket.write("POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{");
+      socket.write(`${post}Content-Length: 20\r\n\r\n{`);
       await once(socket, "connect");
       socket.end();
       expect(await textOf(socket)).toMatch(/^(HTTP\/1\.1 400 |$)/);
@@ -243,7 +285,7 @@ describe("a connection", () => {
 
   test("whose body comes too slowly is ended", async () => {
     const daemon = await start({ limits: { headersTimeout: 100, requestTimeout: 200 } });
-    const head = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n";
+    const head = `${post}Content-Length: 20\r\n\r\n`;
     expectProblem(await raw(daemon, head, "{"), 408, "REGISTRY_UNAVAILABLE");
   });
 

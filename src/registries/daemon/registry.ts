@@ -131,9 +131,9 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       const found: WorkerRecord[] = [];
       for (let next = after; found.length < limit;) {
         const path = pathOf(namespace, "workers") + query({ state, after: next, limit: limit - found.length });
-        const page = await call({ method: "GET", path, answer: workersAnswer });
-        found.push(...page.workers.map(workerOf));
-        if (page.next === undefined || page.workers.length === 0) break;
+        const page = await absentWhereMissing(call({ method: "GET", path, answer: workersAnswer }));
+        found.push(...(page?.workers ?? []).map(workerOf));
+        if (page?.next === undefined || page.workers.length === 0) break;
         next = page.next;
       }
       return found;
@@ -150,10 +150,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       for (let before: number | undefined; found.length < limit;) {
         const page = query({ from, until, before, limit: limit - found.length });
         const path = pathOf(namespace, "workers", workerId, "history") + page;
-        const { rows, next } = await call({ method: "GET", path, answer: historyAnswer });
-        found.unshift(...rows.map(historyOf));
-        if (next === undefined || rows.length === 0) break;
-        before = next;
+        const older = await absentWhereMissing(call({ method: "GET", path, answer: historyAnswer }));
+        found.unshift(...(older?.rows ?? []).map(historyOf));
+        if (older?.next === undefined || older.rows.length === 0) break;
+        before = older.next;
       }
       return found;
     },
