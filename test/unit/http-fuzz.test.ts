@@ -225,6 +225,9 @@ function knownValue(draw: Draw, name: string, { leases, ids }: World): unknown {
       return oneOf(draw, 1, 3, 5000);
     case "format":
       return "decimal";
+    case "force":
+    case "iKnow":
+      return true;
     case "recent":
       return "AQ==";
     default:
@@ -400,7 +403,7 @@ async function fuzzOnce(draw: Draw, world: World): Promise<void> {
   }
 }
 
-/** Three claims that are as they should be, and a pin, so that there is something to ask for. */
+/** Three claims that are as they should be, of which one is ended and one pinned, so that there is something to ask for. */
 async function begin(world: World): Promise<void> {
   const send = async (method: string, path: string, body: object): Promise<void> => {
     const text = JSON.stringify(body);
@@ -409,6 +412,7 @@ async function begin(world: World): Promise<void> {
     check(await rawExchange(world.port, Buffer.from(head + text)), { operation, method, world });
   };
   for (let i = 0; i < 3; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
+  await send("POST", "/v1/orders/workers/1/release", { force: true });
   await send("PUT", "/v1/orders/workers/2/pin", { reason: "kept" });
   await send("POST", "/v1/orders/ids", {});
 }
