@@ -7,7 +7,6 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import fc, { type GeneratorValue } from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
@@ -126,7 +125,7 @@ type Draw = GeneratorValue;
 const chance = (draw: Draw, percent: number): boolean => draw(fc.nat, { max: 99 }) < percent;
 /** By its number: what was drawn is printed on failure. */
 function oneOf<Value>(draw: Draw, ...values: readonly Value[]): Value {
-  return values[draw(fc.nat, { max: values.length - 1 })] as Value;
+  return values.at(draw(fc.nat, { max: values.length - 1 })) as Value;
 }
 
 const junk = fc.oneof(
@@ -458,6 +457,7 @@ function check(
   if (operation !== undefined) expect([...operation.answers.keys(), ...everywhere]).toContain(status);
   // What cannot be read as a request is none for the headers alone either.
   if (method === "HEAD" && (status < 400 || body === "")) expect(body).toBe("");
+  else if (operation === undefined && media === "text/html") expect(body).toMatch(/^<!doctype html>/);
   else if (status >= 400) {
     expect(media).toBe("application/problem+json");
     const parsed = JSON.parse(body) as { status: number; detail: string };
