@@ -334,12 +334,17 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       for (let round = 0; round < 6; round++) {
         const one = holder({ window: 300 });
         used.add((await one.ask("start")).workerId);
-        await one.ask("make", { count: 200 });
+        // Where its window is over before the claim is answered, it goes on with a renewal.
+        await one.ask("run");
+        await eventually(
+          () => Promise.resolve(one.ids().length),
+          (made) => made >= 200,
+        );
         await one.kill();
         await sleep(350);
       }
       expect(used.size).toBe(1);
-      expect(expectDistinct()).toBe(1200);
+      expect(expectDistinct()).toBeGreaterThanOrEqual(1200);
     });
   });
 }
