@@ -1,5 +1,6 @@
 -- What a claim looks at before it decides (src/core/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records; FORCE INDEX makes that a promise.
+-- number of records; FORCE INDEX makes that a promise. None selects from another SELECT: for that MariaDB makes a temporary table,
+-- on its disk because of the columns of text and bytes.
 
 -- name: by-token
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -15,23 +16,17 @@ LIMIT :limit;
 
 -- name: oldest
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM (
-  SELECT * FROM {window} FORCE INDEX ({until_index})
-  WHERE filed = :filed AND worker_id BETWEEN :first AND :last
-  ORDER BY until_ms, worker_id
-  LIMIT :limit
-) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-ORDER BY w.until_ms, w.worker_id;
+FROM {window} w FORCE INDEX ({until_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.filed = :filed AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
 
 -- name: oldest-of-host
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM (
-  SELECT * FROM {window} FORCE INDEX ({host_index})
-  WHERE filed = :filed AND host = :host AND worker_id BETWEEN :first AND :last
-  ORDER BY until_ms, worker_id
-  LIMIT :limit
-) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-ORDER BY w.until_ms, w.worker_id;
+FROM {window} w FORCE INDEX ({host_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
 
 -- name: newest-of-host
 SELECT w.*, NULL AS assign_pid, NULL AS assign_ip, NULL AS assign_hostname

@@ -18,6 +18,10 @@ SELECT VERSION() AS server_version;
 -- Refused at once where nothing may be written; whatever a server's default is.
 START TRANSACTION READ WRITE
 
+-- name: one-row
+-- Fails where the statement before has not changed one row, and so do all behind it.
+SELECT IF(ROW_COUNT() = 1, 1, (SELECT 1 UNION ALL SELECT 2)) AS changed
+
 -- name: commit
 COMMIT
 

@@ -2,10 +2,10 @@
 
 -- name: page
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM (
-  SELECT * FROM {window} WHERE worker_id > :after ORDER BY worker_id LIMIT :limit
-) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-ORDER BY w.worker_id;
+FROM {window} w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.worker_id > :after
+ORDER BY w.worker_id
+LIMIT :limit;
 
 -- name: foreign
 -- Numbers of a span that somebody took who keeps no window, and that have no record here.

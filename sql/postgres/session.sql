@@ -17,6 +17,10 @@ SET LOCAL lock_timeout = {timeout};
 SET LOCAL statement_timeout = {timeout};
 SET LOCAL idle_in_transaction_session_timeout = {timeout}
 
+-- name: one-row
+-- Fails where a statement does not change one row, and so do all behind it.
+WITH changed AS ({statement} RETURNING 1) SELECT 1 / count(*) FROM changed
+
 -- name: commit
 COMMIT
 

@@ -86,7 +86,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
         const value = name in values ? values[name] : isText ? "x" : 7;
         return (dialect === "postgres" ? postgresLiteral : mysqlLiteral)(value ?? null);
       });
-      const steps = await server.query(`EXPLAIN ${bound}`);
+      const steps = await server.query(`EXPLAIN ${dialect === "mysql" ? "FORMAT=TRADITIONAL " : ""}${bound}`);
       return steps.map((row) => Object.values(row).join(" ")).join("\n");
     }
 
@@ -94,6 +94,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       "%s reads by an index",
       async (_, text) => {
         const steps = await plan(text);
+        if (dialect === "mysql") expect(steps).not.toMatch(/temporary|filesort|derived/i);
         // A table of a row or two is read as a whole, and so it should be.
         expect(steps).not.toMatch(
           /Seq Scan on workerid_(?:window|assign)|\b(?:w|a|workerid_window_orders|workerid_assign_orders) (?:ALL|index)\b/,

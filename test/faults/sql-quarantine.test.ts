@@ -11,7 +11,7 @@ import { driveStandIn, OracleStandIn, standInMissing } from "../support/oracle.t
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
-const limits = { maxWindow: 1000, maxClockSkew: 300 };
+const limits = { maxWindow: 1000, maxClockSkew: 1000 };
 const quarantine = limits.maxWindow + 2 * limits.maxClockSkew;
 
 const ends: (() => Promise<void>)[] = [];

@@ -3,10 +3,10 @@ import { look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest } from "../../core/registry.ts";
 import { isFree, type Stored, unusedRecord } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
-import type { Parameters } from "./dialect.ts";
+import { type Parameters, Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";
 import { ofEra, ownedEntry, poolEntry, type Space } from "./space.ts";
-import { Raced, together, type Unit } from "./unit.ts";
+import { together, type Unit } from "./unit.ts";
 
 /** How many numbers a look for an unused one lists, at first and at the most. */
 const [page, longestPage] = [64, 16_384];
@@ -193,7 +193,8 @@ export class Candidates implements PoolView {
       from = end;
       // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
       const hint = { name, value: String(from), version };
-      version += await this.#unit.transaction(() => this.#unit.change("meta.set", hint));
+      const [moved] = await this.#unit.write(() => [this.#unit.change("meta.set", hint)]);
+      version += moved;
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;

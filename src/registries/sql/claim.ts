@@ -6,7 +6,7 @@ import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
 import { type Kept, poolName } from "./records.ts";
 import type { Space } from "./space.ts";
-import { Changed, together, type Unit } from "./unit.ts";
+import { Changed, type Unit } from "./unit.ts";
 import { add, ensurePool, noteForeigners, put } from "./write.ts";
 
 /**
@@ -51,13 +51,11 @@ export async function claimOnce(
   const kept = before && candidates.keptOf(before);
   const record = opened(store, space, request, kept);
   const pool = poolName(request.pool);
-  await unit.transaction(() =>
-    together([
-      kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, pool),
-      take(unit, record, kept?.row),
-      noteClaim(unit, record, kept?.record),
-    ]),
-  );
+  await unit.write(() => [
+    kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, pool),
+    take(unit, record, kept?.row),
+    noteClaim(unit, record, kept?.record),
+  ]);
   return grantOf(record, space.clock, answer.rollback);
 }
 
@@ -69,7 +67,7 @@ async function repeatClaim(unit: Unit, space: Space, kept: Kept): Promise<Grant>
   const { record, era } = kept;
   const goesOn = era === space.era;
   const after = goesOn ? record : { ...record, token: undefined, clean: false, recents: undefined };
-  await unit.transaction(() => put(unit, space, kept, after));
+  await unit.write(() => [put(unit, space, kept, after)]);
   // What another server granted may be forgotten here: the token is free for another worker ID.
   if (!goesOn) throw new Changed("its token is free");
   return grantOf(record, space.clock);

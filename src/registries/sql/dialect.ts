@@ -14,6 +14,22 @@ export type Parameters = Readonly<Record<string, Value | undefined>>;
 export interface Statement {
   readonly text: string;
   readonly parameters: Parameters;
+  /** It has to change one row: otherwise it fails, raced. */
+  readonly swaps?: boolean;
+}
+
+/** Somebody else was faster: what was read is not so any more. Nothing was changed. */
+export class Raced extends Error {}
+
+/** Committed here, but the server says that it did not wait for whom it should have. */
+export class Unconfirmed extends Error {}
+
+/** What is done around statements. */
+export interface Around {
+  /** They begin a transaction: READ COMMITTED, and as durable as a session may ask for. */
+  readonly begins?: boolean;
+  /** They end it, where none of them fails. */
+  readonly commits?: boolean;
 }
 
 /** What a statement came to. */
@@ -29,11 +45,10 @@ export interface Session {
   readonly names: Readonly<Record<string, string>>;
   /**
    * Runs statements one after the other, up to the first that fails: in one round trip where the server takes several at once.
-   * `begins`: in a transaction that begins with them, READ COMMITTED and as durable as a session may ask for.
+   * @throws Raced where the server does not tell by itself that a row is not as it was; Unconfirmed.
    */
-  run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]>;
-  /** False: committed here, but the server says that it did not wait for whom it should have. Rejects also when nothing was. */
-  commit(): Promise<boolean>;
+  run(statements: readonly Statement[], around: Around): Promise<readonly Result[]>;
+  /** What a server answers after that was not committed, whatever it was asked before. */
   rollback(): Promise<void>;
   /** Whether it keeps the program alive. */
   hold(held: boolean): void;

@@ -1,9 +1,9 @@
 import { defaultLimits, type InitRequest } from "../../core/registry.ts";
-import type { Dialect } from "./dialect.ts";
+import { type Dialect, Raced } from "./dialect.ts";
 import { otherSchema, type Place } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
-import { Raced, type Unit } from "./unit.ts";
+import type { Unit } from "./unit.ts";
 
 /** A dialect's schema, step by step; the first makes version 1. */
 export type Migrations = readonly (readonly string[])[];
@@ -57,7 +57,7 @@ async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRe
     max_clock_skew: String(maxClockSkew ?? defaultLimits.maxClockSkew),
     beside: beside ? "1" : "0",
   };
-  await unit.transaction(() => unit.change("meta.create", fixed));
+  await unit.write(() => [unit.change("meta.create", fixed)]);
 }
 
 /** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */

@@ -1,12 +1,12 @@
 import { type ServerAddress, whereOf } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
-import type { Connecting, Dialect, Session } from "./dialect.ts";
+import { type Connecting, type Dialect, Raced, type Session } from "./dialect.ts";
 import { type Place, serverError, silentError } from "./errors.ts";
 import { Late, Sessions, Unheard } from "./sessions.ts";
 import { parseSettings } from "./settings.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
-import { Changed, Raced, Unit } from "./unit.ts";
+import { Changed, Unit } from "./unit.ts";
 
 /** How an operation is done. */
 interface OperationOptions {

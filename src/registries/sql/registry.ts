@@ -31,6 +31,9 @@ import { pin, put, unpin } from "./write.ts";
 /** Rows that one statement lists or deletes. */
 const page = 500;
 
+/** How long after a lost race others are taken to claim, too, ms. */
+const rushLasts = 1000;
+
 /** For what finds out by itself whether it was done before. */
 const again = { repeatable: true };
 const once = { repeatable: false };
@@ -48,6 +51,8 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
   const operations = await openOperations(dialect, address, options);
   const { migrations } = operations;
 
+  /** The races that the last claim lost which lost any: while many claim at once, each begins by lot. */
+  let rush = { races: 0, at: 0 };
   /** A namespace that is there: in its tables `ping` tries whether something can be written. */
   let known: string | undefined;
 
@@ -102,7 +107,9 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const asked = { ...request, clock: clock + attempt.waited, holder: keptLabel(request.holder) };
         checkLimits(namespace, limits, space.info);
         checkClaim(asked, space.clock, space.info);
-        return claimOnce(unit, space, asked, repeated && keptOf(repeated), attempt.races);
+        if (attempt.races > 0) rush = { races: attempt.races, at: space.clock };
+        const races = space.clock - rush.at < rushLasts ? rush.races : 0;
+        return claimOnce(unit, space, asked, repeated && keptOf(repeated), races);
       }),
 
     renew: (request) =>
@@ -119,7 +126,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const after = renewed(kept.record, { ...asked, checkpoint }, space.clock);
         if (after === undefined) return { outcome: "lost" };
         const present = kept.era === space.era ? after : inEra(after, space);
-        await unit.transaction(() => put(unit, space, kept, present));
+        await unit.write(() => [put(unit, space, kept, present)]);
         return { outcome: "renewed", from: present.from, until: present.until, clock: space.clock };
       }),
 
@@ -182,7 +189,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         checkPin(workerId, reason, space.info);
         checkOwner(workerId, owner, space.clock, space.info);
         const kept = await keptAt(unit, workerId);
-        await unit.transaction(() => pin(unit, space, workerId, kept, reason, owner));
+        await unit.write(() => [pin(unit, space, workerId, kept, reason, owner)]);
       }),
 
     unpin: (namespace, workerId) =>
@@ -191,15 +198,15 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const space = await spaceOf(attempt);
         const kept = await keptAt(unit, workerId);
         if (kept?.record.pinned === undefined) return false;
-        await unit.transaction(() => unpin(unit, space, kept));
+        await unit.write(() => [unpin(unit, space, kept)]);
         return true;
       }),
 
     async prune(namespace, before) {
       let pruned = 0;
       for (let more = page; more === page; pruned += more) {
-        more = await operations.run(namespace, once, ({ unit }) => {
-          return unit.transaction(() => unit.change("history.prune", { before, limit: page }));
+        [more] = await operations.run(namespace, once, ({ unit }) => {
+          return unit.write(() => [unit.change("history.prune", { before, limit: page })]);
         });
       }
       return pruned;
@@ -208,9 +215,10 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     ping: () =>
       operations.run(known ?? "default", again, async ({ unit }) => {
         const told = await unit.get("session.promise");
-        const [touched] = await unit.transaction(() =>
-          together([unit.get("session.touch"), known !== undefined && unit.swap("meta.touch", {})]),
-        );
+        const [touched] = await unit.write(() => [
+          unit.get("session.touch"),
+          known !== undefined && unit.swap("meta.touch", {}),
+        ]);
         const clock = numberOf(touched ?? {}, "clock");
         return { clock, promise: dialect.promiseOf(told ?? {}), schema: migrations.length };
       }),
@@ -229,13 +237,11 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     const { row } = kept;
     const { workerId, until } = after;
     const stays = how === "forced" || until > space.clock || space.beside || !isOurs(row, after);
-    await unit.transaction(() =>
-      together([
-        put(unit, space, kept, after),
-        noteEnd(unit, after, space.clock, how),
-        stays || unit.change("assign.remove", { worker_id: workerId, ...row }),
-      ]),
-    );
+    await unit.write(() => [
+      put(unit, space, kept, after),
+      noteEnd(unit, after, space.clock, how),
+      stays || unit.change("assign.remove", { worker_id: workerId, ...row }),
+    ]);
   }
 
   async function listPage(

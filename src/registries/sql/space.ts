@@ -79,12 +79,12 @@ export async function guard(unit: Unit, dialect: Dialect, space: Space): Promise
   // No two eras bear the same number, even if this table was lost in between.
   const era = Math.max(clock, space.era + 1);
   const eraBegin = Math.max(clock + info.maxWindow + 2 * info.maxClockSkew, space.eraBegin);
-  await unit.transaction(async () => {
-    for (const [name, value] of Object.entries({ era, quarantine: eraBegin, identity })) {
+  await unit.write(() =>
+    Object.entries({ era, quarantine: eraBegin, identity }).map(([name, value]) => {
       const { version = 0 } = entries.get(name) ?? {};
-      await unit.swap("meta.set", { name, value: String(value), version });
-    }
-  });
+      return unit.swap("meta.set", { name, value: String(value), version });
+    }),
+  );
   return { ...space, era, eraBegin };
 }
 

@@ -1,16 +1,21 @@
-import type { Parameters, Result, Row, Session, Statement } from "./dialect.ts";
+import {
+  type Around,
+  type Parameters,
+  type Result,
+  type Row,
+  type Session,
+  type Statement,
+  Unconfirmed,
+} from "./dialect.ts";
 import { named, type Names } from "./statements.ts";
-
-/** Somebody else was faster: what was read is not so any more. Nothing was changed. */
-export class Raced extends Error {}
 
 /** What was read is not so any more by our own doing: decide again. */
 export class Changed extends Error {}
 
+type Answers<Each extends readonly unknown[]> = { -readonly [Index in keyof Each]: Awaited<Each[Index]> };
+
 /** Waits until all of these have ended, well or badly: nobody may go on with a connection that others use. Throws what one threw. */
-export async function together<Each extends readonly unknown[]>(
-  asked: readonly [...Each],
-): Promise<{ -readonly [Index in keyof Each]: Awaited<Each[Index]> }> {
+export async function together<Each extends readonly unknown[]>(asked: readonly [...Each]): Promise<Answers<Each>> {
   await Promise.allSettled(asked);
   return Promise.all(asked);
 }
@@ -31,8 +36,8 @@ export class Unit {
   /** What waits for an answer, a transaction that is open included. */
   #open = 0;
   #asked: Asked[] = [];
-  /** Whether a transaction is to begin with what is sent next. */
-  #begins = false;
+  /** What is to be done around what is sent next. */
+  #around: Around = {};
   readonly #session: Session;
   readonly #statements: ReadonlyMap<string, string>;
   readonly #names: Names;
@@ -61,9 +66,9 @@ export class Unit {
     return (await this.#run(name, parameters)).count;
   }
 
-  /** Changes one row that has to be as it was read. @throws Raced where it is not. */
+  /** Changes one row that has to be as it was read: where it is not, it fails, raced. */
   async swap(name: string, parameters: Parameters): Promise<void> {
-    if ((await this.change(name, parameters)) !== 1) throw new Raced(name);
+    await this.#run(name, parameters, true);
   }
 
   /** Runs a statement that is not in a file, such as one of the schema. */
@@ -72,56 +77,78 @@ export class Unit {
   }
 
   /** All of it or nothing. `work` has to have waited for everything that it asked for when it ends, well or badly. */
-  async transaction<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  transaction<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    return this.#within({ begins: true }, async () => {
+      const answer = await work();
+      this.#around = { ...this.#around, commits: true };
+      await this.#send();
+      return answer;
+    });
+  }
+
+  /** The same in one round trip. `work` asks for everything at once. */
+  write<Each extends readonly unknown[]>(work: () => readonly [...Each]): Promise<Answers<Each>> {
+    return this.#within({ begins: true, commits: true }, () => together(work()));
+  }
+
+  async #within<Answer>(around: Around, work: () => Promise<Answer>): Promise<Answer> {
     this.#open++;
-    this.#begins = true;
-    let answer: Answer;
+    this.#around = around;
     try {
-      answer = await work();
-    } catch (error) {
-      // Where that fails the connection is destroyed, and the server does the same.
-      if (!this.#begins) await this.#session.rollback();
-      this.#begins = false;
+      const answer = await work();
+      this.unclear = false;
       this.#open--;
+      return answer;
+    } catch (error) {
+      this.#around = {};
+      if (error instanceof Unconfirmed) throw error;
+      // Where that fails, the connection is destroyed, and the server does the same; unless it had committed.
+      const undone = await this.#session.rollback().then(
+        () => true,
+        () => false,
+      );
+      if (undone) {
+        this.unclear = false;
+        this.#open--;
+      }
       throw error;
     }
-    if (this.#begins) throw new Error("a transaction of nothing");
-    this.unclear = true;
-    const confirmed = await this.#session.commit();
-    if (!confirmed) throw new Error("committed here only, without its standby");
-    this.unclear = false;
-    this.#open--;
-    return answer;
   }
 
-  #run(name: string, parameters: Parameters): Promise<Result> {
+  #run(name: string, parameters: Parameters, swaps = false): Promise<Result> {
     const text = this.#statements.get(name);
     if (text === undefined) throw new Error(`no statement is called ${name}`);
-    return this.#ask(text, parameters);
+    return this.#ask(text, parameters, swaps);
   }
 
-  async #ask(text: string, parameters: Parameters): Promise<Result> {
+  async #ask(text: string, parameters: Parameters, swaps = false): Promise<Result> {
+    if (this.unclear) throw new Error("a statement behind its commit");
     this.#open++;
     try {
       return await new Promise<Result>((resolve, reject) => {
-        if (this.#asked.length === 0) queueMicrotask(() => void this.#send());
-        this.#asked.push({ text: named(text, this.#names), parameters, resolve, reject });
+        if (this.#asked.length === 0) queueMicrotask(() => void this.#sendAsked());
+        this.#asked.push({ text: named(text, this.#names), parameters, swaps, resolve, reject });
       });
     } finally {
       this.#open--;
     }
   }
 
-  async #send(): Promise<void> {
+  async #sendAsked(): Promise<void> {
     const asked = this.#asked;
-    const begins = this.#begins;
     this.#asked = [];
-    this.#begins = false;
     try {
-      const results = await this.#session.run(asked, begins);
+      const results = await this.#send(asked);
       for (const [i, { resolve }] of asked.entries()) resolve(results[i] ?? { rows: [], count: 0 });
     } catch (error) {
       for (const { reject } of asked) reject(error);
     }
+  }
+
+  #send(statements: readonly Statement[] = []): Promise<readonly Result[]> {
+    const around = this.#around;
+    this.#around = {};
+    this.unclear ||= around.commits === true;
+    return this.#session.run(statements, around);
   }
 }

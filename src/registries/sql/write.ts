@@ -4,7 +4,7 @@ import { pinnedRecord, type Stored, unpinnedRecord, unusedRecord } from "../../c
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
 import { ownedEntry, poolEntry, type Space } from "./space.ts";
-import { Changed, type Unit } from "./unit.ts";
+import { Changed, together, type Unit } from "./unit.ts";
 
 /*
  * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is
@@ -37,7 +37,7 @@ function conditions({ identity, era }: Space): { identity: string; present_era: 
 export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Promise<void> {
   const name = poolEntry + poolName(pool);
   if (space.entries.has(name)) return;
-  await unit.transaction(() => unit.change("meta.add", { name, value: String(pool.first) }));
+  await unit.write(() => [unit.change("meta.add", { name, value: String(pool.first) })]);
   throw new Changed("the pool was noted");
 }
 
@@ -59,13 +59,16 @@ export async function noteForeigners(unit: Unit, space: Space, { first, last }: 
 
 /** Takes the record of a number away that nobody ever used: it is unused again, and nobody may have passed it by for good. */
 async function forget(unit: Unit, space: Space, { record: { workerId }, version }: Kept): Promise<void> {
-  await unit.swap("record.forget", { worker_id: workerId, version });
-  for (const [name, { value, version }] of space.entries) {
-    if (!name.startsWith(poolEntry)) continue;
+  const hints = [...space.entries].filter(([name]) => {
     const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
-    if (workerId < first || workerId > last) continue;
-    await unit.swap("meta.set", { name, value: String(Math.min(Number(value), workerId)), version });
-  }
+    return name.startsWith(poolEntry) && workerId >= first && workerId <= last;
+  });
+  await together([
+    unit.swap("record.forget", { worker_id: workerId, version }),
+    ...hints.map(([name, { value, version }]) =>
+      unit.swap("meta.set", { name, value: String(Math.min(Number(value), workerId)), version }),
+    ),
+  ]);
 }
 
 /** Keeps a number out of the pool. */
@@ -78,12 +81,12 @@ export async function pin(
   owner: PinOwner | undefined,
 ): Promise<void> {
   const record = pinnedRecord(kept?.record ?? unusedRecord(workerId), reason, owner);
-  // Whoever claims looks for such pins only where there were any.
-  if (owner !== undefined && !space.entries.has(ownedEntry)) {
-    await unit.change("meta.add", { name: ownedEntry, value: "1" });
-  }
-  if (kept === undefined) await add(unit, space, record, undefined);
-  else await put(unit, space, kept, record);
+  const isFirst = owner !== undefined && !space.entries.has(ownedEntry);
+  await together([
+    // Whoever claims looks for such pins only where there were any.
+    isFirst && unit.change("meta.add", { name: ownedEntry, value: "1" }),
+    kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record),
+  ]);
 }
 
 /** Puts a pinned number back; one that nobody ever used loses its record then. */

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
-import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
+import type { Around, Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
@@ -92,7 +92,7 @@ class MysqlSession implements Session {
     const texts = [named(statement("open"), timeouts), statement("isolation"), statement("server")];
     const answers = await this.run(
       texts.map((text) => ({ text, parameters: {} })),
-      false,
+      {},
     );
     const isMaria = /mariadb/i.test(String(answers[2]?.rows[0]?.["server_version"]));
     this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
@@ -103,18 +103,17 @@ class MysqlSession implements Session {
     return this.#usable;
   }
 
-  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
-    const texts = statements.map(({ text, parameters }) =>
-      text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null)),
-    );
-    const answer = await this.#query((begins ? [statement("begin"), ...texts] : texts).join(";\n"));
-    const answers = (begins || texts.length > 1 ? answer : [answer]) as unknown[];
-    return answers.slice(-texts.length).map(resultOf);
-  }
-
-  async commit(): Promise<boolean> {
-    await this.#query(statement("commit"));
-    return true;
+  async run(statements: readonly Statement[], { begins, commits }: Around): Promise<readonly Result[]> {
+    const texts = begins ? [statement("begin")] : [];
+    const places = statements.map(({ text, parameters, swaps }) => {
+      const place = texts.push(text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null))) - 1;
+      if (swaps) texts.push(statement("one-row"));
+      return place;
+    });
+    if (commits) texts.push(statement("commit"));
+    const answer = await this.#query(texts.join(";\n"));
+    const answers = (texts.length > 1 ? answer : [answer]) as unknown[];
+    return places.map((place) => resultOf(answers[place]));
   }
 
   async rollback(): Promise<void> {

@@ -26,6 +26,8 @@ const known: Readonly<Record<number, Meaning>> = {
   1213: raced,
   1226: connections,
   1227: rights,
+  // How `session.one-row` fails.
+  1242: raced,
   1251: login,
   1264: text,
   1290: readOnly,

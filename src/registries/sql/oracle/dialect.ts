@@ -3,7 +3,18 @@ import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import type oracledb from "oracledb";
 import { shown, SnowleaseError } from "../../../core/errors.ts";
-import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
+import {
+  type Around,
+  type Connecting,
+  type Dialect,
+  Raced,
+  type Result,
+  type Row,
+  type Session,
+  type Statement,
+  type Target,
+  type Value,
+} from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
 
@@ -157,9 +168,14 @@ class OracleSession implements Session {
   }
 
   /** A transaction begins by itself with the first change, READ COMMITTED unless somebody has set another default: as safe, and slower. */
-  async run(statements: readonly Statement[]): Promise<readonly Result[]> {
+  async run(statements: readonly Statement[], { commits }: Around): Promise<readonly Result[]> {
     const results: Result[] = [];
-    for (const statement of statements) results.push(await this.#one(statement));
+    for (const statement of statements) {
+      const result = await this.#one(statement);
+      if (statement.swaps && result.count !== 1) throw new Raced("a row is not as it was");
+      results.push(result);
+    }
+    if (commits) await this.#do("commit");
     return results;
   }
 
@@ -195,11 +211,6 @@ class OracleSession implements Session {
     if (value === null) return { type: name === "recents" ? BUFFER : STRING, val: null };
     if (typeof value === "string") return { type: STRING, val: value };
     return { type: NUMBER, val: Number(value) };
-  }
-
-  async commit(): Promise<boolean> {
-    await this.#do("commit");
-    return true;
   }
 
   async rollback(): Promise<void> {

@@ -1,12 +1,25 @@
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type pg from "pg";
-import type { Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
+import {
+  type Around,
+  type Connecting,
+  type Dialect,
+  type Result,
+  type Row,
+  type Session,
+  type Statement,
+  type Target,
+  Unconfirmed,
+  type Value,
+} from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
 type Driver = Pick<typeof pg, "Client">;
+
+type Answer = pg.QueryResult<Row>;
 
 /** What its types leave out. */
 type Client = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
@@ -76,7 +89,7 @@ class PostgresSession implements Session {
 
   async open(): Promise<Session> {
     await this.#client.connect();
-    const [answer] = await this.run([{ text: statement("open"), parameters: {} }], false);
+    const [answer] = await this.run([{ text: statement("open"), parameters: {} }], {});
     const [{ standby, tells_system, encoding } = {} as Row] = answer?.rows ?? [];
     if (standby === true) throw refused("25006", "the server is a standby");
     if (encoding !== "UTF8")
@@ -89,22 +102,24 @@ class PostgresSession implements Session {
     return this.#usable;
   }
 
-  async run(statements: readonly Statement[], begins: boolean): Promise<readonly Result[]> {
-    const texts = statements.map(({ text, parameters }) =>
-      text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null)),
-    );
+  async run(statements: readonly Statement[], { begins, commits }: Around): Promise<readonly Result[]> {
+    const texts = statements.map(({ text, parameters, swaps }) => {
+      const full = text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
+      return swaps ? named(statement("one-row"), { statement: full }) : full;
+    });
     const types = { getTypeParser: (type: number) => this.#reader(type) };
-    const query = { text: (begins ? [this.#begin, ...texts] : texts).join(";\n"), types } as pg.QueryConfig;
-    const answer: pg.QueryResult<Row> | pg.QueryResult<Row>[] = await this.#client.query<Row>(query);
-    const answers = Array.isArray(answer) ? answer : [answer];
-    return answers.slice(-texts.length).map(({ rows, rowCount }) => ({ rows, count: rowCount ?? 0 }));
-  }
-
-  async commit(): Promise<boolean> {
+    const around = [...(begins ? [this.#begin] : []), ...texts, ...(commits ? [statement("commit")] : [])];
     this.#warned = false;
-    const { command } = await this.#client.query(statement("commit"));
-    if (command !== "COMMIT") throw refused("40000", "the transaction was rolled back");
-    return !this.#warned;
+    const answer: Answer | Answer[] = await this.#client.query<Row>({
+      text: around.join(";\n"),
+      types,
+    } as pg.QueryConfig);
+    const answers = Array.isArray(answer) ? answer : [answer];
+    if (commits) {
+      if (answers.pop()?.command !== "COMMIT") throw refused("40000", "the transaction was rolled back");
+      if (this.#warned) throw new Unconfirmed("committed here only, without its standby");
+    }
+    return answers.slice(answers.length - texts.length).map(({ rows, rowCount }) => ({ rows, count: rowCount ?? 0 }));
   }
 
   async rollback(): Promise<void> {

@@ -6,6 +6,8 @@ const { login, rights, noDatabase, missing, readOnly, full, connections, startin
 /** SQLSTATEs, or their classes, and what they mean here. */
 const known: Readonly<Record<string, Meaning>> = {
   "22": text,
+  // How `session.one-row` fails.
+  "22012": raced,
   "23505": raced,
   "25006": readOnly,
   "25P03": slow,
