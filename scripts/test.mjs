@@ -21,6 +21,7 @@ if (!args.includes("--project=unit")) {
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
     openssl: "/usr/bin/openssl",
+    pgbouncer: "/usr/sbin/pgbouncer",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",
     "redis-server": "/usr/bin/redis-server",
   });

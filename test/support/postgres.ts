@@ -20,9 +20,14 @@ export const postgresMissing: string | undefined =
     ? "PostgreSQL is not installed: as root, apt-get install --no-install-recommends postgresql"
     : undefined;
 
-/** It refuses to be root. */
-const user = userInfo().uid === 0 ? "postgres" : undefined;
-const as = user === undefined ? [] : [`--reuid=${user}`, `--regid=${user}`, "--init-groups"];
+/** Whom it runs as: it refuses to be root. */
+export const asPostgres = userInfo().uid === 0 && postgresMissing === undefined ? unprivileged("postgres") : undefined;
+const as = asPostgres?.prefix ?? [];
+
+function unprivileged(user: string): { uid: number; gid: number; prefix: readonly string[] } {
+  const id = (flag: string): number => Number(execFileSync("id", [flag, user], { encoding: "utf8" }));
+  return { uid: id("-u"), gid: id("-g"), prefix: [`--reuid=${user}`, `--regid=${user}`, "--init-groups"] };
+}
 
 let template: string | undefined;
 afterAll(() => {
@@ -42,9 +47,7 @@ function templateFolder(): string {
 }
 
 function own(folder: string): void {
-  if (user === undefined) return;
-  const id = (flag: string): number => Number(execFileSync("id", [flag, user], { encoding: "utf8" }));
-  chownSync(folder, id("-u"), id("-g"));
+  if (asPostgres !== undefined) chownSync(folder, asPostgres.uid, asPostgres.gid);
 }
 
 /** A PostgreSQL of the test's own. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "vitest";
 import { isSnowleaseError } from "../../src/core/errors.ts";
-import type { ClaimRequest, Registry } from "../../src/core/registry.ts";
+import type { ClaimRequest, Registry, WorkerRecord } from "../../src/core/registry.ts";
 import { claimRequest, keyOf } from "./claims.ts";
 
 /** A window as its holder was told it. */
@@ -43,5 +44,21 @@ export async function liveOn(
       // One that was closed refuses at once: without a pause nothing else would ever run again.
       await sleep(5);
     }
+  }
+}
+
+/** What they were told are windows that do not overlap, and none is forgotten. */
+export function expectApart(spans: readonly Span[], workers: readonly WorkerRecord[]): void {
+  const sorted = spans.toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
+  for (const [i, span] of sorted.entries()) {
+    const next = sorted[i + 1];
+    if (next === undefined || next.workerId !== span.workerId) continue;
+    expect(next.fence).toBeGreaterThan(span.fence);
+    expect(next.from).toBeGreaterThanOrEqual(span.until);
+  }
+  for (const span of spans) {
+    const record = workers.find(({ workerId }) => workerId === span.workerId);
+    expect(span.fence).toBeLessThanOrEqual(record?.fence ?? 0);
+    expect(span.until).toBeLessThanOrEqual(record?.until ?? 0);
   }
 }

@@ -75,7 +75,14 @@ describe.each(dialects)("the statements of %s", (dialect) => {
   });
 
   test("know all names in braces", () => {
-    const names = { ...namesOf("orders"), identity: "", timeout: "", lock_timeout: "", idle_timeout: "" };
+    const names = {
+      ...namesOf("orders"),
+      identity: "",
+      timeout: "",
+      lock_timeout: "",
+      idle_timeout: "",
+      statement: "",
+    };
     const texts = [...loadStatements(dialect).values(), ...loadMigrations(dialect).flat()];
     for (const text of texts) expect(named(text, names)).not.toMatch(/[{}]/);
   });

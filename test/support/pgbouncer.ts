@@ -1,0 +1,73 @@
+import { spawnSync } from "node:child_process";
+import { chownSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import pg from "pg";
+import { asPostgres } from "./postgres.ts";
+import { freePort, ServerProcess } from "./servers.ts";
+
+const command = "/usr/sbin/pgbouncer";
+
+/** Why there is no PgBouncer to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+export const pgbouncerMissing: string | undefined =
+  process.env["CI"] === undefined && spawnSync(command, ["--version"]).error !== undefined
+    ? "PgBouncer is not installed: as root, apt-get install --no-install-recommends pgbouncer"
+    : undefined;
+
+/** A PgBouncer of the test's own: each transaction runs on whichever of two connections to the server is free. */
+export class Pgbouncer {
+  readonly #process = new ServerProcess("pgbouncer");
+  readonly #port: number;
+
+  private constructor(port: number) {
+    this.#port = port;
+  }
+
+  /** Starts one before the PostgreSQL on a port. */
+  static async start(target: number): Promise<Pgbouncer> {
+    const bouncer = new Pgbouncer(await freePort());
+    const { folder } = bouncer.#process;
+    const lines = [
+      "[databases]",
+      `postgres = host=127.0.0.1 port=${target} user=postgres`,
+      "[pgbouncer]",
+      "listen_addr = 127.0.0.1",
+      `listen_port = ${bouncer.#port}`,
+      "unix_socket_dir =",
+      "auth_type = any",
+      "pool_mode = transaction",
+      "default_pool_size = 2",
+    ];
+    writeFileSync(bouncer.#config, `${lines.join("\n")}\n`);
+    if (asPostgres !== undefined) chownSync(folder, asPostgres.uid, asPostgres.gid);
+    await bouncer.start();
+    return bouncer;
+  }
+
+  get #config(): string {
+    return join(this.#process.folder, "pgbouncer.ini");
+  }
+
+  /** Starts it again. */
+  async start(): Promise<void> {
+    const answers = async (): Promise<boolean> => {
+      const client = new pg.Client({ connectionString: this.url() });
+      client.on("error", () => undefined);
+      await client.connect();
+      await client.end();
+      return true;
+    };
+    await this.#process.start(command, [this.#config], answers, asPostgres?.prefix);
+  }
+
+  url(query = ""): string {
+    return `postgres://postgres@127.0.0.1:${this.#port}/postgres${query}`;
+  }
+
+  async kill(): Promise<void> {
+    await this.#process.kill();
+  }
+
+  async remove(): Promise<void> {
+    await this.#process.remove();
+  }
+}
