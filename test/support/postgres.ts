@@ -78,6 +78,33 @@ export class PostgresServer {
     }
   }
 
+  /** Starts another one that follows it. */
+  async follower(): Promise<PostgresServer> {
+    const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
+    own(folder);
+    const data = join(folder, "data");
+    const from = [
+      "-h",
+      "127.0.0.1",
+      "-p",
+      String(this.port),
+      "-U",
+      "postgres",
+      "-c",
+      "fast",
+      "-X",
+      "stream",
+      "-R",
+      "--no-sync",
+    ];
+    try {
+      execFileSync("setpriv", [...as, join(bin ?? "", "pg_basebackup"), ...from, "-D", data], { cwd: folder });
+      return await PostgresServer.start({}, data);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
   get data(): string {
     return join(this.process.folder, "data");
   }
