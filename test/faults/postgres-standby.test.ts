@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
-import { eventually, HolderError, HolderProcess } from "../support/holder.ts";
+import { eventually, type HolderError, HolderProcess } from "../support/holder.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openSql } from "../support/sql.ts";
 
