@@ -1,8 +1,8 @@
 /*
  * A store that forgets what it acknowledged, as src/registries/redis meets it: sql/redis/prologue.lua (guard) notices, and
  * quarantines. Two servers, 0 and 1. One copies the other, late; at any moment it is promoted, and the old primary answers on for
- * as long as min-replicas-max-lag lets it (maxLag). It may then copy the new one, and be promoted in its turn. A primary may be
- * flushed under our eyes, and may change its replication id without losing anything, as it does when its last replica leaves.
+ * as long as min-replicas-max-lag lets it (maxLag). It may then copy the new one, or be told to and get nothing over a link that is
+ * cut, and be promoted in its turn. A primary may be flushed under our eyes, and may change its replication id without losing anything, as it does when its last replica leaves.
  *
  * Here time runs, for all: servers' clocks differ by up to maxClockSkew, and so does a holder's from that of the server it asks.
  * Only what is granted counts: a holder may use any tick of its window at any time. Checked: no tick belongs to two windows, but
@@ -14,6 +14,7 @@
  *   QUARANTINE_TOO_SHORT    one tick less than maxWindow + 2 x maxClockSkew + maxLag
  *   ROLE_NOT_LOOKED_AT      one that bears the primary's replication id is taken for it, though it is a replica
  *   RECEIVED_NOT_LOOKED_AT  a primary under a new id passes by its run_id, though it was a replica in between
+ *   ONLY_BYTES_LOOKED_AT    the same, though it was one that nothing came over to
  *   FLUSHED_IS_NEW          a server that knows of no namespace is taken for one that never had it
  *   ERA_NOT_LOOKED_AT       recents from before a quarantine are continued after it
  *   RENEWAL_KEEPS_FROM      the first renewal after a quarantine leaves the window's begin where it was
@@ -89,7 +90,7 @@ typedef Process {
   bool primary;
   byte replId;
   bool second;     /* master_replid2 is set: its id is inherited */
-  byte received    /* how much it has taken over from a primary */
+  byte received    /* how much it has taken over from a primary, and how often it was told to be one */
 }
 Process server[2];
 
@@ -140,7 +141,7 @@ end:
        now++;
        silent = MIN(silent + 1, LAG + 1);
        if
-       :: !linked && silent > LAG -> forget(1 - newest); server[1 - newest].replId = 0 /* which no longer matters */
+       :: !linked && silent > LAG && ids == IDS -> forget(1 - newest); server[1 - newest].replId = 0 /* which no longer matters */
        :: else
        fi
      }
@@ -162,6 +163,18 @@ end:
        server[1 - newest].replId = server[newest].replId;
        server[1 - newest].received++;
        copy(newest, 1 - newest)
+     }
+  :: d_step {
+       /* The old primary was made a replica of the new one, took over nothing, and is promoted. */
+       !linked && ids < IDS ->
+       printf("%d: server %d is promoted, from behind a cut link\n", now, 1 - newest);
+       silent = 0;
+       newest = 1 - newest;
+#ifndef ONLY_BYTES_LOOKED_AT
+       server[newest].received++;
+#endif
+       server[newest].second = true;
+       newId(newest)
      }
   :: d_step {
        !linked && ids < IDS ->

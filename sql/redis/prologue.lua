@@ -95,11 +95,20 @@ local function field(info, name)
   return last and string.match(info, '^%x+', last + 1) or ''
 end
 
--- How much this process has taken over from a primary: more, and what it held before is gone. CONFIG RESETSTAT makes the bytes 0;
--- the keys that it loaded last it leaves.
+-- How much this process has taken over from a primary: more, and what it held before is gone. And how often it was told whose replica
+-- it is, or that it is none: once more, and another may have been the primary in between, of which this one, cut off, heard nothing.
+-- In a cluster that is an epoch. CONFIG RESETSTAT makes them 0, but for the keys that it loaded last, and the epoch.
 local function received()
   local bytes = field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
-  return bytes .. '/' .. field(redis.call('INFO', 'persistence'), 'rdb_last_load_keys_loaded')
+  local keys = field(redis.call('INFO', 'persistence'), 'rdb_last_load_keys_loaded')
+  local commands, told = redis.call('INFO', 'commandstats'), 0
+  for _, name in ipairs({ 'replicaof', 'slaveof' }) do
+    told = told + (string.match(commands, '\ncmdstat_' .. name .. ':calls=(%d+)') or 0)
+  end
+  if field(redis.call('INFO', 'cluster'), 'cluster_enabled') == '1' then
+    told = told .. '/' .. field(redis.call('CLUSTER', 'INFO'), 'cluster_my_epoch')
+  end
+  return bytes .. '/' .. keys .. '/' .. told
 end
 
 -- From now on what this server holds counts as all there is. No two eras bear the same number, even if `meta` was lost in between.
@@ -136,7 +145,7 @@ local function guard(lag)
   if not own then
     local found = redis.call('HMGET', metaKey, 'runId', 'received')
     -- The same process under a new id that it did not inherit: a first replica came, or the last one left. One that was a replica
-    -- in between, and was promoted long ago, looks alike.
+    -- in between, and was promoted long ago, looks alike but for what it received.
     local same = primary and found[1] == field(redis.call('INFO', 'server'), 'run_id')
       and string.find(field(replication, 'master_replid2'), '^0*$') and found[2] == received()
     if same then

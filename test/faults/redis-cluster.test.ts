@@ -35,6 +35,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
       expect(keys).toEqual(expect.arrayContaining([`${prefix}:meta`, `${prefix}:window:0`, `${prefix}:resting`]));
       expect(await owner.client().call("CLUSTER", "COUNTKEYSINSLOT", slot)).toBe(keys.length);
     }
+    // A node takes its part back without a command; its epoch tells.
+    const { owner } = await cluster.ownerOf(prefixes.orders);
+    const [, epoch] = /cluster_my_epoch:(\d+)/.exec(String(await owner.client().call("CLUSTER", "INFO"))) ?? [];
+    expect(await owner.client().hget(`${prefixes.orders}:meta`, "received")).toMatch(
+      new RegExp(`^\\w+/\\w+/0/${epoch}$`),
+    );
     expect((await registry.ping()).promise).toContain("not across a partition");
     await registry.close();
   });

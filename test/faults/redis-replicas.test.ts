@@ -158,4 +158,50 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     expect(await one.client().exists(`workerId/${namespace}:window:0`)).toBe(0);
     expect((await failure(registry.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
   });
+
+  /** Promoted by an operator, long enough ago to have an id that came from nobody. */
+  async function promotedLongAgo(server: RedisServer): Promise<void> {
+    await server.promote();
+    await eventually(
+      () => server.replication(),
+      (told) => told.get("master_replid2") === none,
+    );
+  }
+
+  test("a replica that takes writes, cut off in silence, asked by ours, and promoted long after: what it missed is noticed", async () => {
+    await other.follow(link.port);
+    await claim();
+    await one.client().wait(1, 0);
+    await other.client().config("SET", "replica-read-only", "no");
+    link.set(blackHole);
+    const below = await openRedis(other.url("?maxLag=0"));
+    onTestFinished(() => below.close());
+    // It notes that it does not know all, and since when; and then that is long ago.
+    expect((await failure(below.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
+    await other.client().hset(`workerId/${namespace}:meta`, "quarantine", Date.now());
+    const missed = await granted(registry, claimRequest({ window: limits.maxWindow }));
+    await promotedLongAgo(other);
+    const { code, details } = await failure(below.claim(claimRequest({ window: 1000 })));
+    expect(code).toBe("QUARANTINE");
+    expect(details["until"]).toBeGreaterThan(missed.until);
+  });
+
+  test("made a replica that its primary cannot reach, and the primary again: what was granted in between is noticed", async () => {
+    await other.follow(one.port);
+    await claim();
+    await other.promote();
+    const way = await FaultProxy.start(other.port);
+    onTestFinished(() => way.stop());
+    way.set(blackHole);
+    await one.client().replicaof("127.0.0.1", way.port);
+    const above = await openRedis(other.url("?maxLag=0"));
+    onTestFinished(() => above.close());
+    expect((await failure(above.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
+    await other.client().hset(`workerId/${namespace}:meta`, "quarantine", Date.now());
+    const missed = await granted(above, claimRequest({ window: limits.maxWindow }));
+    await promotedLongAgo(one);
+    const { code, details } = await failure(registry.claim(claimRequest({ window: 1000 })));
+    expect(code).toBe("QUARANTINE");
+    expect(details["until"]).toBeGreaterThan(missed.until);
+  });
 });
