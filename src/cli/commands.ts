@@ -10,6 +10,7 @@ export const commands: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import("./explain.ts")).explain,
   audit: async () => (await import("./audit.ts")).audit,
   workers: async () => (await import("./workers.ts")).workers,
+  top: async () => (await import("./top.ts")).top,
   release: async () => (await import("./release.ts")).release,
   pin: async () => (await import("./pin.ts")).pin,
   unpin: async () => (await import("./unpin.ts")).unpin,

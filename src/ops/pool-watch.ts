@@ -118,6 +118,13 @@ export class PoolWatch {
     return look;
   }
 
+  /** Looks until the whole pool was read, however long that takes. Never rejects, either. */
+  async lookThrough(): Promise<Look> {
+    let look = await this.#ask();
+    while (look.problem === undefined && look.picture !== undefined && look.picture.read < 1) look = await this.#ask();
+    return look;
+  }
+
   async #ask(): Promise<Look> {
     try {
       this.#look = { picture: await this.#read(), problem: undefined };

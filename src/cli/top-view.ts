@@ -1,0 +1,218 @@
+import type { WorkerRecord } from "../core/registry.ts";
+import { formatPool } from "../core/notation.ts";
+import { timeText } from "../core/window.ts";
+import type { Change } from "../ops/changes.ts";
+import { forecastText, layoutEnd } from "../ops/forecast.ts";
+import type { Cell, CellState, Picture } from "../ops/pool-watch.ts";
+import { fitted, harmless, lineOf, type Piece } from "./columns.ts";
+
+/** What a change was, and when it was seen. Unix ms. */
+export interface SeenChange extends Change {
+  readonly at: number;
+}
+
+/** What is to be seen. */
+export interface Scene {
+  readonly picture: Picture;
+  /** Why the picture is not of now. */
+  readonly problem?: string | undefined;
+  /** Oldest first. */
+  readonly changes: readonly SeenChange[];
+  readonly registry: string;
+  /** The registry's clock, Unix ms. */
+  readonly now: number;
+  /** Holders above the first one that is shown. */
+  readonly scroll: number;
+}
+
+/** What it is seen on. */
+export interface Surface {
+  readonly columns: number;
+  /** Infinity: as many as it takes. */
+  readonly rows: number;
+  readonly colored: boolean;
+  /** Whether it can show more than ASCII. */
+  readonly unicode: boolean;
+}
+
+/** Look of each state; its two signs, so that none is told by its colour alone. */
+const signs: Readonly<
+  Record<CellState, { readonly look: string; readonly sign: string; readonly ascii: string; readonly name: string }>
+> = {
+  live: { look: "36", sign: "■", ascii: "#", name: "live" },
+  resting: { look: "33", sign: "▨", ascii: "~", name: "resting" },
+  free: { look: "39", sign: "□", ascii: "o", name: "free" },
+  unused: { look: "90", sign: "·", ascii: ".", name: "never used" },
+  pinned: { look: "35", sign: "◆", ascii: "P", name: "pinned" },
+  foreign: { look: "31", sign: "✕", ascii: "X", name: "foreign" },
+};
+const order = Object.keys(signs) as CellState[];
+const taken: readonly CellState[] = ["live", "resting", "pinned", "foreign"];
+const bold = "1";
+const dim = "90";
+const alarm = "1;31";
+/** Columns of the grid at most. */
+const widest = 64;
+
+/** Lines to show, no more than there are rows, and how far the holders can be scrolled. */
+export function drawTop(
+  scene: Scene,
+  surface: Surface,
+): { readonly lines: readonly string[]; readonly mostScroll: number } {
+  const { picture, problem, scroll } = scene;
+  const { columns, rows, colored, unicode } = surface;
+  const end = layoutEnd(picture.layout, scene.now);
+  const finite = Number.isFinite(rows);
+  const head: Piece[][] = [
+    headOf(scene),
+    ...(problem === undefined ? [] : [[[problem, alarm] as const]]),
+    ...countsOf(picture, columns, unicode),
+    [
+      [
+        `Pool ${formatPool(picture.pool)}: ${picture.read < 1 ? `${Math.floor(100 * picture.read)} % read so far` : forecastText(picture.forecast, scene.now)}`,
+      ],
+    ],
+    [[end.detail, end.status === "ok" ? dim : alarm]],
+    [],
+  ];
+  const spare = Math.max(0, rows - head.length - 4);
+  const grid = gridOf(picture.cells, { columns, lines: finite ? Math.min(16, Math.floor(spare * 0.45)) : 16, unicode });
+  const happened = scene.changes.slice(finite ? -Math.max(1, Math.floor(spare / 6)) : 0);
+  const events = happened.toReversed().map(changeLine);
+  const tail: Piece[][] = events.length === 0 ? [] : [[], [["EVENTS", dim]], ...events];
+
+  // A blank line and the heading above, the keys below.
+  const room = Math.max(0, rows - head.length - grid.length - tail.length - 3);
+  const holders = picture.holders.toSorted((one, other) => one.until - other.until);
+  const mostScroll = Math.max(0, holders.length - room);
+  const first = Math.min(scroll, mostScroll);
+  const shown = holders.slice(first, first + room);
+  const list = [[], ...holdersOf(shown, scene, columns)];
+  if (finite) {
+    const part =
+      shown.length < picture.counts.live
+        ? `; holders ${first + 1} to ${first + shown.length} of ${picture.counts.live}`
+        : "";
+    tail.push([[`q quits, arrows scroll${part}`, dim]]);
+  }
+  const body = [...head, ...grid, ...list];
+  // What is on a screen stays in its place, however few holders there are.
+  while (finite && body.length < rows - tail.length) body.push([]);
+  const lines = [...body, ...tail].slice(0, rows).map((pieces) => {
+    const line = lineOf(pieces, columns, colored);
+    return unicode ? line : line.replaceAll("…", ">").replace(/[^\x00-\x7e]/gu, "?");
+  });
+  return { lines, mostScroll };
+}
+
+function headOf({ picture, registry, now }: Scene): Piece[] {
+  const { namespace, offset, latency } = picture;
+  const margin = Math.ceil(latency / 2);
+  const clock =
+    Math.abs(offset) <= margin ? `within ${margin} ms` : `${Math.abs(offset)} ms ${offset > 0 ? "ahead" : "behind"}`;
+  return [
+    ["Snowlease ", bold],
+    [namespace, bold],
+    [`  ${registry}  ${timeText(now).slice(0, 19)}Z  answers in ${latency.toFixed(1)} ms  clock ${clock}`, dim],
+  ];
+}
+
+function countsOf({ counts, pool }: Picture, columns: number, unicode: boolean): Piece[][] {
+  const size = pool.last - pool.first + 1;
+  const sum = taken.reduce((sum, state) => sum + counts[state], 0);
+  const share = size === 0 ? 0 : (100 * sum) / size;
+  const lines: Piece[][] = [[[`${sum} of ${size} taken (${share.toFixed(share < 10 ? 1 : 0)} %)`, bold]]];
+  let used = Infinity;
+  for (const state of order) {
+    const { look, sign, ascii, name } = signs[state];
+    const text = `${counts[state]} ${name}   `;
+    if (used + text.length + 2 > columns) {
+      lines.push([]);
+      used = 0;
+    }
+    lines.at(-1)?.push([`${unicode ? sign : ascii} `, look], [text]);
+    used += text.length + 2;
+  }
+  return lines;
+}
+
+/** The cells, so many to a sign that they fit. */
+function gridOf(
+  cells: readonly Cell[],
+  { columns, lines, unicode }: { readonly columns: number; readonly lines: number; readonly unicode: boolean },
+): Piece[][] {
+  if (lines < 1) return [];
+  const margin = String(cells.at(-1)?.first ?? 0).length + 4;
+  const width = Math.max(8, Math.min(widest, 2 ** Math.floor(Math.log2(Math.max(8, columns - margin)))));
+  const each = Math.max(1, Math.ceil(cells.length / (width * lines)));
+  const rows: Piece[][] = [];
+  for (let at = 0; at < cells.length; at += each * width) {
+    const row: Piece[] = [[`${fitted(String(cells[at]?.first ?? ""), margin - 2, "right")}  `, dim]];
+    for (let i = at; i < Math.min(cells.length, at + each * width); i += each) {
+      const { look, sign, ascii } = signs[mostOf(cells.slice(i, i + each))];
+      const text = unicode ? sign : ascii;
+      const last = row.at(-1);
+      if (last !== undefined && last[1] === look && row.length > 1) row[row.length - 1] = [last[0] + text, look];
+      else row.push([text, look]);
+    }
+    rows.push(row);
+  }
+  return rows;
+}
+
+/** The state of most that are taken; else of what is there. */
+function mostOf(cells: readonly Cell[]): CellState {
+  const total = (state: CellState): number => cells.reduce((sum, { counts }) => sum + counts[state], 0);
+  const most = taken.reduce((most, state) => (total(state) > total(most) ? state : most));
+  if (total(most) > 0) return most;
+  return total("free") > 0 ? "free" : "unused";
+}
+
+function holdersOf(holders: readonly WorkerRecord[], { now }: Scene, columns: number): Piece[][] {
+  const [id, left, held] = [8, 7, 9];
+  const rest = Math.max(10, columns - id - left - held - 6);
+  const host = Math.min(40, Math.floor(rest * 0.55));
+  const row = (texts: readonly string[], look?: string): Piece[] => [
+    [fitted(texts[0] ?? "", id, "right"), look],
+    [`  ${fitted(texts[1] ?? "", left, "right")}`, look],
+    [`  ${fitted(texts[2] ?? "", held, "right")}`, look],
+    [`  ${fitted(texts[3] ?? "", host)}`, look],
+    [`  ${texts[4] ?? ""}`, look ?? dim],
+  ];
+  if (holders.length === 0) return [[["Nobody holds a worker ID.", dim]]];
+  return [
+    row(["ID", "LEFT", "HELD", "HOST", "ADDRESS, PID"], dim),
+    ...holders.map(({ workerId, until, claimedAt, holder }) => {
+      const { host = "", ip = "", pid = "", instance = "" } = holder ?? {};
+      const whence = [ip, `pid ${pid}`, instance].filter(Boolean).map(harmless).join(" ");
+      return row([
+        String(workerId),
+        clockText(until - now),
+        claimedAt === undefined ? "" : spanText(now - claimedAt),
+        harmless(host),
+        whence,
+      ]);
+    }),
+  ];
+}
+
+function changeLine({ at, workerId, what, holder }: SeenChange): Piece[] {
+  const whom = holder === undefined ? "" : ` ${harmless(holder.host)} (${harmless(holder.ip)})`;
+  return [[`${timeText(at).slice(11, 19)}Z `, dim], [`${workerId} `], [what, bold], [whom]];
+}
+
+/** As minutes and seconds. */
+function clockText(ms: number): string {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+/** In the two largest units. */
+function spanText(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 24 ? `${hours} h ${minutes % 60} m` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}

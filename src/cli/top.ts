@@ -1,0 +1,142 @@
+import { systemClock } from "../core/clock.ts";
+import { noNamespace } from "../core/window.ts";
+import { changes } from "../ops/changes.ts";
+import { type Look, type Picture, PoolWatch } from "../ops/pool-watch.ts";
+import { workerJson } from "../registries/daemon/codec.ts";
+import type { Command } from "./command.ts";
+import type { Output } from "./output.ts";
+import { type Key, Screen } from "./screen.ts";
+import { addressOf, registryConfig, registrySettings, withRegistry } from "./settings.ts";
+import { aborted, onInterrupt, signalExitCode } from "./signals.ts";
+import { drawTop, type SeenChange, type Surface } from "./top-view.ts";
+
+/** How often it is drawn, and the registry asked, ms. */
+const second = 1000;
+const interval = 2000;
+const changesKept = 100;
+/** Of a snapshot that is no terminal's. */
+const plainColumns = 120;
+
+export const top: Command = {
+  name: "top",
+  summary: "Watch a pool: how many worker IDs are taken, who holds them, whose window ends next, what happens.",
+  details: [
+    "q or Esc quits; the arrows, PgUp, PgDn, Home and End scroll. Where stdout is no terminal, and with `--json`, it prints what there " +
+      "is and ends. No colours with NO_COLOR. Events are what differs from one look to the next, every 2 s.",
+  ],
+  examples: [
+    "snowlease top",
+    "snowlease top --registry http://127.0.0.1:7070 --namespace orders",
+    "snowlease top --json",
+  ],
+  settings: registrySettings,
+
+  async run(invocation) {
+    const { output, json } = invocation;
+    const config = await registryConfig(invocation);
+    const { namespace } = config;
+    const registry = addressOf(config).redacted;
+    return withRegistry(config, async (opened) => {
+      const watch = new PoolWatch(opened, namespace, systemClock);
+      const live = output.isTerminal && process.env["TERM"] !== "dumb" && !json;
+      const { picture, problem } = live ? await watch.look() : await watch.lookThrough();
+      if (picture === undefined) throw problem ?? noNamespace(namespace);
+      if (live) return follow(watch, picture, registry, output);
+      if (problem !== undefined) throw problem;
+      if (json) return output.json(asJson(picture, registry));
+      const scene = { picture, changes: [], registry, now: picture.clock, scroll: 0 };
+      const { lines } = drawTop(scene, { columns: plainColumns, rows: Infinity, ...abilities(), colored: false });
+      await output.line(lines.join("\n"));
+    });
+  },
+};
+
+/** Draws until somebody wants no more. Returns the exit code. */
+async function follow(watch: PoolWatch, first: Picture, registry: string, output: Output): Promise<number> {
+  const signal = onInterrupt();
+  const ended = new AbortController();
+  let look: Look & { readonly picture: Picture } = { picture: first, problem: undefined };
+  let lookedAt = Date.now();
+  let seen: readonly SeenChange[] = [];
+  let scroll = 0;
+  let mostScroll = 0;
+
+  const redraw = (): void => {
+    const { picture, problem } = look;
+    // What was drawn last may be of before a resize.
+    const surface: Surface = { columns: screen?.columns ?? 80, rows: screen?.rows ?? 24, ...abilities() };
+    const now = picture.clock + Date.now() - lookedAt;
+    const scene = {
+      picture,
+      problem: problem && `${problem.code}: ${problem.message}`,
+      changes: seen,
+      registry,
+      now,
+      scroll,
+    };
+    const drawn = drawTop(scene, surface);
+    mostScroll = drawn.mostScroll;
+    scroll = Math.min(scroll, mostScroll);
+    screen?.show(drawn.lines);
+  };
+  const press = (key: Key): void => {
+    if (key === "quit") return ended.abort(0);
+    if (key === "interrupt") return ended.abort(signalExitCode("SIGINT"));
+    const page = Math.max(1, Math.floor((screen?.rows ?? 24) / 3));
+    const goals = {
+      up: scroll - 1,
+      down: scroll + 1,
+      "page-up": scroll - page,
+      "page-down": scroll + page,
+      first: 0,
+      last: mostScroll,
+    };
+    scroll = Math.max(0, Math.min(mostScroll, goals[key]));
+    redraw();
+  };
+
+  let screen: Screen | undefined;
+  screen = new Screen({ press, redraw });
+  redraw();
+  const stop = AbortSignal.any([signal, ended.signal, output.closed]);
+  const drawing = setInterval(redraw, second);
+  try {
+    while (!stop.aborted) {
+      await systemClock.sleep(interval, { signal: stop });
+      if (stop.aborted) break;
+      const next = await Promise.race([watch.look(), aborted(stop)]);
+      if (next === undefined) break;
+      const { picture = look.picture, problem } = next;
+      if (picture !== look.picture) {
+        const at = picture.clock;
+        seen = [...seen, ...changes(look.picture, picture).map((change) => ({ ...change, at }))].slice(-changesKept);
+        lookedAt = Date.now();
+      }
+      look = { picture, problem };
+      redraw();
+    }
+  } finally {
+    clearInterval(drawing);
+    screen.end();
+  }
+  if (signal.aborted) return signalExitCode(signal.reason as NodeJS.Signals);
+  return ended.signal.aborted ? (ended.signal.reason as number) : 0;
+}
+
+/** What the terminal can show, by what its environment says. */
+function abilities(): Pick<Surface, "colored" | "unicode"> {
+  const { NO_COLOR = "", LC_ALL, LC_CTYPE, LANG } = process.env;
+  const locale = LC_ALL || LC_CTYPE || LANG || "";
+  return { colored: NO_COLOR === "", unicode: /utf-?8/i.test(locale) };
+}
+
+function asJson({ holders, forecast, layout, cells: _, ...rest }: Picture, registry: string): object {
+  const { wrap, endOfLife } = layout;
+  return {
+    registry,
+    ...rest,
+    layout: { fingerprint: layout.fingerprint, endOfLife: wrap === undefined ? endOfLife : undefined, wrap },
+    forecast,
+    holders: holders.map(workerJson),
+  };
+}
