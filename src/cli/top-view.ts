@@ -65,7 +65,7 @@ export function drawTop(
   const finite = Number.isFinite(rows);
   const head: Piece[][] = [
     headOf(scene),
-    ...(problem === undefined ? [] : [[[problem, alarm] as const]]),
+    ...(problem === undefined ? [] : [[[harmless(problem), alarm] as const]]),
     ...countsOf(picture, columns, unicode),
     [
       [
@@ -87,7 +87,7 @@ export function drawTop(
   const mostScroll = Math.max(0, holders.length - room);
   const first = Math.min(scroll, mostScroll);
   const shown = holders.slice(first, first + room);
-  const list = [[], ...holdersOf(shown, scene, columns)];
+  const list = room === 0 ? [] : [[], ...holdersOf(shown, scene, columns)];
   if (finite) {
     const part =
       shown.length < picture.counts.live
