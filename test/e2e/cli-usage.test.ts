@@ -14,6 +14,7 @@ const commands = [
   "explain",
   "audit",
   "workers",
+  "top",
   "release",
   "pin",
   "unpin",
