@@ -48,6 +48,8 @@ export const owners: readonly ConformanceCheck[] = [
       equal((await take(trial, { reuse: "never" })).grant.workerId !== 9, true, "that it gets a new one");
       const pool = { first: 0, last: 8 };
       ensure((await take(trial, { pool })).grant.workerId !== 9, "one of its pool", 9);
+      // However many others it has used.
+      for (let workerId = 100; workerId < 120; workerId++) await take(trial, { workerId });
       const held = await take(trial, { preferred: [5] });
       equal(held.grant.workerId, 9, "what it gets");
       equal((await take(trial)).grant.workerId !== 9, true, "that a second one gets another");

@@ -6,10 +6,11 @@ import { applyPlan, revertPlan, unpinAll } from "../../src/ops/migrate/apply.ts"
 import { makePlan, type Plan, planText, readPlan } from "../../src/ops/migrate/plan.ts";
 import type { SourceKind } from "../../src/ops/migrate/source.ts";
 import { readSource } from "../../src/ops/migrate/sources.ts";
-import { prepareFinish } from "../../src/ops/migrate/status.ts";
+import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+import { claimRequest, granted } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
-import { redisMissing, RedisServer } from "../support/redis.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 const layout = layouts.westid;
@@ -92,6 +93,30 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     ]);
     expect(outlook).toMatchObject({ collisions: [], kept: 1, renumbered: 2, retired: 4, left: 1019 });
     expect(await everything()).toEqual(before);
+  });
+
+  test("westid on the very Redis of the leases: its entry stays, and the host gets another number", async () => {
+    await westid(0, 811, "10.0.0.7", "alpha");
+    const before = await everything();
+    const registry = await openRedis(server.url());
+    try {
+      await registry.init({ namespace: "default", layout: layout.fingerprint });
+      const { findings, source } = await readSource("westid-redis", server.url(), { layout, operationTimeout: 20_000 });
+      const about = { namespace: "default", layout, from: "westid-redis", source, registry } as const;
+      const { plan, outlook } = await makePlan(findings, { ...about, now: (await registry.ping()).clock });
+      expect(outlook).toMatchObject({ collisions: [], kept: 1 });
+      expect(await applyPlan({ registry, plan })).toMatchObject({ pinned: 1 });
+      const holder = { host: "alpha", ip: "10.0.0.7", pid: 1, instance: "" };
+      const request = claimRequest({ namespace: "default", holder, clock: Date.now() });
+      expect(await granted(registry, request)).toMatchObject({ workerId: 1 });
+      expect(await migrationStatus({ registry, plan })).toMatchObject({ moved: 1, old: 0, conflict: 0 });
+      await revertPlan({ registry, plan });
+    } finally {
+      await registry.close();
+    }
+    const theirs = (await everything()) as [key: string][];
+    const keys = new Set((before as [key: string][]).map(([key]) => key));
+    expect(theirs.filter(([key]) => keys.has(key))).toEqual(before);
   });
 
   test("CosId: every number that was ever given out is pinned, and nobody takes one over", async () => {

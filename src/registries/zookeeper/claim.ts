@@ -57,13 +57,12 @@ export async function claimOnce(
   }
 
   const hint = { value: next ? readNumber(next, nodes.next(pool)) : pool.first, version: next?.version };
-  // What is pinned for this host comes first, and there is seldom more than one.
-  const own = [...(pins ?? []).slice(0, look), ...(hosts ?? [])]
-    .flatMap((name) => numberOf(name) ?? [])
-    .filter((id) => isIn(pool, id));
+  const inPool = (names: readonly string[] = []): readonly number[] =>
+    names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
+  const [pinned, own] = [inPool(pins).slice(0, look), inPool(hosts)] as const;
   const decision: Decision & { readonly hint?: number } =
     workerId === undefined && owner === undefined
-      ? await searchAny({ connection, deadline, nodes, request, info, clock, snapshot, own, hint, beaten })
+      ? await searchAny({ connection, deadline, nodes, request, info, clock, snapshot, pinned, own, hint, beaten })
       : decideClaim(snapshot, request, clock, info);
   const { answer, store: record } = decision;
   if (record === undefined)

@@ -112,6 +112,8 @@ interface Task {
   readonly info: NamespaceInfo;
   readonly clock: number;
   readonly snapshot: Snapshot;
+  /** Worker IDs that are pinned for this host. */
+  readonly pinned: readonly number[];
   /** Worker IDs of this host. */
   readonly own: readonly number[];
   readonly hint: Hint;
@@ -144,7 +146,7 @@ export async function searchAny(task: Task): Promise<Found> {
   // One round trip: this host's records, numbers never used, and who is alive.
   const [, found, idle] = await connection.exchange(deadline, (session) =>
     Promise.all([
-      readAll(session, task, manyOwn ? [] : own),
+      readAll(session, task, [...task.pinned, ...(manyOwn ? [] : own)]),
       next > pool.last ? { from: pool.last + 1 } : findUnused(session, nodes, pool, next, beaten),
       Promise.all([...buckets].map((bucket) => listIdle(session, nodes, pool, bucket))),
     ]),
