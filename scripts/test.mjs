@@ -13,6 +13,8 @@ ensureBuild();
 if (!args.includes("--project=unit")) {
   ensurePackages({
     chromium: "/usr/bin/chromium",
+    // An engine is more than a developer's machine should get unasked.
+    ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
     "default-jre-headless": "/usr/bin/java",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
     faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",

@@ -5,6 +5,7 @@ import type { PoolBounds } from "../core/layout.ts";
 import type { Daemon } from "../daemon.ts";
 import type { TlsFiles } from "../http/certificates.ts";
 import type { Command } from "./command.ts";
+import { tellReady } from "./manager.ts";
 import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 
 export const daemon: Command = {
@@ -50,6 +51,7 @@ export const daemon: Command = {
     });
     const stopped = closeOnSignals(running);
     const address = addressOf(config).redacted;
+    tellReady();
     if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
     else await output.line(news(address, running, tokens !== undefined));
     await stopped;
