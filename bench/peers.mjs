@@ -5,7 +5,7 @@ import { interleave } from "./interleave.mjs";
 import { peers } from "./peers/peers.mjs";
 import { figure, printTable } from "./table.mjs";
 
-const ours = () => snowlease({ registry: "memory:", workerId: 7 });
+const ours = (options) => snowlease({ registry: "memory:", workerId: 7, ...options });
 const made = Array.from({ length: burst });
 const ids = new BigUint64Array(burst);
 
@@ -24,6 +24,18 @@ const asMade = (make) => {
   });
 };
 
+const ourMade = async (options) => {
+  const generator = await ours(options);
+  return bursts(() => {
+    for (let i = 0; i < burst; i++) ids[i] = generator.next();
+  });
+};
+
+const ourText = async (options) => {
+  const generator = await ours(options);
+  return asText({ make: () => () => generator.nextString(), text: String });
+};
+
 const asText = ({ make, text }) => {
   const next = make();
   const run = () => {
@@ -35,12 +47,8 @@ const asText = ({ make, text }) => {
 export const groups = {
   made: {
     cases: {
-      "snowlease next()": async () => {
-        const generator = await ours();
-        return bursts(() => {
-          for (let i = 0; i < burst; i++) ids[i] = generator.next();
-        });
-      },
+      "snowlease next()": () => ourMade(),
+      "snowlease next(), shared": () => ourMade({ shared: true }),
       "snowlease fill()": async () => {
         const generator = await ours();
         return bursts(() => generator.fill(ids));
@@ -50,10 +58,8 @@ export const groups = {
   },
   text: {
     cases: {
-      "snowlease nextString()": async () => {
-        const generator = await ours();
-        return asText({ make: () => () => generator.nextString(), text: String });
-      },
+      "snowlease nextString()": () => ourText(),
+      "snowlease nextString(), shared": () => ourText({ shared: true }),
       ...Object.fromEntries(Object.entries(peers).map(([name, peer]) => [name, async () => asText(peer)])),
     },
   },
@@ -79,6 +85,7 @@ export async function run() {
   const row = (title, inMade, inText) => [title, ...costs("made", inMade), ...costs("text", inText), ...told(inText)];
   const rows = [
     row("snowlease", "snowlease next()", "snowlease nextString()"),
+    row("snowlease, shared", "snowlease next(), shared", "snowlease nextString(), shared"),
     row("snowlease fill(400)", "snowlease fill()", undefined),
     ...Object.keys(peers).map((name) => row(name, name, name)),
   ];
