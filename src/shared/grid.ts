@@ -16,6 +16,8 @@ const mostLanes = 32;
 const spanLength = 64;
 /** How many spans are remembered: more than the 10 s in which a clock that goes back is continued. */
 const spans = 256;
+/** How many generators are told apart; where there are more, some share a seat, and fewer lanes are left to those who come late. */
+const seats = 64;
 
 const allLanes = 0xffff_ffff;
 const all32 = BigInt(allLanes);
@@ -24,7 +26,7 @@ const ended = 2n ** 64n - 1n;
 
 /** Cells before the words of the spans. */
 const tenureCells = ["generation", "workerId", "fence", "from", "until", "floor", "first", "since"] as const;
-const cells = ["version", "members", "base", "ended", "behind", "beyond", ...tenureCells] as const;
+const cells = ["version", "joined", "base", "ended", "behind", "beyond", ...tenureCells] as const;
 const cellOf = Object.fromEntries(cells.map((name, i) => [name, i])) as Readonly<
   Record<(typeof cells)[number], number>
 >;
@@ -70,7 +72,7 @@ export class Cut {
 export class Grid {
   /** A grid in which nothing can be taken yet. @param tick any of the present. */
   static create(layout: Layout, tick: number): Grid {
-    const grid = new Grid(layout, new SharedArrayBuffer(8 * (cells.length + spans)));
+    const grid = new Grid(layout, new SharedArrayBuffer(8 * (cells.length + seats + spans)));
     // Half of the numbers that a word can hold lie before it: some eight years of spans of 64 ms.
     Atomics.store(grid.#cells, cellOf.base, BigInt(grid.cut.spanOf(tick) - 2 ** 31));
     grid.#words.fill(ended);
@@ -80,6 +82,8 @@ export class Grid {
   readonly buffer: SharedArrayBuffer;
   readonly cut: Cut;
   readonly #cells: BigInt64Array;
+  /** For each generator, the span of which it wanted a lane last; 0: nobody's seat. */
+  readonly #seats: BigInt64Array;
   readonly #words: BigUint64Array;
 
   /** @param buffer that of the lender's grid. */
@@ -87,7 +91,8 @@ export class Grid {
     this.buffer = buffer;
     this.cut = new Cut(layout);
     this.#cells = new BigInt64Array(buffer, 0, cells.length);
-    this.#words = new BigUint64Array(buffer, 8 * cells.length);
+    this.#seats = new BigInt64Array(buffer, 8 * cells.length, seats);
+    this.#words = new BigUint64Array(buffer, 8 * (cells.length + seats));
   }
 
   /** Odd while the tenure is being written; another one after each change of it. */
@@ -95,14 +100,34 @@ export class Grid {
     return this.#cell("version");
   }
 
-  /** How many generators there are besides the lender's. */
-  get members(): number {
-    return this.#cell("members");
+  /** Gives a generator a seat, from this span on. */
+  join(span: number): number {
+    const seat = Number(Atomics.add(this.#cells, cellOf.joined, 1n)) % seats;
+    this.note(seat, span - 1);
+    return seat;
   }
 
-  /** Counts a generator that comes, or that goes (-1). */
-  count(by: 1 | -1): void {
-    Atomics.add(this.#cells, cellOf.members, BigInt(by));
+  /** Notes that the generator of this seat wants lanes of a span. */
+  note(seat: number, span: number): void {
+    Atomics.store(this.#seats, seat, BigInt(span));
+  }
+
+  /** The generator of this seat wants no more. */
+  leave(seat: number): void {
+    Atomics.store(this.#seats, seat, 0n);
+  }
+
+  /**
+   * How many generators that wanted lanes not long ago have yet to want one of this span. One that was ended without a word, as a
+   * thread may be, is no longer expected when all spans that are remembered have passed.
+   */
+  expected(span: number): number {
+    let count = 0;
+    for (let seat = 0; seat < seats; seat++) {
+      const last = Number(Atomics.load(this.#seats, seat));
+      if (last < span && last > span - spans) count++;
+    }
+    return count;
   }
 
   /** Whether there will be no tenure any more. */

@@ -1,4 +1,5 @@
 import type { Layout } from "../core/layout.ts";
+import type { Tenure } from "../core/lease.ts";
 import { RecentTicks, type Ticks } from "../core/recent.ts";
 import { Cut, type Grid, type Lanes } from "./grid.ts";
 
@@ -77,8 +78,9 @@ export class LaneTicks implements Ticks {
 }
 
 /** The part of a grid that one generator takes for itself. */
-export function laneTicks(layout: Layout, grid: Grid, generation: number, floor: number): LaneTicks {
+export function laneTicks(layout: Layout, grid: Grid, seat: number, { generation, floor }: Tenure): LaneTicks {
   return new LaneTicks(layout, floor, (span, held) => {
-    return grid.take(generation, span, Math.max(1, held), grid.cut.spare(held, grid.members));
+    grid.note(seat, span);
+    return grid.take(generation, span, Math.max(1, held), grid.cut.spare(held, grid.expected(span)));
   });
 }

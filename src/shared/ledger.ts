@@ -15,6 +15,8 @@ const listenInterval = 200;
  */
 export class SharedLedger implements Ledger, Share {
   readonly grid: Grid;
+  /** Taken by the first generator of this thread: one that only lends makes no IDs. */
+  #seat: number | undefined;
   readonly #lease: Lease;
   /** The tenure that can be taken from; 0: none. */
   #generation = 0;
@@ -52,8 +54,10 @@ export class SharedLedger implements Ledger, Share {
     this.#locals.push(local);
   }
 
-  ticks({ generation, floor }: Tenure): LaneTicks {
-    return laneTicks(this.#lease.layout, this.grid, generation, floor);
+  ticks(tenure: Tenure): LaneTicks {
+    const { layout, clock } = this.#lease;
+    this.#seat ??= this.grid.join(this.grid.cut.spanOf(layout.tickOf(clock.now())));
+    return laneTicks(layout, this.grid, this.#seat, tenure);
   }
 
   checkpoint(): Checkpoint | undefined {

@@ -133,12 +133,13 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
       const tenure = tenureOf(request);
       if (tenure === undefined) return { outcome: "lost" };
       const now = clock.now();
-      const others = othersThan(token, now) + grid.members;
-      const spare = grid.cut.spare(held, others);
+      const others = othersThan(token, now);
       const last = grid.cut.spanOf(layout.tickOf(Math.min(now + furthest, tenure.until - 1)));
-      const taken = Array.from({ length: spans }, (_, i) =>
-        first + i > last ? 0 : grid.take(tenure.generation, first + i, lanes, spare),
-      );
+      const taken = Array.from({ length: spans }, (_, i) => {
+        const span = first + i;
+        if (span > last) return 0;
+        return grid.take(tenure.generation, span, lanes, grid.cut.spare(held, others + grid.expected(span)));
+      });
       return { outcome: "taken", lanes: taken };
     },
 

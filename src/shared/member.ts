@@ -26,6 +26,7 @@ export class JoinedLease implements Holding, Share {
   readonly layout: Layout;
   readonly clock: Clock;
   readonly #grid: Grid;
+  readonly #seat: number;
   #version = -1;
   #tenure: Tenure | undefined;
   #last: Tenure | undefined;
@@ -37,7 +38,7 @@ export class JoinedLease implements Holding, Share {
     this.layout = Layout.parse(layout);
     this.clock = clock;
     this.#grid = new Grid(this.layout, buffer);
-    this.#grid.count(1);
+    this.#seat = this.#grid.join(this.#grid.cut.spanOf(this.layout.tickOf(clock.now())));
   }
 
   get state(): LeaseState {
@@ -99,12 +100,12 @@ export class JoinedLease implements Holding, Share {
     if (!this.#isOpen) return;
     this.#ledger?.seal();
     this.#isOpen = false;
-    this.#grid.count(-1);
+    this.#grid.leave(this.#seat);
   }
 
   /** What this generator has of the ticks of a tenure. */
-  ticks({ generation, floor }: Tenure): LaneTicks {
-    return laneTicks(this.layout, this.#grid, generation, floor);
+  ticks(tenure: Tenure): LaneTicks {
+    return laneTicks(this.layout, this.#grid, this.#seat, tenure);
   }
 
   get #seen(): Tenure | undefined {

@@ -37,14 +37,14 @@ function drain(...makers: readonly { next(): bigint }[]): number {
 }
 
 describe("generators that share a lease", () => {
-  test("have all of a tick together but for a lane; one alone has all of it", async () => {
+  test("have all of a tick together; one alone has all of it", async () => {
     const { ids, clock } = await share();
     expect(drain(ids)).toBe(4096);
     await clock.advance(64);
     const joined = joinLease(ids.share(), { clock });
-    expect(drain(joined, ids)).toBe(4096 - 128);
+    expect(drain(joined, ids)).toBe(4096);
     await clock.advance(1);
-    expect(drain(joined, ids)).toBe(4096 - 128);
+    expect(drain(joined, ids)).toBe(4096);
   });
 
   test("leave one that comes late a lane", async () => {
@@ -55,6 +55,21 @@ describe("generators that share a lease", () => {
     await joined.close();
     await clock.advance(64);
     expect(drain(ids)).toBe(4096);
+  });
+
+  test("leave a lane to one that is quiet, and none any more to one that was ended without a word", async () => {
+    const { ids, clock } = await share({ window: 60_000 });
+    const quiet = joinLease(ids.share(), { clock });
+    quiet.next();
+    // A thread that crashes or is terminated does not close anything.
+    const crashed = joinLease(ids.share(), { clock });
+    crashed.next();
+    await clock.advance(15_000);
+    expect(drain(ids)).toBe(4096 - 2 * 128);
+    expect(drain(quiet)).toBe(128);
+    await clock.advance(2000);
+    expect(drain(ids)).toBe(4096 - 128);
+    expect(drain(quiet)).toBe(128);
   });
 
   test("fill arrays and texts with all that is left of the tick", async () => {
