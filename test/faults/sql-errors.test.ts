@@ -124,6 +124,21 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       );
     });
 
+    test("a table that was dropped is made anew by `init`; for that of windows a quarantine begins", async () => {
+      const { registry, namespace } = await made();
+      const again = (): Promise<unknown> => registry.init({ namespace, layout });
+      for (const table of ["history", "assign"]) {
+        await server.query(`DROP TABLE workerid_${table}_${namespace}`);
+        const { code, message } = await failure(registry.claim(claimRequest({ namespace })));
+        expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("run `snowlease init")]);
+        await again();
+        await granted(registry, claimRequest({ namespace }));
+      }
+      await server.query(`DROP TABLE workerid_window_${namespace}`);
+      await again();
+      expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
+    });
+
     test("a login that is refused, and a user without rights", async () => {
       const { namespace } = await made();
       const without = await opened(as("app:s3cret"));

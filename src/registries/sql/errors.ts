@@ -24,7 +24,8 @@ export const meanings: Readonly<Record<Cause, Meaning>> = {
   rights: {
     code: "FORBIDDEN",
     says: "does not let this user do that",
-    advice: "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to who runs `snowlease init`",
+    advice:
+      "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to who runs `snowlease init` (or what its `--print` shows)",
   },
   noDatabase: {
     code: "CONFIG_INVALID",

@@ -3,14 +3,15 @@ import { type Dialect, Raced } from "./dialect.ts";
 import { otherSchema, type Place } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
-import type { Unit } from "./unit.ts";
+import { together, type Unit } from "./unit.ts";
 
 /** A dialect's schema, step by step; the first makes version 1. */
 export type Migrations = readonly (readonly string[])[];
 
 /**
  * Makes or upgrades the tables of a namespace where that is needed, and notes what is fixed for it where nobody did. Some databases
- * commit each statement of a schema by itself: each may be run again, and the last of a step notes its version.
+ * commit each statement of a schema by itself: each may be run again, and the last of a step notes its version. Where the table of
+ * windows was lost, this is no longer the server that wrote last: a quarantine begins.
  */
 export async function makeTables(
   unit: Unit,
@@ -21,29 +22,52 @@ export async function makeTables(
 ): Promise<void> {
   const known = migrations.length;
   const table = { table_name: names["meta"] ?? "" };
-  let found = await look(unit, table);
+  let found = await look(unit, names);
   if (found.schema > known) throw otherSchema(place, found.schema, known);
-  if (found.schema < known) {
+  if (found.schema < known || found.lost.length > 0) {
     await unit.transaction(async () => {
       const lock = await unit.get("meta.lock", table);
       if (lock?.["locked"] !== 1) throw new Raced("another init");
       // Whoever had the lock may have done it.
-      found = await look(unit, table);
-      for (const statement of migrations.slice(found.schema).flat()) await unit.execute(statement);
+      found = await look(unit, names);
+      const { identity, lost } = found;
+      if (lost.includes("window") && identity !== undefined) {
+        await unit.swap("meta.set", { name: "identity", value: "lost", version: identity });
+      }
+      const steps = lost.length > 0 ? migrations : migrations.slice(found.schema);
+      for (const statement of steps.flat()) await unit.execute(statement);
       await unit.all("meta.unlock", table);
     });
   }
   if (!found.fixed) await noteFixed(unit, request);
 }
 
-/** What is there: the version of the tables, 0 where there are none, and whether it is noted what is fixed. */
-async function look(unit: Unit, table: { table_name: string }): Promise<{ schema: number; fixed: boolean }> {
-  const there = await unit.get("meta.exists", table);
-  if (there?.["present"] !== 1) return { schema: 0, fixed: false };
-  const entries = new Map(
-    (await unit.all("meta.read")).map((row) => [maybeText(row, "name"), maybeText(row, "value")]),
-  );
-  return { schema: Number(entries.get("schema") ?? 0), fixed: entries.has("layout") };
+/** What is there. */
+interface Found {
+  /** The version of the tables; 0 where there are none. */
+  readonly schema: number;
+  /** Tables that were there once. */
+  readonly lost: readonly string[];
+  /** Whether it is noted what is fixed. */
+  readonly fixed: boolean;
+  /** The version of the row that says which server wrote last, where there is one. */
+  readonly identity: number | undefined;
+}
+
+async function look(unit: Unit, names: Names): Promise<Found> {
+  const isThere = async (name: string): Promise<boolean> =>
+    (await unit.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
+  const tables = ["assign", "window", "history"];
+  const [meta, ...others] = await together(["meta", ...tables].map(isThere));
+  if (meta !== true) return { schema: 0, lost: [], fixed: false, identity: undefined };
+  const rows = new Map((await unit.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
+  const [schema, identity] = [rows.get("schema"), rows.get("identity")];
+  return {
+    schema: Number(schema === undefined ? 0 : maybeText(schema, "value")),
+    lost: schema === undefined ? [] : tables.filter((_, i) => others[i] !== true),
+    fixed: rows.has("layout"),
+    identity: identity && numberOf(identity, "version"),
+  };
 }
 
 async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRequest): Promise<void> {
