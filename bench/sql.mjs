@@ -217,7 +217,9 @@ async function startMariadb(folder, port) {
   const data = join(folder, "data");
   const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
   execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login], { stdio: "ignore" });
-  const place = ["--user=root", `--datadir=${data}`, `--socket=${join(folder, "s.sock")}`, `--port=${port}`];
+  // Of those that share a folder for temporary files, one that starts deletes what the others have there.
+  const folders = [`--datadir=${data}`, `--tmpdir=${folder}`];
+  const place = ["--user=root", ...folders, `--socket=${join(folder, "s.sock")}`, `--port=${port}`];
   return {
     url: `mysql://root@127.0.0.1:${port}/mysql`,
     child: spawn("mariadbd", ["--no-defaults", ...place, "--bind-address=127.0.0.1"], { stdio: "ignore" }),

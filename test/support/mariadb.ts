@@ -92,6 +92,8 @@ export class MariadbServer {
     const args = [
       ...first,
       `--datadir=${this.data}`,
+      // Of those that share one, one that starts deletes what the others have there.
+      `--tmpdir=${this.process.folder}`,
       `--socket=${socket}`,
       `--port=${this.port}`,
       "--bind-address=127.0.0.1",
