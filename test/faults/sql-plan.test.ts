@@ -72,7 +72,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       registry = await openSql(server.url(), 30_000);
       await registry.init({ namespace, layout: defaultLayout.fingerprint });
       for (const statement of fill[name] ?? []) await server.query(statement);
-    });
+    }, 60_000 + rows);
     afterAll(async () => {
       await registry.close();
       await server.remove();
