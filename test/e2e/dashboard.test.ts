@@ -86,6 +86,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
 
   const id = (): bigint => layouts.westid.compose({ timestamp: Date.now(), workerId: 0, sequence: 1 });
 
+  // A thousand cells, looked at in every way: on a busy machine that takes its time.
   test("has nothing that axe objects to, wide or 360 px narrow, light or dark", async () => {
     const looks: readonly Look[] = [
       { width: 1280, colorScheme: "light" },
@@ -113,7 +114,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
       expect(wrong.filter((what) => !/status of 400/.test(what))).toEqual([]);
       await page.context().close();
     }
-  });
+  }, 180_000);
 
   test("is read without a script: links and forms lead everywhere", async () => {
     const { page } = await open("/?namespace=orders", { javaScriptEnabled: false });

@@ -157,7 +157,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}
       <div class="columns" id="columns">
         <div>
-          ${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, address)}
+          ${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, picture.clock, address)}
         </div>
         <div>${holdersPart(picture, address, asked.after ?? -1)}</div>
       </div>`;

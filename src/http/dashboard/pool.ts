@@ -39,9 +39,12 @@ export function countsPart({ counts, pool, read }: Picture): Html {
 /** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
 export function gridPart({ cells, pool }: Picture, address: Address, selected: number | undefined): Html {
   const size = cells[0] === undefined ? 1 : cells[0].last - cells[0].first + 1;
-  const rows = Array.from({ length: Math.ceil(cells.length / columns) }, (_, i) =>
-    cells.slice(i * columns, (i + 1) * columns),
-  );
+  // What was not read yet has its place already.
+  const count = Math.ceil((pool.last - pool.first + 1) / size);
+  const rows = Array.from({ length: Math.ceil(count / columns) }, (_, i) => {
+    const at = Array.from({ length: Math.min(columns, count - i * columns) }, (_, j) => cells[i * columns + j]);
+    return { first: pool.first + i * columns * size, at };
+  });
   // The one that Tab leads to; from there, arrows lead on.
   const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
   const cellOf = (cell: Cell): Html => {
@@ -68,10 +71,10 @@ export function gridPart({ cells, pool }: Picture, address: Address, selected: n
     <table id="grid" ${size === 1 ? "" : html` class="many"`} aria-labelledby="grid-title">
       <tbody>
         ${rows.map(
-          (row) =>
+          ({ first, at }) =>
             html`<tr>
-              <th scope="row">${row[0]?.first}</th>
-              ${row.map(cellOf)}
+              <th scope="row">${first}</th>
+              ${at.map((cell) => (cell === undefined ? html`<td></td>` : cellOf(cell)))}
             </tr>`,
         )}
       </tbody>

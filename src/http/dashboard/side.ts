@@ -3,7 +3,7 @@ import { forecastText, layoutEnd } from "../../ops/forecast.ts";
 import type { Picture } from "../../ops/pool-watch.ts";
 import type { JournalEntry, JournalEvent } from "../journal.ts";
 import type { Address } from "./pool.ts";
-import { type Html, when } from "./text.ts";
+import { type Html, recently } from "./text.ts";
 
 /** Boxes to ask about an ID, or a worker ID. */
 export function askPart(
@@ -89,14 +89,14 @@ function clockText(offset: number, latency: number): string {
 }
 
 /** What this daemon saw happen, newest first. */
-export function eventsPart(entries: readonly JournalEntry[], address: Address): Html {
+export function eventsPart(entries: readonly JournalEntry[], clock: number, address: Address): Html {
   return html`<section aria-labelledby="events-title" id="events">
     <h2 id="events-title">Events <span class="sub">as this daemon sees them</span></h2>
     ${
       entries.length === 0
         ? html`<p class="empty">Nothing happened yet.</p>`
         : html`<ol>
-            ${entries.toReversed().map(({ number, event }) => html`<li id="e${number}">${when(event.at)} ${eventText(event, address)}</li>`)}
+            ${entries.toReversed().map(({ number, event }) => html`<li id="e${number}">${recently(event.at, clock)} ${eventText(event, address)}</li>`)}
           </ol>`
     }
   </section>`;

@@ -24,6 +24,13 @@ export function when(ms: number): Html {
   return html`<time datetime="${iso}">${iso.slice(0, 19).replace("T", " ")}Z</time>`;
 }
 
+/** The same, less the day where that is today. */
+export function recently(ms: number, clock: number): Html {
+  const [iso, today] = [timeText(ms), timeText(clock)];
+  if (iso.slice(0, 10) !== today.slice(0, 10)) return when(ms);
+  return html`<time datetime="${iso}">${iso.slice(11, 19)}Z</time>`;
+}
+
 /** What is left of a window, as minutes and seconds; the script of the page counts it down. */
 export function left(until: number, clock: number): Html {
   return html`<span class="left" data-until="${until}">${minutes(until - clock)}</span>`;
