@@ -191,6 +191,18 @@ describe("a migration", () => {
     expect(await pins()).toEqual([[3, "kept by an operator", undefined]]);
   });
 
+  test("pins for nobody what somebody holds who may close its window before its host's last use", async () => {
+    const { registry, clock, plan } = await begun();
+    const request = claimRequest({ workerId: 1, holder: holderAt("10.7.7.7"), clock: clock.now() });
+    const grant = await granted(registry, request);
+    const used = plan.hosts.map((host) => (host.workerId === 1 ? { ...host, usedUntil: clock.now() + 1 } : host));
+    expect(await applyPlan({ registry, plan: { ...plan, hosts: used } })).toMatchObject({ pinned: 3 });
+    await registry.release({ ...keyOf(request, grant), clock: clock.now(), used: { until: grant.from } });
+    expect(await registry.worker(namespace, 1)).toMatchObject({ state: "pinned", owner: undefined });
+    const claim = claimRequest({ workerId: 1, holder: holderAt(ips[0]), clock: clock.now() });
+    expect(await registry.claim(claim)).toMatchObject({ outcome: "pinned" });
+  });
+
   test("needs the namespace, and its layout, and the one that the plan is for", async () => {
     const { registry, plan } = await begun();
     const refused = async (work: Promise<unknown>): Promise<string> =>

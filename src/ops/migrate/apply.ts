@@ -1,3 +1,4 @@
+import { isSnowleaseError } from "../../core/errors.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkOwner, checkPin, noNamespace } from "../../core/window.ts";
 import { listWorkers } from "../workers.ts";
@@ -53,7 +54,11 @@ export async function applyPlan(
   }
   for (const [i, { workerId, reason, owner }] of due.entries()) {
     onProgress?.(i, due.length);
-    await registry.pin(namespace, workerId, reason, owner);
+    await registry.pin(namespace, workerId, reason, owner).catch((error: unknown) => {
+      // Whoever holds it may close its window before the times that its host used: nobody takes it over.
+      if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
+      return registry.pin(namespace, workerId, reason);
+    });
   }
   const planned = new Set(pins.map(({ workerId }) => workerId));
   const left = [...present.values()].filter((record) => isOurs(record) && !planned.has(record.workerId));
