@@ -63,8 +63,12 @@ end
 local meta
 do
   local found = read(metaKey, redis.pcall(
-    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'pools'
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'pools', 'schema'
   ))
+  -- What a later version keeps here may mean something else.
+  if found[9] and found[9] ~= '1' then
+    error('VERSION ' .. string.sub(found[9], 1, 40), 0)
+  end
   local function whole(field, text, default)
     if not text then
       return default

@@ -8,8 +8,8 @@ import { openapi } from "./openapi.ts";
 import { HttpRefusal } from "./problem.ts";
 import { type Route, route } from "./route.ts";
 
-/** How long the registry may take to answer before this daemon is not ready, ms. */
-const pingTimeout = 5000;
+/** How long the registry may take to answer before this daemon is not ready, ms: less than whoever asks waits for the reason. */
+const pingTimeout = 3000;
 
 /** Liveness, readiness, and the description of all routes. */
 export function systemRoutes(
@@ -23,7 +23,8 @@ export function systemRoutes(
   async function pinged(): Promise<Pong> {
     const answered = new AbortController();
     const late = clock.sleep(pingTimeout, { signal: answered.signal, keepAlive: false }).then((): never => {
-      throw new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer within ${pingTimeout} ms.`);
+      const what = `The ${registry.kind} registry behind this daemon did not answer within ${pingTimeout} ms; look at it, and at the daemon's log.`;
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", what);
     });
     try {
       const pong = await Promise.race([registry.ping(), late]);

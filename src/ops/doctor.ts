@@ -37,6 +37,8 @@ const crowded = 0.8;
 /** How long before a pool is full people want to hear of it, ms. */
 const soon = 30 * 24 * 3_600_000;
 const pings = 5;
+/** What even the quickest answer of a registry may take, ms: each claim and renewal takes a few of them. */
+const slow = 250;
 
 /** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
 const firstPidNamespace = "pid:[4026531836]";
@@ -114,8 +116,10 @@ async function reach(registry: Registry, now: () => number): Promise<Reached> {
     return { finding: failed(check, cause), ahead: 0, margin: 0 };
   }
   const { took = 0, ahead = 0, answer } = best ?? {};
-  const detail = `The ${registry.kind} registry answers in ${took.toFixed(2)} ms.`;
-  return { finding: { check, status: "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
+  const isSlow = took > slow;
+  const advice = isSlow ? " Look at its load, and at the way there: every claim and renewal waits for it." : "";
+  const detail = `The ${registry.kind} registry answers in ${took.toFixed(2)} ms.${advice}`;
+  return { finding: { check, status: isSlow ? "warn" : "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
 }
 
 function checkClock(kind: string, { ahead, margin }: Reached, maxClockSkew: number): Finding {

@@ -216,6 +216,18 @@ describe("of several addresses", () => {
     expect(await claimed).toMatchObject({ outcome: "granted" });
   });
 
+  test("what a daemon says of its registry is told, though nobody answers any more later", async () => {
+    let asked = 0;
+    const address = await impostor((incoming, response) => {
+      if (asked++ === 0) problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
+    });
+    await expect(connectTo([address], 500).ping()).rejects.toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      message: "It is so.",
+    });
+    expect(asked).toBeGreaterThan(1);
+  });
+
   test("a token that none of them knows is told at once", async () => {
     let asked = 0;
     const address = await impostor((incoming, response) => {

@@ -74,6 +74,8 @@ interface Failure {
   readonly sent: boolean;
   /** Somebody has to change something first, of this daemon or of what it is asked with. */
   readonly lasting?: boolean;
+  /** The daemon itself said so. */
+  readonly told?: boolean;
 }
 
 export function httpTransport(addresses: readonly string[], options: TransportOptions): Transport {
@@ -110,6 +112,8 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   return {
     async call(call) {
       const deadline = monotonic(clock) + operationTimeout;
+      /** Why a daemon's own registry did not answer: the last time there may be no time left to hear it again. */
+      let why: SnowleaseError | undefined;
       for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const attempt = await round(call, deadline);
@@ -121,7 +125,12 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
           pause,
           call.repeatable || !attempt.some(({ sent }) => sent) ? passesIn(attempt) : Infinity,
         );
-        if (monotonic(clock) + wait >= deadline) throw tellingOf(attempt) ?? late(targets, operationTimeout);
+        const failure = tellingOf(attempt);
+        if (failure?.told === true && failure.error.code === "REGISTRY_UNAVAILABLE") why = failure.error;
+        if (monotonic(clock) + wait >= deadline) {
+          const { error = late(targets, operationTimeout) } = failure ?? {};
+          throw error.code === "REGISTRY_UNAVAILABLE" ? (why ?? error) : error;
+        }
         await clock.sleep(wait);
       }
     },
@@ -134,8 +143,9 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
 }
 
 /** Of several failures, the word of a daemon says more than the silence of another. */
-function tellingOf(failures: readonly Failure[]): SnowleaseError | undefined {
-  return (failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE") ?? failures[0])?.error;
+function tellingOf(failures: readonly Failure[]): Failure | undefined {
+  const refused = failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE");
+  return refused ?? failures.find(({ told }) => told) ?? failures[0];
 }
 
 /** In how many ms one of the daemons may have another answer; Infinity: not within an operation. */
@@ -267,10 +277,10 @@ function read<Answer>(
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
   const error = restored(told.data);
   // Another one may take the token, or be of the version that the registry needs.
-  if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true };
+  if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true, told: true };
   if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
   // What a daemon could not find out from its own registry may have been applied there.
-  return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE" };
+  return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE", told: true };
 }
 
 /** Several addresses of one name that all refuse make an error without a message. */

@@ -65,6 +65,15 @@ export function replyError(cause: Error, where: string): SnowleaseError {
       { cause },
     );
   }
+  const [, version] = /\bVERSION (.*?)(?: script: |$)/.exec(cause.message) ?? [];
+  if (version !== undefined) {
+    return new SnowleaseError(
+      "SCHEMA_INCOMPATIBLE",
+      `What Redis ${where} holds of this namespace is of version ${version}, and this Snowlease knows version 1; run the version that wrote it, or use another namespace.`,
+      {},
+      { cause },
+    );
+  }
   const [, type, place] = /MISPLACED (\S+) (.*?)(?: script: |$)/.exec(cause.message) ?? [];
   if (place !== undefined) {
     return new SnowleaseError(
