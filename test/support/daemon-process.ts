@@ -10,29 +10,40 @@ export interface DaemonProcess {
   /** What it has written to stderr: its log. */
   readonly log: string;
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
+  readonly pid: number;
   /** SIGTERM drains, SIGKILL does not; resolves with the exit code, null after a signal. */
   end(signal?: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 }
 
-/** Starts `snowlease daemon` on a registry; port 0 takes a free one. */
+/**
+ * Starts `snowlease daemon` on a registry; port 0 takes a free one. It dies with this process, however that ends.
+ * @param environment what else stands in its environment.
+ */
 export async function startDaemonProcess(
   registry: string,
   port = 0,
   flags: readonly string[] = [],
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<DaemonProcess> {
   const cli = join(import.meta.dirname, "../../dist/cli/main.js");
   const args = [cli, "daemon", "--json", "--registry", registry, "--listen", `127.0.0.1:${port}`, ...flags];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", process.execPath, ...args], {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
   const exit = once(child, "exit");
   const line = once(createInterface({ input: child.stdout }), "line");
   const first = await Promise.race([line, exit.then(() => undefined)]);
-  if (first === undefined) throw new Error(`The daemon on ${registry} did not start: ${log}`);
+  if (first === undefined || child.pid === undefined) {
+    throw new Error(`The daemon on ${registry} did not start: ${log}`);
+  }
   const { url } = JSON.parse(String(first[0])) as { url: string };
   return {
     url,
     port: Number(new URL(url).port),
+    pid: child.pid,
     get log() {
       return log;
     },

@@ -62,9 +62,11 @@ function newFolder(name: string): string {
 
 /** The wall clock of some holders: set back or forward while they run, as a real step would; the monotonic clock stays. */
 export class WallClock {
-  readonly #file: string = join(newFolder("clock"), "offset");
+  readonly #file: string;
 
-  constructor(offsetSeconds = 0) {
+  /** @param folder for the file that tells its offset; default: one that goes with the test. */
+  constructor(offsetSeconds = 0, folder: string = newFolder("clock")) {
+    this.#file = join(folder, "offset");
     this.set(offsetSeconds);
   }
 
@@ -84,12 +86,19 @@ export class WallClock {
   }
 }
 
+const library = readdirSync("/usr/lib")
+  .map((folder) => join("/usr/lib", folder, "faketime", "libfaketimeMT.so.1"))
+  .find((path) => existsSync(path));
+
+/** Why no wall clock can be set, or undefined. */
+export const clocksMissing: string | undefined =
+  library === undefined
+    ? "libfaketime is not installed: as root, apt-get install --no-install-recommends faketime"
+    : undefined;
+
 function faketime(): string {
-  for (const folder of readdirSync("/usr/lib")) {
-    const library = join("/usr/lib", folder, "faketime", "libfaketimeMT.so.1");
-    if (existsSync(library)) return library;
-  }
-  throw new Error("libfaketime is missing: apt-get install --no-install-recommends faketime");
+  if (library === undefined) throw new Error(clocksMissing);
+  return library;
 }
 
 /** A process that leases a worker ID and makes IDs. */
@@ -144,7 +153,8 @@ export class HolderProcess {
   }
 }
 
-function withoutSnowlease(): NodeJS.ProcessEnv {
+/** The environment, less what would tell a holder something. */
+export function withoutSnowlease(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(SNOWLEASE|WESTID|NODE_OPTIONS|VITEST)/.test(name)),
   );

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import mysql from "mysql2/promise";
-import { afterAll } from "vitest";
+import { atTheEnd } from "./at-the-end.ts";
 import { freePort, ServerProcess } from "./servers.ts";
 
 /** Why there is no MariaDB to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
@@ -33,7 +33,7 @@ const mariadb: Flavor = {
 };
 
 const templates = new Map<Flavor, string>();
-afterAll(() => {
+atTheEnd(() => {
   for (const data of templates.values()) rmSync(dirname(data), { recursive: true, force: true });
 });
 

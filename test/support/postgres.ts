@@ -3,7 +3,7 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import pg from "pg";
-import { afterAll } from "vitest";
+import { atTheEnd } from "./at-the-end.ts";
 import { freePort, ServerProcess } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
@@ -30,7 +30,7 @@ function unprivileged(user: string): { uid: number; gid: number; prefix: readonl
 }
 
 let template: string | undefined;
-afterAll(() => {
+atTheEnd(() => {
   if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
 });
 

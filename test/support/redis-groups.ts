@@ -125,10 +125,10 @@ export class RedisCluster {
     this.#tlsPorts = tlsPorts;
   }
 
-  static async start({ certificates, password }: Access = {}): Promise<RedisCluster> {
+  static async start({ certificates, password }: Access = {}, more: readonly string[] = []): Promise<RedisCluster> {
     const busPorts = [await freePort(), await freePort(), await freePort()];
     const tlsPorts = certificates && [await freePort(), await freePort(), await freePort()];
-    const options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port"];
+    const options = [...more, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port"];
     const nodes = await Promise.all(
       busPorts.map((port, i) => {
         const tls =

@@ -7,7 +7,7 @@ import { eventually } from "./holder.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
 /** Everything it acknowledges is on disk. */
-const durable = ["--appendonly", "yes", "--appendfsync", "always"];
+export const durable: readonly string[] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /** Why there is no redis-server to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
 export const redisMissing: string | undefined =

@@ -33,6 +33,8 @@ export async function freePort(): Promise<number> {
 export class ServerProcess {
   readonly folder: string;
   readonly log: string;
+  /** What else stands in its environment, from its next start on. */
+  environment: Readonly<Record<string, string>> = {};
   #child: ChildProcess | undefined;
 
   constructor(name: string) {
@@ -54,7 +56,10 @@ export class ServerProcess {
     as: readonly string[] = [],
   ): Promise<void> {
     const log = openSync(this.log, "a");
-    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...as, command, ...args], { stdio: ["ignore", log, log] });
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...as, command, ...args], {
+      env: { ...process.env, ...this.environment },
+      stdio: ["ignore", log, log],
+    });
     closeSync(log);
     child.on("error", () => undefined);
     this.#child = child;

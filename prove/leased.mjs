@@ -1,0 +1,32 @@
+// Ours: nothing but the library, and a note of each window that it was granted.
+
+import { snowlease } from "../dist/index.js";
+
+export async function open(options, note) {
+  const ids = await snowlease(options);
+  noteWindows(ids.lease, note);
+  return {
+    fill: (target) => ids.fill(target),
+    close: () => ids.close(),
+    get isOver() {
+      return ids.lease.signal.aborted;
+    },
+  };
+}
+
+/** Writes down each window before anything is made in it, and the end of a lease before anybody else can be told of it. */
+export function noteWindows(lease, note) {
+  let known;
+  const look = () => {
+    const { tenure } = lease;
+    if (tenure === known) return;
+    if (known !== undefined && tenure?.generation !== known.generation) note({ left: true });
+    if (tenure !== undefined) {
+      const { generation, workerId, fence, from, until, floor } = tenure;
+      note({ window: { generation, workerId, fence, from, until, floor } });
+    }
+    known = tenure;
+  };
+  look();
+  lease.onChange(look);
+}

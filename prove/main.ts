@@ -1,0 +1,109 @@
+// `npm run prove`: real processes on real servers under a seeded nemesis, and a check of every ID that they made. See README.md here.
+
+import { keepWorkplace } from "./workplace.ts";
+import { parseArgs } from "node:util";
+import { clocksMissing } from "../test/support/holder.ts";
+import { ProgressLine } from "./progress.ts";
+import { isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
+import { type Stage, stages } from "./scenes.ts";
+import { tableOf } from "./table.ts";
+
+/** What everybody knows how to do, and where it can be done. Each has to be found out. */
+const naive = [
+  { maker: "naive/unguarded", on: undefined },
+  { maker: "naive/setnx", on: "redis" },
+  { maker: "naive/heartbeat", on: "redis" },
+];
+
+const { values } = parseArgs({
+  options: {
+    registry: { type: "string", multiple: true },
+    minutes: { type: "string", default: "1" },
+    seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
+    holders: { type: "string", default: "8" },
+    rate: { type: "string", default: "5" },
+    naive: { type: "boolean", default: false },
+  },
+});
+const asked = values.registry?.flatMap((names) => names.split(",")) ?? stages.map(({ name }) => name);
+const options = {
+  minutes: number("minutes", values.minutes, 0.1, 10_000),
+  seed: number("seed", values.seed, 0, 2 ** 32 - 1),
+  holders: number("holders", values.holders, 1, 100),
+  rate: number("rate", values.rate, 0.1, 100),
+};
+
+const chosen = asked.map((name) => {
+  return (
+    stages.find((stage) => stage.name === name) ??
+    usage(`No registry is named ${name}: ${stages.map((stage) => stage.name).join(", ")}`)
+  );
+});
+if (clocksMissing !== undefined) console.error(`SKIPPED: steps of clocks. ${clocksMissing}`);
+const here = chosen.filter(({ name, missing }) => {
+  if (missing !== undefined) console.error(`SKIPPED: ${name}. ${missing}`);
+  return missing === undefined;
+});
+const isGood = values.naive ? await proveThatItCanFail(here) : await proveAll(here);
+process.exitCode = isGood && here.length > 0 ? 0 : 1;
+
+async function proveAll(stages: readonly Stage[]): Promise<boolean> {
+  const outcomes = new Map<string, Outcome>();
+  for (const stage of stages) {
+    const outcome = await run(stage, options);
+    outcomes.set(stage.name, outcome);
+    if (isFlawed(outcome)) tellFlaws(stage.name, outcome);
+  }
+  console.log(
+    `\n${tableOf(outcomes)}\n\nseed ${options.seed}, ${options.minutes} min and ${options.holders} holders each`,
+  );
+  return ![...outcomes.values()].some(isFlawed);
+}
+
+async function proveThatItCanFail(stages: readonly Stage[]): Promise<boolean> {
+  let isGood = true;
+  for (const stage of stages) {
+    for (const { maker } of naive.filter(({ on = stage.name }) => on === stage.name)) {
+      const { ids, flaws } = await run(stage, { ...options, maker });
+      const found = flaws.duplicates > 0;
+      isGood &&= found;
+      const counts = `${flaws.duplicates.toLocaleString("en")} duplicates among ${ids.toLocaleString("en")} IDs`;
+      console.log(`${found ? "found out" : "NOT FOUND OUT"}: ${maker} on ${stage.name}, ${counts}`);
+    }
+  }
+  return isGood;
+}
+
+async function run(stage: Stage, options: RunOptions): Promise<Outcome> {
+  const line = new ProgressLine(stage.name, options.minutes);
+  try {
+    return await prove(stage, { ...options, onProgress: (progress) => line.tell(progress) });
+  } finally {
+    line.end();
+  }
+}
+
+function tellFlaws(name: string, { findings, stuck, crashes, folder }: Outcome): void {
+  keepWorkplace();
+  console.log(`\nFLAWED: ${name}`);
+  for (const words of findings) console.log(`  ${words}`);
+  for (const words of stuck) console.log(`  stuck: worker ${words}`);
+  for (const words of crashes.slice(0, 5)) console.log(`  ${words}`);
+  console.log(`  logs: ${folder}`);
+  const { minutes, seed, holders, rate } = options;
+  console.log(
+    `  again: npm run prove -- --registry ${name} --minutes ${minutes} --seed ${seed} --holders ${holders} --rate ${rate}`,
+  );
+}
+
+function number(name: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  return value >= least && value <= most
+    ? value
+    : usage(`Expected --${name} to be from ${least} to ${most}, got ${text}`);
+}
+
+function usage(message: string): never {
+  console.error(`snowlease: ${message}; see prove/README.md`);
+  process.exit(2);
+}

@@ -1,0 +1,119 @@
+import { Random } from "../test/simulation/world.ts";
+
+/** What a fault strikes. A link is the network between one client and its servers. */
+type Struck = "holder" | "link" | "server";
+
+interface Kind {
+  readonly strikes: Struck;
+  /** Two faults of one lane never strike the same target at once; a clock can be stepped while its process is stopped. */
+  readonly lane: "process" | "clock" | "network";
+  /** How often it comes, compared with the others that strike the same. */
+  readonly weight: number;
+  /** How long it lasts, ms: from, to. What only happens lasts 0. */
+  readonly lasts: readonly [from: number, to: number];
+}
+
+/** Every fault there is. */
+export const faultKinds = {
+  "holder killed (-9)": { strikes: "holder", lane: "process", weight: 4, lasts: [0, 0] },
+  "holder stopped": { strikes: "holder", lane: "process", weight: 6, lasts: [20, 2500] },
+  "holder deployed anew": { strikes: "holder", lane: "process", weight: 2, lasts: [0, 0] },
+  "holder's clock stepped": { strikes: "holder", lane: "clock", weight: 6, lasts: [100, 4000] },
+  "requests lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
+  "answers lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
+  "requests late": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
+  "answers late": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
+  "cut off": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
+  "connections reset": { strikes: "link", lane: "network", weight: 1, lasts: [0, 0] },
+  "server stopped": { strikes: "server", lane: "process", weight: 3, lasts: [50, 2500] },
+  "server killed (-9)": { strikes: "server", lane: "process", weight: 2, lasts: [0, 1000] },
+  "server restarted": { strikes: "server", lane: "process", weight: 2, lasts: [0, 500] },
+  "server cut off": { strikes: "server", lane: "process", weight: 3, lasts: [200, 3000] },
+  "server's clock stepped": { strikes: "server", lane: "clock", weight: 2, lasts: [200, 4000] },
+} as const satisfies Readonly<Record<string, Kind>>;
+
+export type FaultKind = keyof typeof faultKinds;
+
+/** A fault that is to come. */
+export interface Fault {
+  readonly kind: FaultKind;
+  /** ms since the run began. */
+  readonly at: number;
+  /** ms. */
+  readonly lasts: number;
+  /** Which holder, link or server. */
+  readonly target: number;
+  /** By how much a clock is stepped, ms. */
+  readonly by: number;
+}
+
+/** What there is to strike. */
+export interface Targets {
+  readonly holders: number;
+  readonly links: number;
+  readonly servers: number;
+  /** What cannot be done here. */
+  readonly without: readonly FaultKind[];
+  /** Mean time between faults of servers, ms. */
+  readonly serverEvery: number;
+}
+
+/** Servers' clocks are stepped by so much at most, ms: holders that differ more are refused, and would only wait. */
+export const serverStep = 2000;
+/** Until everybody has claimed, ms. */
+const quiet = 500;
+const hour = 3_600_000;
+
+/**
+ * The faults of a run, in the order in which they come. It depends on nothing but what is passed: the same seed strikes the same targets
+ * at the same times again.
+ * @param duration of the run, ms; a longer one begins as the shorter one does.
+ * @param rate faults of holders and links a second.
+ */
+export function plan(seed: number, duration: number, rate: number, targets: Targets): readonly Fault[] {
+  const clients = faultsOf(new Random(seed), duration, 1000 / rate, targets, ["holder", "link"]);
+  const servers = faultsOf(new Random(~seed), duration, targets.serverEvery, targets, ["server"]);
+  return [...clients, ...servers].toSorted((a, b) => a.at - b.at);
+}
+
+function faultsOf(random: Random, duration: number, every: number, targets: Targets, struck: Struck[]): Fault[] {
+  const counts = { holder: targets.holders, link: targets.links, server: targets.servers };
+  const kinds = Object.entries<Kind>(faultKinds).filter(
+    ([name, { strikes }]) =>
+      struck.includes(strikes) && counts[strikes] > 0 && !targets.without.includes(name as FaultKind),
+  );
+  const weighted = kinds.flatMap(([name, { weight }]) => new Array<FaultKind>(weight).fill(name as FaultKind));
+  const faults: Fault[] = [];
+  if (weighted.length === 0) return faults;
+  /** When each lane of each target is free again. */
+  const busy = new Map<string, number>();
+  for (let at = quiet; at < duration; at += random.between(every / 2, (3 * every) / 2)) {
+    const kind = random.pick(weighted);
+    const {
+      strikes,
+      lane,
+      lasts: [least, most],
+    }: Kind = faultKinds[kind];
+    const lasts = random.between(least, most);
+    const by = step(random, strikes);
+    const first = random.below(counts[strikes]);
+    // A deployment goes round: it replaces a few of them, one after the other.
+    const many = kind === "holder deployed anew" ? random.pick([1, 1, 2, counts.holder]) : 1;
+    for (let i = 0; i < many; i++) {
+      const target = (first + i) % counts[strikes];
+      const begin = at + 100 * i;
+      const place = `${strikes} ${target} ${lane}`;
+      if ((busy.get(place) ?? 0) > begin) continue;
+      // Long enough for a process to be there again.
+      busy.set(place, begin + lasts + 500);
+      if (begin + lasts < duration) faults.push({ kind, at: begin, lasts, target, by });
+    }
+  }
+  return faults;
+}
+
+/** From the jitter of a clock that is slewed to what happens when a battery is empty. */
+function step(random: Random, strikes: Struck): number {
+  const size = strikes === "server" ? random.pick([50, 500, serverStep]) : random.pick([5, 100, 900, 8000, 8000, hour]);
+  return random.pick([-1, 1]) * random.between(1, size);
+}

@@ -1,0 +1,138 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLayout } from "../src/core/layout.ts";
+import { readHeldTimes } from "../src/ops/held-times.ts";
+import { clocksMissing } from "../test/support/holder.ts";
+import { check, type Verdict } from "./checker.ts";
+import { Crew } from "./crew.ts";
+import { Nemesis } from "./nemesis.ts";
+import { type FaultKind, plan } from "./plan.ts";
+import { stuckIn } from "./pool.ts";
+import { limits, namespace, type Scene } from "./scene.ts";
+import type { Stage } from "./scenes.ts";
+
+/** What a run is to be. */
+export interface RunOptions {
+  readonly seed: number;
+  readonly minutes: number;
+  /** How many holders there are at any time. */
+  readonly holders: number;
+  /** Faults of holders and their networks a second. */
+  readonly rate: number;
+  /** A module beside holder.mjs that makes the IDs. Default: ours. */
+  readonly maker?: string | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+/** How far a run is. */
+export interface Progress {
+  readonly phase: "faults" | "pool" | "check";
+  readonly ids: number;
+  readonly faults: number;
+  /** ms since the faults began. */
+  readonly elapsed: number;
+}
+
+/** What a run came to. */
+export interface Outcome extends Verdict {
+  readonly faults: ReadonlyMap<FaultKind, number>;
+  /** Worker IDs that nobody could have when all was over, and why not. */
+  readonly stuck: readonly string[];
+  /** Holders that ended by themselves, and their last words. */
+  readonly crashes: readonly string[];
+  /** The logs; empty where nothing is wrong. */
+  readonly folder: string;
+}
+
+/** Two more than there are holders: who was killed leaves a worker ID that rests, so that a newcomer often finds none. */
+const spare = 2;
+const window = 1000;
+const progressEvery = 500;
+
+/** Whether something is wrong that must never be. */
+export function isFlawed({ flaws, stuck, crashes }: Outcome): boolean {
+  return Object.values(flaws).some((count) => count > 0) || stuck.length > 0 || crashes.length > 0;
+}
+
+/** Puts holders on a registry under fire, and holds what they made against the rule. */
+export async function prove(stage: Stage, options: RunOptions): Promise<Outcome> {
+  const { holders, maker = "leased" } = options;
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
+  chmodSync(folder, 0o755);
+  const scene = await stage.start(holders, folder);
+  const pool = { first: 0, last: holders + spare - 1 };
+  const crew = new Crew({
+    size: holders,
+    maker,
+    folder,
+    optionsOf: (holder) => ({
+      registry: scene.url(holder),
+      namespace,
+      pool: `${pool.first}-${pool.last}`,
+      window,
+      operationTimeout: 1000,
+      maxWait: 200,
+      host: `machine-${holder}`,
+      // One in four goes ahead of the clock.
+      mode: holder % 4 === 3 ? "lead" : "wall",
+    }),
+  });
+  let flawed = true;
+  try {
+    const faults = await underFire(scene, crew, options);
+    const isOurs = maker === "leased";
+    options.onProgress?.({ ...faults, phase: "pool" });
+    const stuck = isOurs ? await stuckIn(scene.registry, pool) : [];
+    options.onProgress?.({ ...faults, phase: "check" });
+    const history = scene.remembers && isOurs ? recordOf(scene) : undefined;
+    const verdict = await check(crew.logs, defaultLayout, history);
+    const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder };
+    flawed = isFlawed(outcome);
+    return outcome;
+  } finally {
+    await crew.kill();
+    await scene.remove();
+    if (!flawed) rmSync(folder, { recursive: true });
+  }
+}
+
+async function underFire(
+  scene: Scene,
+  crew: Crew,
+  { seed, minutes, holders, rate, onProgress }: RunOptions,
+): Promise<Omit<Progress, "phase"> & { readonly done: ReadonlyMap<FaultKind, number> }> {
+  const duration = minutes * 60_000;
+  const { links, servers, without, serverEvery } = scene;
+  const noClock: FaultKind[] = clocksMissing === undefined ? [] : ["holder's clock stepped", "server's clock stepped"];
+  const targets = {
+    holders,
+    links: links.length,
+    servers: servers.length,
+    without: [...without, ...noClock],
+    serverEvery,
+  };
+  const nemesis = new Nemesis(scene, crew);
+  let began = performance.now();
+  const soFar = (): Omit<Progress, "phase"> => ({
+    ids: crew.made,
+    faults: nemesis.count,
+    elapsed: performance.now() - began,
+  });
+  const telling = setInterval(() => onProgress?.({ phase: "faults", ...soFar() }), progressEvery);
+  try {
+    await crew.boot();
+    began = performance.now();
+    await nemesis.run(plan(seed, duration, rate, targets));
+    await sleep(Math.max(0, duration - (performance.now() - began)));
+    await crew.end();
+    return { ...soFar(), done: nemesis.done };
+  } finally {
+    clearInterval(telling);
+  }
+}
+
+function recordOf({ registry }: Scene) {
+  return (workerId: number) => readHeldTimes(registry, namespace, workerId, defaultLayout);
+}

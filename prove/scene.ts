@@ -1,0 +1,41 @@
+import type { FaultProxy } from "../test/support/fault-proxy.ts";
+import type { WallClock } from "../test/support/holder.ts";
+import type { Registry } from "../src/core/registry.ts";
+import type { FaultKind } from "./plan.ts";
+
+/** The namespace in which everybody leases. */
+export const namespace = "orders";
+
+/** Small, so that windows pass and quarantines end while the run lasts, ms. */
+export const limits = { maxWindow: 1500, maxClockSkew: 1000 };
+
+/** A process that holders depend on. */
+export interface Server {
+  /** All of it: a database has a process for each connection. */
+  pids(): readonly number[];
+  kill(): Promise<void>;
+  /** Asks it to end, and waits until it has. */
+  end(): Promise<void>;
+  /** Starts it again, with what it had saved. */
+  start(): Promise<void>;
+  readonly clock?: WallClock | undefined;
+}
+
+/** A registry with all that can be done to it. */
+export interface Scene {
+  /** Where this holder finds it: each has a way of its own. */
+  url(holder: number): string;
+  /** Networks: the first ones between a holder and the registry, one for each holder where there are any. */
+  readonly links: readonly (readonly FaultProxy[])[];
+  readonly servers: readonly Server[];
+  /** Cuts one server off from the others. */
+  readonly cut?: { isolate(): void; rejoin(): void } | undefined;
+  readonly without: readonly FaultKind[];
+  /** Mean time between faults of servers, ms. */
+  readonly serverEvery: number;
+  /** A view of its own, past all networks, for what is left when the run is over. */
+  readonly registry: Registry;
+  /** Whether its history may be held against the IDs: it forgets nothing that it acknowledged. */
+  readonly remembers: boolean;
+  remove(): Promise<void>;
+}

@@ -1,0 +1,285 @@
+import { defaultLayout } from "../src/core/layout.ts";
+import type { Registry } from "../src/core/registry.ts";
+import { startDaemonProcess } from "../test/support/daemon-process.ts";
+import { FaultProxy } from "../test/support/fault-proxy.ts";
+import type { WallClock } from "../test/support/holder.ts";
+import { mariadbMissing, MariadbServer } from "../test/support/mariadb.ts";
+import { postgresMissing, PostgresServer } from "../test/support/postgres.ts";
+import { durable, openRedis, redisMissing, RedisServer } from "../test/support/redis.ts";
+import { RedisCluster, Sentinels } from "../test/support/redis-groups.ts";
+import { newRegistryFile } from "../test/support/registry-file.ts";
+import type { ServerProcess } from "../test/support/servers.ts";
+import { openSql } from "../test/support/sql.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../test/support/zookeeper.ts";
+import { wallClock } from "./clock.ts";
+import { limits, namespace, type Scene, type Server } from "./scene.ts";
+
+/** A kind of registry that can be put under fire. */
+export interface Stage {
+  readonly name: string;
+  /** Why it cannot. */
+  readonly missing?: string | undefined;
+  /** For so many holders; the folder is for what it needs beside its servers. */
+  start(holders: number, folder: string): Promise<Scene>;
+}
+
+/** A server of which the tests know how to start and kill it. */
+interface Started {
+  readonly process: ServerProcess;
+  start(): Promise<void>;
+  /** Where it is more than one process. */
+  kill?(): Promise<void>;
+}
+
+const quickReplicas = ["--repl-diskless-sync-delay", "0"];
+
+/** Every kind, from a file to several servers behind several daemons. */
+export const stages: readonly Stage[] = [
+  { name: "sqlite", start: onSqlite },
+  { name: "redis", missing: redisMissing, start: onRedis },
+  { name: "redis-sentinel", missing: redisMissing, start: onSentinels },
+  { name: "redis-cluster", missing: redisMissing, start: onCluster },
+  { name: "mysql", missing: mariadbMissing, start: onMariadb },
+  { name: "postgres", missing: postgresMissing, start: onPostgres },
+  { name: "zookeeper", missing: zooKeeperMissing, start: (holders, folder) => onZooKeeper(holders, folder, 1) },
+  {
+    name: "zookeeper-ensemble",
+    missing: zooKeeperMissing,
+    start: (holders, folder) => onZooKeeper(holders, folder, 3),
+  },
+  { name: "daemon", start: onDaemon },
+  { name: "daemons", missing: redisMissing, start: onDaemons },
+];
+
+async function onSqlite(): Promise<Scene> {
+  const { url, registry, stop } = await newRegistryFile();
+  await init(registry);
+  return {
+    url: () => url,
+    links: [],
+    servers: [],
+    without: [],
+    serverEvery: 1000,
+    registry,
+    remembers: true,
+    remove: stop,
+  };
+}
+
+async function onRedis(holders: number): Promise<Scene> {
+  const server = await RedisServer.start();
+  // Nobody else ever takes its place.
+  const query = "?maxLag=0";
+  return oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), (port) => {
+    return `redis://127.0.0.1:${port}${query}`;
+  });
+}
+
+async function onMariadb(holders: number, folder: string): Promise<Scene> {
+  const server = await MariadbServer.start();
+  return oneServer(holders, server, await clocked(server, folder), await openSql(server.url()), (port) => {
+    return server.url().replace(`:${server.port}`, `:${port}`);
+  });
+}
+
+async function onPostgres(holders: number, folder: string): Promise<Scene> {
+  const server = await PostgresServer.start();
+  // Its "fast" shutdown: the usual one waits for clients to go.
+  const under = await clocked(server, folder, "SIGINT");
+  return oneServer(holders, server, under, await openSql(server.url()), (port) => {
+    return server.url().replace(`:${server.port}`, `:${port}`);
+  });
+}
+
+async function oneServer(
+  holders: number,
+  server: { readonly port: number; remove(): Promise<void> },
+  under: Server,
+  registry: Registry,
+  urlAt: (port: number) => string,
+): Promise<Scene> {
+  await init(registry);
+  const links = await linksTo([server.port], holders);
+  return {
+    url: (holder) => urlAt(links[holder]?.[0]?.port ?? 0),
+    links,
+    servers: [under],
+    without: under.clock === undefined ? ["server cut off", "server's clock stepped"] : ["server cut off"],
+    serverEvery: 6000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, links, server),
+  };
+}
+
+async function onSentinels(): Promise<Scene> {
+  const options = [...durable, ...quickReplicas];
+  const [primary, replica] = await Promise.all([RedisServer.start(options), RedisServer.start(options)]);
+  await replica.follow(primary.port);
+  const sentinels = await Sentinels.watch(primary);
+  // Each claim and renewal is on both before it counts: an old primary that lives on can confirm nothing.
+  const url = sentinels.url("?wait=1&maxLag=0");
+  const registry = await openRedis(url);
+  await init(registry);
+  return {
+    url: () => url,
+    links: [],
+    servers: [primary, replica].map((server) => serverOf(server)),
+    without: ["server cut off", "server's clock stepped"],
+    serverEvery: 10_000,
+    registry,
+    remembers: false,
+    remove: () => removing(registry, [], sentinels, primary, replica),
+  };
+}
+
+async function onCluster(): Promise<Scene> {
+  const cluster = await RedisCluster.start({}, durable);
+  const url = cluster.url("?maxLag=0");
+  const registry = await openRedis(url);
+  await init(registry);
+  return {
+    url: () => url,
+    links: [],
+    servers: cluster.nodes.map((server) => serverOf(server)),
+    without: ["server cut off", "server's clock stepped"],
+    serverEvery: 6000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, [], cluster),
+  };
+}
+
+async function onZooKeeper(holders: number, folder: string, size: number): Promise<Scene> {
+  const clock = wallClock(folder);
+  const ensemble = await ZooKeeper.start(size, size > 1, clock === undefined ? {} : { clock });
+  const registry = await openZooKeeper(ensemble.url());
+  await init(registry);
+  const links = await linksTo(
+    ensemble.servers.map(({ port }) => port),
+    holders,
+  );
+  return {
+    url: (holder) =>
+      ensemble.url(
+        "",
+        (links[holder] ?? []).map(({ port }) => port),
+      ),
+    links,
+    servers: ensemble.servers.map((server) => serverOf(server, clock)),
+    cut: size > 1 ? ensemble : undefined,
+    without: size > 1 ? [] : ["server cut off"],
+    serverEvery: 6000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, links, ensemble),
+  };
+}
+
+async function onDaemon(holders: number, folder: string): Promise<Scene> {
+  const file = await newRegistryFile();
+  await init(file.registry);
+  const daemon = await daemonOn(file.url, folder);
+  const links = await linksTo([daemon.port], holders);
+  return {
+    url: (holder) => `http://127.0.0.1:${links[holder]?.[0]?.port}`,
+    links,
+    servers: [daemon],
+    without: ["server cut off"],
+    serverEvery: 6000,
+    registry: file.registry,
+    remembers: true,
+    remove: () => removing(file.registry, links, { remove: daemon.kill }, { remove: file.stop }),
+  };
+}
+
+/** Three daemons on one Redis, each of which has a link of its own to it. */
+async function onDaemons(holders: number, folder: string): Promise<Scene> {
+  const redis = await RedisServer.start();
+  const query = "?maxLag=0";
+  const registry = await openRedis(redis.url(query));
+  await init(registry);
+  const behind = await linksTo([redis.port], 3);
+  const daemons = await Promise.all(
+    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1000`, folder)),
+  );
+  const links = await linksTo(
+    daemons.map(({ port }) => port),
+    holders,
+  );
+  return {
+    // Everybody begins with another one.
+    url: (holder) => {
+      const urls = (links[holder] ?? []).map(({ port }) => `http://127.0.0.1:${port}`);
+      return urls.map((_, i) => urls[(holder + i) % urls.length]).join(",");
+    },
+    links: [...links, ...behind],
+    servers: [serverOf(redis), ...daemons],
+    without: ["server cut off"],
+    serverEvery: 4000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, [...links, ...behind], ...daemons.map(({ kill }) => ({ remove: kill })), redis),
+  };
+}
+
+async function init(registry: Registry): Promise<void> {
+  await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+}
+
+/** For each client a way of its own to each of these ports. */
+function linksTo(ports: readonly number[], clients: number): Promise<FaultProxy[][]> {
+  return Promise.all(Array.from({ length: clients }, () => Promise.all(ports.map((port) => FaultProxy.start(port)))));
+}
+
+function serverOf(server: Started, clock?: WallClock, ending: NodeJS.Signals = "SIGTERM"): Server {
+  const { process } = server;
+  return {
+    pids: () => [process.pid, ...process.children()],
+    kill: () => (server.kill === undefined ? process.kill() : server.kill()),
+    end: () => process.kill(ending),
+    start: () => server.start(),
+    clock,
+  };
+}
+
+/** Starts a server once more, with a clock that can be stepped. */
+async function clocked(server: Started, folder: string, ending: NodeJS.Signals = "SIGTERM"): Promise<Server> {
+  const clock = wallClock(folder);
+  if (clock !== undefined) {
+    await server.process.kill(ending);
+    server.process.environment = clock.environment;
+    await server.start();
+  }
+  return serverOf(server, clock, ending);
+}
+
+async function daemonOn(registry: string, folder: string): Promise<Server & { readonly port: number }> {
+  const clock = wallClock(folder);
+  let daemon = await startDaemonProcess(registry, 0, clock?.environment);
+  const { port } = daemon;
+  return {
+    port,
+    pids: () => [daemon.pid],
+    async kill() {
+      await daemon.end("SIGKILL");
+    },
+    async end() {
+      await daemon.end("SIGTERM");
+    },
+    async start() {
+      daemon = await startDaemonProcess(registry, port, clock?.environment);
+    },
+    clock,
+  };
+}
+
+async function removing(
+  registry: Registry,
+  links: readonly (readonly FaultProxy[])[],
+  ...others: readonly { remove(): Promise<unknown> }[]
+): Promise<void> {
+  await registry.close();
+  await Promise.all(links.flat().map((link) => link.stop()));
+  for (const other of others) await other.remove();
+}
