@@ -18,7 +18,7 @@ export interface CrewOptions {
 }
 
 /** So many IDs are made at a time, and then none for so many ms. */
-const [bulk, pause] = [512, 20];
+const [bulk, pause] = [1024, 20];
 /** For a holder that was asked to end, ms. */
 const patience = 10_000;
 

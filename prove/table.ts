@@ -16,7 +16,7 @@ export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
     ...kinds.map((kind) => row(kind, ({ faults }) => faults.get(kind) ?? 0)),
     row("faults", ({ faults }) => sum([...faults.values()])),
     [],
-    row("processes that made IDs", ({ lives }) => lives),
+    row("processes", ({ lives }) => lives),
     row("leases", ({ leases }) => leases),
     row("refusals", ({ errors }) => sum(Object.values(errors))),
     row("IDs", ({ ids }) => ids),

@@ -56,10 +56,10 @@ export class ServerProcess {
     as: readonly string[] = [],
   ): Promise<void> {
     const log = openSync(this.log, "a");
-    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...as, command, ...args], {
-      env: { ...process.env, ...this.environment },
-      stdio: ["ignore", log, log],
-    });
+    // By `env`, so that what is preloaded is loaded by the user that it runs as.
+    const environment = Object.entries(this.environment).map(([name, value]) => `${name}=${value}`);
+    const all = ["--pdeathsig", "KILL", ...as, "env", ...environment, command, ...args];
+    const child = spawn("setpriv", all, { stdio: ["ignore", log, log] });
     closeSync(log);
     child.on("error", () => undefined);
     this.#child = child;
