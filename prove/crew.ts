@@ -17,8 +17,8 @@ export interface CrewOptions {
   readonly folder: string;
 }
 
-/** So many IDs are made at a time, and then none for so many ms. */
-const [bulk, pause] = [1024, 20];
+/** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
+const [bulk, pause] = [128, 3];
 /** For a holder that was asked to end, ms. */
 const patience = 10_000;
 

@@ -4,16 +4,13 @@ import { keepWorkplace } from "./workplace.ts";
 import { parseArgs } from "node:util";
 import { clocksMissing } from "../test/support/holder.ts";
 import { ProgressLine } from "./progress.ts";
+import { findOut, naiveMakers } from "./naive.ts";
 import { isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
 import { type Stage, stages } from "./scenes.ts";
 import { tableOf } from "./table.ts";
 
-/** What everybody knows how to do, and where it can be done. Each has to be found out. */
-const naive = [
-  { maker: "naive/unguarded", on: undefined },
-  { maker: "naive/setnx", on: "redis" },
-  { maker: "naive/heartbeat", on: "redis" },
-];
+/** Before a naive holder counts as one that is not found out. */
+const mostStrikes = 50;
 
 const { values } = parseArgs({
   options: {
@@ -29,7 +26,7 @@ const asked = values.registry?.flatMap((names) => names.split(",")) ?? stages.ma
 const options = {
   minutes: number("minutes", values.minutes, 0.1, 10_000),
   seed: number("seed", values.seed, 0, 2 ** 32 - 1),
-  holders: number("holders", values.holders, 1, 100),
+  holders: number("holders", values.holders, 2, 100),
   rate: number("rate", values.rate, 0.1, 100),
 };
 
@@ -45,7 +42,8 @@ const here = chosen.filter(({ name, missing }) => {
   return missing === undefined;
 });
 const isGood = values.naive ? await proveThatItCanFail(here) : await proveAll(here);
-process.exitCode = isGood && here.length > 0 ? 0 : 1;
+// A driver may hold on to a connection that nobody needs any more.
+process.exit(isGood && here.length > 0 ? 0 : 1);
 
 async function proveAll(stages: readonly Stage[]): Promise<boolean> {
   const outcomes = new Map<string, Outcome>();
@@ -62,13 +60,13 @@ async function proveAll(stages: readonly Stage[]): Promise<boolean> {
 
 async function proveThatItCanFail(stages: readonly Stage[]): Promise<boolean> {
   let isGood = true;
-  for (const stage of stages) {
-    for (const { maker } of naive.filter(({ on = stage.name }) => on === stage.name)) {
-      const { ids, flaws } = await run(stage, { ...options, maker });
+  for (const stage of stages.filter(({ hasNetwork }) => hasNetwork)) {
+    for (const maker of naiveMakers.filter(({ on = stage.name }) => on === stage.name)) {
+      const { ids, flaws } = await findOut(stage, maker, mostStrikes);
       const found = flaws.duplicates > 0;
       isGood &&= found;
       const counts = `${flaws.duplicates.toLocaleString("en")} duplicates among ${ids.toLocaleString("en")} IDs`;
-      console.log(`${found ? "found out" : "NOT FOUND OUT"}: ${maker} on ${stage.name}, ${counts}`);
+      console.log(`${found ? "found out" : "NOT FOUND OUT"}: ${maker.module} on ${stage.name}, ${counts}`);
     }
   }
   return isGood;

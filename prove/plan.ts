@@ -15,9 +15,9 @@ interface Kind {
 
 /** Every fault there is. */
 export const faultKinds = {
-  "holder killed (-9)": { strikes: "holder", lane: "process", weight: 4, lasts: [0, 0] },
+  "holder killed (-9)": { strikes: "holder", lane: "process", weight: 2, lasts: [0, 0] },
   "holder stopped": { strikes: "holder", lane: "process", weight: 6, lasts: [20, 2500] },
-  "holder deployed anew": { strikes: "holder", lane: "process", weight: 2, lasts: [0, 0] },
+  "holder deployed anew": { strikes: "holder", lane: "process", weight: 1, lasts: [0, 0] },
   "holder's clock stepped": { strikes: "holder", lane: "clock", weight: 6, lasts: [100, 4000] },
   "requests lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
   "answers lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
@@ -98,7 +98,7 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
     const by = step(random, strikes);
     const first = random.below(counts[strikes]);
     // A deployment goes round: it replaces a few of them, one after the other.
-    const many = kind === "holder deployed anew" ? random.pick([1, 1, 2, counts.holder]) : 1;
+    const many = kind === "holder deployed anew" ? random.pick([1, 1, 1, counts.holder]) : 1;
     for (let i = 0; i < many; i++) {
       const target = (first + i) % counts[strikes];
       const begin = at + 100 * i;

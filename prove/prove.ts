@@ -21,8 +21,6 @@ export interface RunOptions {
   readonly holders: number;
   /** Faults of holders and their networks a second. */
   readonly rate: number;
-  /** A module beside holder.mjs that makes the IDs. Default: ours. */
-  readonly maker?: string | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
@@ -46,8 +44,6 @@ export interface Outcome extends Verdict {
   readonly folder: string;
 }
 
-/** Two more than there are holders: who was killed leaves a worker ID that rests, so that a newcomer often finds none. */
-const spare = 2;
 const window = 1000;
 const progressEvery = 500;
 
@@ -58,14 +54,15 @@ export function isFlawed({ flaws, stuck, crashes }: Outcome): boolean {
 
 /** Puts holders on a registry under fire, and holds what they made against the rule. */
 export async function prove(stage: Stage, options: RunOptions): Promise<Outcome> {
-  const { holders, maker = "leased" } = options;
+  const { holders } = options;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const scene = await stage.start(holders, folder);
-  const pool = { first: 0, last: holders + spare - 1 };
+  // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed.
+  const pool = { first: 0, last: holders - 2 };
   const crew = new Crew({
     size: holders,
-    maker,
+    maker: "leased",
     folder,
     optionsOf: (holder) => ({
       registry: scene.url(holder),
@@ -82,11 +79,10 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
   let flawed = true;
   try {
     const faults = await underFire(scene, crew, options);
-    const isOurs = maker === "leased";
     options.onProgress?.({ ...faults, phase: "pool" });
-    const stuck = isOurs ? await stuckIn(scene.registry, pool) : [];
+    const stuck = await stuckIn(scene.registry, pool);
     options.onProgress?.({ ...faults, phase: "check" });
-    const history = scene.remembers && isOurs ? recordOf(scene) : undefined;
+    const history = scene.remembers ? recordOf(scene) : undefined;
     const verdict = await check(crew.logs, defaultLayout, history);
     const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder };
     flawed = isFlawed(outcome);

@@ -19,6 +19,8 @@ export interface Stage {
   readonly name: string;
   /** Why it cannot. */
   readonly missing?: string | undefined;
+  /** Whether each holder has a way of its own to it, which can be cut. */
+  readonly hasNetwork: boolean;
   /** For so many holders; the folder is for what it needs beside its servers. */
   start(holders: number, folder: string): Promise<Scene>;
 }
@@ -35,20 +37,26 @@ const quickReplicas = ["--repl-diskless-sync-delay", "0"];
 
 /** Every kind, from a file to several servers behind several daemons. */
 export const stages: readonly Stage[] = [
-  { name: "sqlite", start: onSqlite },
-  { name: "redis", missing: redisMissing, start: onRedis },
-  { name: "redis-sentinel", missing: redisMissing, start: onSentinels },
-  { name: "redis-cluster", missing: redisMissing, start: onCluster },
-  { name: "mysql", missing: mariadbMissing, start: onMariadb },
-  { name: "postgres", missing: postgresMissing, start: onPostgres },
-  { name: "zookeeper", missing: zooKeeperMissing, start: (holders, folder) => onZooKeeper(holders, folder, 1) },
+  { name: "sqlite", hasNetwork: false, start: onSqlite },
+  { name: "redis", hasNetwork: true, missing: redisMissing, start: onRedis },
+  { name: "redis-sentinel", hasNetwork: false, missing: redisMissing, start: onSentinels },
+  { name: "redis-cluster", hasNetwork: false, missing: redisMissing, start: onCluster },
+  { name: "mysql", hasNetwork: true, missing: mariadbMissing, start: onMariadb },
+  { name: "postgres", hasNetwork: true, missing: postgresMissing, start: onPostgres },
+  {
+    name: "zookeeper",
+    hasNetwork: true,
+    missing: zooKeeperMissing,
+    start: (holders, folder) => onZooKeeper(holders, folder, 1),
+  },
   {
     name: "zookeeper-ensemble",
+    hasNetwork: true,
     missing: zooKeeperMissing,
     start: (holders, folder) => onZooKeeper(holders, folder, 3),
   },
-  { name: "daemon", start: onDaemon },
-  { name: "daemons", missing: redisMissing, start: onDaemons },
+  { name: "daemon", hasNetwork: true, start: onDaemon },
+  { name: "daemons", hasNetwork: true, missing: redisMissing, start: onDaemons },
 ];
 
 async function onSqlite(): Promise<Scene> {
@@ -70,9 +78,9 @@ async function onRedis(holders: number): Promise<Scene> {
   const server = await RedisServer.start();
   // Nobody else ever takes its place.
   const query = "?maxLag=0";
-  return oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), (port) => {
-    return `redis://127.0.0.1:${port}${query}`;
-  });
+  const urlAt = (port: number): string => `redis://127.0.0.1:${port}${query}`;
+  // Each restart begins a quarantine.
+  return oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), urlAt, 20_000);
 }
 
 async function onMariadb(holders: number, folder: string): Promise<Scene> {
@@ -97,6 +105,7 @@ async function oneServer(
   under: Server,
   registry: Registry,
   urlAt: (port: number) => string,
+  serverEvery = 8000,
 ): Promise<Scene> {
   await init(registry);
   const links = await linksTo([server.port], holders);
@@ -105,7 +114,7 @@ async function oneServer(
     links,
     servers: [under],
     without: under.clock === undefined ? ["server cut off", "server's clock stepped"] : ["server cut off"],
-    serverEvery: 6000,
+    serverEvery,
     registry,
     remembers: true,
     remove: () => removing(registry, links, server),
@@ -126,7 +135,7 @@ async function onSentinels(): Promise<Scene> {
     links: [],
     servers: [primary, replica].map((server) => serverOf(server)),
     without: ["server cut off", "server's clock stepped"],
-    serverEvery: 10_000,
+    serverEvery: 15_000,
     registry,
     remembers: false,
     remove: () => removing(registry, [], sentinels, primary, replica),
@@ -143,7 +152,7 @@ async function onCluster(): Promise<Scene> {
     links: [],
     servers: cluster.nodes.map((server) => serverOf(server)),
     without: ["server cut off", "server's clock stepped"],
-    serverEvery: 6000,
+    serverEvery: 8000,
     registry,
     remembers: true,
     remove: () => removing(registry, [], cluster),
@@ -169,7 +178,7 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
     servers: ensemble.servers.map((server) => serverOf(server, clock)),
     cut: size > 1 ? ensemble : undefined,
     without: size > 1 ? [] : ["server cut off"],
-    serverEvery: 6000,
+    serverEvery: 8000,
     registry,
     remembers: true,
     remove: () => removing(registry, links, ensemble),
@@ -186,7 +195,7 @@ async function onDaemon(holders: number, folder: string): Promise<Scene> {
     links,
     servers: [daemon],
     without: ["server cut off"],
-    serverEvery: 6000,
+    serverEvery: 8000,
     registry: file.registry,
     remembers: true,
     remove: () => removing(file.registry, links, { remove: daemon.kill }, { remove: file.stop }),
@@ -216,7 +225,7 @@ async function onDaemons(holders: number, folder: string): Promise<Scene> {
     links: [...links, ...behind],
     servers: [serverOf(redis), ...daemons],
     without: ["server cut off"],
-    serverEvery: 4000,
+    serverEvery: 8000,
     registry,
     remembers: true,
     remove: () => removing(registry, [...links, ...behind], ...daemons.map(({ kill }) => ({ remove: kill })), redis),

@@ -1,26 +1,15 @@
 // The other common way on Redis: a key that expires unless it is refreshed. Nothing tells the one that was late.
 
-import { Redis } from "ioredis";
-import { layouts } from "../../dist/index.js";
-import { Sequences } from "./sequences.mjs";
+import { takeNumber } from "./numbers.mjs";
 
-export async function open({ registry, pool, window, host }) {
-  const redis = new Redis(registry.replace(/\?.*/, ""), { maxRetriesPerRequest: 1 }).on("error", () => undefined);
-  const [first, last] = pool.split("-").map(Number);
-  for (let workerId = first; workerId <= last; workerId++) {
-    const key = `naive:${workerId}`;
-    if ((await redis.set(key, host, "PX", window, "NX")) === null) continue;
+export function open(options) {
+  const { host, window } = options;
+  return takeNumber(options, async (redis, key) => {
+    if ((await redis.set(key, host, "PX", window, "NX")) === null) return undefined;
     const beat = setInterval(() => redis.set(key, host, "PX", window).catch(() => undefined), window / 3);
-    const sequences = new Sequences(layouts.westid);
-    return {
-      fill: (target) => sequences.fill(target, workerId),
-      close() {
-        clearInterval(beat);
-        return redis.del(key);
-      },
-      isOver: false,
+    return () => {
+      clearInterval(beat);
+      return redis.del(key);
     };
-  }
-  redis.disconnect();
-  throw new Error("The pool is used up.");
+  });
 }

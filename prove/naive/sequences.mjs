@@ -1,4 +1,4 @@
-/** IDs of a number, of what the clock shows: the newest tick's next sequences, never a tick before the last one of this process. */
+/** IDs of a number: the next sequences of the tick that the clock shows, never of a tick before the last one of this process. */
 export class Sequences {
   #layout;
   #tick = -1;
@@ -9,8 +9,9 @@ export class Sequences {
   }
 
   fill(target, workerId) {
-    const tick = Math.max(this.#tick, this.#layout.tickOf(Date.now()));
-    if (tick !== this.#tick) this.#next = 0;
+    const tick = this.#layout.tickOf(Date.now());
+    if (tick < this.#tick) return 0;
+    if (tick > this.#tick) this.#next = 0;
     this.#tick = tick;
     const count = Math.min(target.length, this.#layout.maxSequence + 1 - this.#next);
     for (let i = 0; i < count; i++) target[i] = this.#layout.encode(tick, workerId, this.#next++);

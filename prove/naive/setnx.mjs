@@ -1,25 +1,19 @@
 // What is common on Redis: the first number whose key nobody has set, for ever; the number of a process of this host that is dead
 // is taken over at once.
 
-import { Redis } from "ioredis";
-import { layouts } from "../../dist/index.js";
-import { Sequences } from "./sequences.mjs";
+import { takeNumber } from "./numbers.mjs";
 
-export async function open({ registry, pool, host }) {
-  const redis = new Redis(registry.replace(/\?.*/, ""), { maxRetriesPerRequest: 1 }).on("error", () => undefined);
-  const [first, last] = pool.split("-").map(Number);
-  const mine = `${host} ${process.pid}`;
-  for (let workerId = first; workerId <= last; workerId++) {
-    const key = `naive:${workerId}`;
-    const theirs = (await redis.setnx(key, mine)) === 1 ? mine : await redis.get(key);
-    const [theirHost, theirPid] = (theirs ?? "").split(" ");
-    if (theirs !== mine && (theirHost !== host || isAlive(Number(theirPid)))) continue;
-    await redis.set(key, mine);
-    const sequences = new Sequences(layouts.westid);
-    return { fill: (target) => sequences.fill(target, workerId), close: () => redis.del(key), isOver: false };
-  }
-  redis.disconnect();
-  throw new Error("The pool is used up.");
+export function open(options) {
+  const { host } = options;
+  return takeNumber(options, async (redis, key) => {
+    const mine = `${host} ${process.pid}`;
+    if ((await redis.setnx(key, mine)) === 0) {
+      const [theirHost, theirPid] = ((await redis.get(key)) ?? "").split(" ");
+      if (theirHost !== host || isAlive(Number(theirPid))) return undefined;
+      await redis.set(key, mine);
+    }
+    return () => redis.del(key);
+  });
 }
 
 function isAlive(pid) {

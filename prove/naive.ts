@@ -1,0 +1,78 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLayout } from "../src/core/layout.ts";
+import { blackHole } from "../test/support/fault-proxy.ts";
+import { check, type Verdict } from "./checker.ts";
+import { Crew } from "./crew.ts";
+import { namespace, type Scene } from "./scene.ts";
+import type { Stage } from "./scenes.ts";
+
+/** A way of making IDs that repeats itself sooner or later, and what brings it about. */
+export interface NaiveMaker {
+  /** Beside holder.mjs. */
+  readonly module: string;
+  /** Where it can run; default: wherever there is a network to cut. */
+  readonly on?: string | undefined;
+  strike(scene: Scene, crew: Crew, holder: number): Promise<void>;
+}
+
+/** What each maker does is told at its top. */
+export const naiveMakers: readonly NaiveMaker[] = [
+  { module: "naive/unguarded", strike: cutOff },
+  { module: "naive/heartbeat", on: "redis", strike: cutOff },
+  { module: "naive/setnx", on: "redis", strike: restartSetBack },
+];
+
+/** Longer than a window, so that the other one takes the worker ID over, ms. */
+const cut = 3000;
+/** How far a clock is ahead before it is set right, ms. */
+const ahead = 2000;
+
+/** Strikes two holders of one worker ID, by turns, until the checker finds duplicates, or so many times. */
+export async function findOut(stage: Stage, { module, strike }: NaiveMaker, mostStrikes: number): Promise<Verdict> {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
+  chmodSync(folder, 0o755);
+  const size = 2;
+  const scene = await stage.start(size, folder);
+  const optionsOf = (holder: number): object => ({
+    registry: scene.url(holder),
+    namespace,
+    pool: "0-0",
+    window: 1000,
+    operationTimeout: 1000,
+    host: `machine-${holder}`,
+  });
+  const crew = new Crew({ size, maker: module, folder, optionsOf });
+  try {
+    await crew.boot();
+    for (let strikes = 1; ; strikes++) {
+      await strike(scene, crew, strikes % size);
+      const verdict = await check(crew.logs, defaultLayout);
+      if (verdict.flaws.duplicates > 0 || strikes === mostStrikes) return verdict;
+    }
+  } finally {
+    await crew.kill();
+    await scene.remove();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** It cannot hear that its time is up. */
+async function cutOff({ links }: Scene, _: Crew, holder: number): Promise<void> {
+  for (const link of links[holder] ?? []) link.set(blackHole);
+  await sleep(cut);
+  for (const link of links[holder] ?? []) link.heal();
+}
+
+/** A clock that was ahead is set right, and the program restarted. */
+async function restartSetBack(_: Scene, crew: Crew, holder: number): Promise<void> {
+  const place = crew.place(holder);
+  place.clock?.set(ahead / 1000);
+  await sleep(ahead);
+  place.clock?.set(0);
+  await place.kill();
+  await place.boot();
+  await sleep(ahead);
+}
