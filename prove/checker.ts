@@ -78,8 +78,8 @@ export async function check(
       let [isOutside, isUnrecorded] = [false, false];
       for (const halves of readIds(log)) {
         for (let i = 0; i < halves.length; i += 2) {
-          const lower = halves[i] as number;
-          const upper = halves[i + 1] as number;
+          const lower = halves[i] ?? 0;
+          const upper = halves[i + 1] ?? 0;
           course.goTo(ids - start);
           runs.add(upper, lower, ids++);
           const inTick = lower >>> layout.sequenceBits;
@@ -202,9 +202,9 @@ function findDuplicates(runs: SortedRuns, verdict: Findings, makerOf: (place: nu
   let [lastUpper, lastLower, lastPlace] = [-1, -1, -1];
   for (const { count, uppers, lowers, places } of runs.merged()) {
     for (let i = 0; i < count; i++) {
-      const upper = uppers[i] as number;
-      const lower = lowers[i] as number;
-      const place = places[i] as number;
+      const upper = uppers[i] ?? 0;
+      const lower = lowers[i] ?? 0;
+      const place = places[i] ?? 0;
       if (lower === lastLower && upper === lastUpper) {
         const first = lastPlace;
         verdict.add("duplicates", () => `${idOf(upper, lower)}, by ${makerOf(first)} and by ${makerOf(place)}`);

@@ -58,14 +58,16 @@ async function boot() {
   else await generator?.close().catch(count);
 }
 
-process.on("disconnect", () => process.exit());
-process.on("message", async () => {
+async function end() {
   closing = true;
   clearTimeout(timer);
   await generator?.close().catch(count);
   note({ errors });
   process.exit();
-});
+}
+
+process.on("disconnect", () => process.exit());
+process.on("message", () => void end());
 setInterval(() => {
   note({ errors });
   process.send({ made });

@@ -10,7 +10,7 @@ import { Crew } from "./crew.ts";
 import { Nemesis } from "./nemesis.ts";
 import { type FaultKind, plan } from "./plan.ts";
 import { stuckIn } from "./pool.ts";
-import { limits, namespace, type Scene } from "./scene.ts";
+import { namespace, type Scene } from "./scene.ts";
 import type { Stage } from "./scenes.ts";
 
 /** What a run is to be. */

@@ -265,7 +265,7 @@ async function clocked(server: Started, folder: string, ending: NodeJS.Signals =
 
 async function daemonOn(registry: string, folder: string): Promise<Server & { readonly port: number }> {
   const clock = wallClock(folder);
-  let daemon = await startDaemonProcess(registry, 0, clock?.environment);
+  let daemon = await startDaemonProcess(registry, 0, [], clock?.environment);
   const { port } = daemon;
   return {
     port,
@@ -277,7 +277,7 @@ async function daemonOn(registry: string, folder: string): Promise<Server & { re
       await daemon.end("SIGTERM");
     },
     async start() {
-      daemon = await startDaemonProcess(registry, port, clock?.environment);
+      daemon = await startDaemonProcess(registry, port, [], clock?.environment);
     },
     clock,
   };
