@@ -7,7 +7,10 @@ import { stages } from "../../prove/scenes.ts";
 const timeout = 300_000;
 const run = { minutes: 0.2, holders: 4, rate: 5 };
 
-describe.each(stages)("$name under fire", (stage) => {
+/** The others take their turn in a long run. */
+const short = stages.filter(({ name }) => ["redis", "daemon"].includes(name));
+
+describe.each(short)("$name under fire", (stage) => {
   test.skipIf(stage.missing !== undefined)(
     stage.missing ?? "no ID twice, none outside its window, no worker ID stuck",
     { timeout },
