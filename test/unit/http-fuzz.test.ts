@@ -402,7 +402,10 @@ async function fuzzOnce(draw: Draw, world: World): Promise<void> {
   }
 }
 
-/** Three claims that are as they should be, of which one is ended and one pinned, so that there is something to ask for. */
+/**
+ * Claims that are as they should be, and what may be done to them: so that there is something to ask for, and no operation whose
+ * success is left to chance alone.
+ */
 async function begin(world: World): Promise<void> {
   const send = async (method: string, path: string, body: object): Promise<void> => {
     const text = JSON.stringify(body);
@@ -410,7 +413,10 @@ async function begin(world: World): Promise<void> {
     const operation = operations.find((one) => one.method === method && matches(one.path, path));
     check(await rawExchange(world.port, Buffer.from(head + text)), { operation, method, world });
   };
-  for (let i = 0; i < 3; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
+  for (let i = 0; i < 4; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
+  const [renewed, , , released] = world.leases;
+  await send("PATCH", `/v1/orders/leases/${renewed?.workerId}`, { token: renewed?.token, now: Date.now() });
+  await send("DELETE", `/v1/orders/leases/${released?.workerId}`, { token: released?.token });
   await send("POST", "/v1/orders/workers/1/release", { force: true });
   await send("PUT", "/v1/orders/workers/2/pin", { reason: "kept" });
   await send("POST", "/v1/orders/ids", {});
