@@ -1,5 +1,5 @@
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -49,6 +49,26 @@ describe("daemon", () => {
     expect(await sandbox.read(["id", "-n", "1", "--registry", `unix:${socket}`])).toMatch(/^\d+\n$/);
     await stop(daemon);
   });
+
+  test.skipIf(process.getuid?.() !== 0)(
+    "tells a user for whom its socket is not (needs root that becomes another)",
+    async () => {
+      for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
+      const socket = join(sandbox.work, "snowlease.sock");
+      const { daemon } = await serve("--socket", socket);
+      const workers = [process.execPath, cliFile, "workers", "--registry", `unix:${socket}`];
+      const stranger = spawn(
+        "setpriv",
+        ["--reuid", "65534", "--regid", "65534", "--clear-groups", ...workers],
+        sandbox.surroundings(),
+      );
+      expect(await sandbox.started(stranger).ended).toMatchObject({
+        code: 5,
+        stderr: expect.stringMatching(/^snowlease: REGISTRY_UNAVAILABLE: .* EACCES .*; join the group .*\n$/) as string,
+      });
+      await stop(daemon);
+    },
+  );
 
   test("every command line that it says to try works", async () => {
     const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0"]);

@@ -230,9 +230,8 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
-    const lasting = isUntrusted(cause);
-    const advice = lasting ? "check `tlsCa`, `tlsCert` and `tlsKey`" : "check that it runs";
-    const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
+    const lasting = isUntrusted(cause) || isForbidden(cause);
+    const why = `did not answer: ${reasonOf(cause)}; ${adviceOn(cause)}`;
     return { outcome: "failed", error: unavailable(target, why, cause), sent, lasting };
   } finally {
     timer.abort();
@@ -287,6 +286,16 @@ function read<Answer>(
 function reasonOf(cause: unknown): string {
   const { message = "", code = "no reason given" } = cause as Partial<NodeJS.ErrnoException>;
   return message || code;
+}
+
+function adviceOn(cause: unknown): string {
+  if (isUntrusted(cause)) return "check `tlsCa`, `tlsCert` and `tlsKey`";
+  return isForbidden(cause) ? "join the group that its socket is for" : "check that it runs";
+}
+
+/** Whether the socket is there, but not for this user. */
+function isForbidden(cause: unknown): boolean {
+  return (cause as NodeJS.ErrnoException).code === "EACCES";
 }
 
 /** Whether a handshake failed by what one side thinks of the other's certificate. */
