@@ -411,15 +411,23 @@ async function begin(world: World): Promise<void> {
     const text = JSON.stringify(body);
     const head = requestText(method, path, ["Content-Type: application/json", `Content-Length: ${text.length}`]);
     const operation = operations.find((one) => one.method === method && matches(one.path, path));
-    check(await rawExchange(world.port, Buffer.from(head + text)), { operation, method, world });
+    const answer = await rawExchange(world.port, Buffer.from(head + text));
+    check(answer, { operation, method, world });
+    expect(answer.status).toBeLessThan(300);
   };
+  await send("PUT", "/v1/orders", { layout: layouts.westid.fingerprint });
   for (let i = 0; i < 4; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
   const [renewed, , , released] = world.leases;
   await send("PATCH", `/v1/orders/leases/${renewed?.workerId}`, { token: renewed?.token, now: Date.now() });
   await send("DELETE", `/v1/orders/leases/${released?.workerId}`, { token: released?.token });
   await send("POST", "/v1/orders/workers/1/release", { force: true });
-  await send("PUT", "/v1/orders/workers/2/pin", { reason: "kept" });
+  for (const workerId of [2, 5]) await send("PUT", `/v1/orders/workers/${workerId}/pin`, { reason: "kept" });
+  await send("DELETE", "/v1/orders/workers/5/pin", {});
+  await send("POST", "/v1/orders/prune", { before: Date.now() });
   await send("POST", "/v1/orders/ids", {});
+  for (const path of ["", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
+    await send("GET", `/v1/orders${path}`, {});
+  }
 }
 
 function matches(template: string, path: string): boolean {
