@@ -1,29 +1,13 @@
-import { createHash } from "node:crypto";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { makeCertificates } from "../support/certificates.ts";
-import { type CliProcess, Sandbox, until } from "../support/cli.ts";
+import { type CliProcess, hashOf, Sandbox, until } from "../support/cli.ts";
 
 let sandbox: Sandbox;
 beforeEach(() => {
   sandbox = new Sandbox();
 });
-
-const hash = (token: string): string => createHash("sha256").update(token).digest("hex");
-
-/** A file of tokens, each line `TOKEN ROLE [GLOB]`: the token is hashed on the way. */
-function written(...lines: string[]): string {
-  const path = join(sandbox.work, "tokens");
-  writeFileSync(path, lines.map((line) => line.replace(/^\S+/, hash)).join("\n"), { mode: 0o600 });
-  return path;
-}
-
-async function serve(...flags: string[]): Promise<{ daemon: CliProcess; url: string }> {
-  const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--json", ...flags]);
-  const { url } = JSON.parse(await daemon.line()) as { url: string };
-  return { daemon, url };
-}
 
 const events = (daemon: CliProcess): string[] =>
   daemon.stderr
@@ -33,8 +17,8 @@ const events = (daemon: CliProcess): string[] =>
 
 describe("tokens", () => {
   test("let in who has one, from the environment, the URL and its query, and tell others so", async () => {
-    const tokens = written("w0rker-t0ken worker", "r3ader-t0ken read", "adm1n-t0ken admin default");
-    const { url } = await serve("--listen", "127.0.0.1:0", "--tokens", tokens);
+    const tokens = sandbox.tokens("w0rker-t0ken worker", "r3ader-t0ken read", "adm1n-t0ken admin default");
+    const { url } = await sandbox.serve("--tokens", tokens);
     const id = ["id", "-n", "1", "--registry"];
     expect(await sandbox.run([...id, url])).toMatchObject({ code: 8, stdout: "" });
     const ways: [string, Record<string, string>][] = [
@@ -57,9 +41,9 @@ describe("tokens", () => {
 
   test("and what is secret beside them are in no log, error, listing or process title", async () => {
     const secrets = ["w0rker-t0ken", "adm1n-t0ken", "str4nger-t0ken", "0ld-password"];
-    const tokens = written("w0rker-t0ken worker", "adm1n-t0ken admin");
+    const tokens = sandbox.tokens("w0rker-t0ken worker", "adm1n-t0ken admin");
     const socket = join(sandbox.work, "s");
-    const { daemon, url } = await serve("--listen", "127.0.0.1:0", "--socket", socket, "--tokens", tokens);
+    const { daemon, url } = await sandbox.serve("--socket", socket, "--tokens", tokens);
     let said = "";
     const at = (login: string): string => url.replace("//", `//${login}@`);
 
@@ -110,18 +94,18 @@ describe("tokens", () => {
     expect(said).toContain("line 1 of");
     for (const secret of secrets) {
       expect(said).not.toContain(secret);
-      expect(said).not.toContain(hash(secret));
+      expect(said).not.toContain(hashOf(secret));
       expect(said).not.toContain(Buffer.from(`:${secret}`).toString("base64"));
     }
   });
 
   test("are read again at SIGHUP, and a lease is held on", async () => {
-    const tokens = written("one worker");
-    const { daemon, url } = await serve("--listen", "127.0.0.1:0", "--tokens", tokens);
+    const tokens = sandbox.tokens("one worker");
+    const { daemon, url } = await sandbox.serve("--tokens", tokens);
     const status = async (token: string): Promise<number> =>
       (await fetch(`${url}/v1/default/ids`, { method: "POST", headers: { authorization: `Bearer ${token}` } })).status;
     expect([await status("one"), await status("two")]).toEqual([200, 401]);
-    written("two worker");
+    sandbox.tokens("two worker");
     daemon.signal("SIGHUP");
     await until(() => events(daemon).includes("reloaded"));
     expect([await status("one"), await status("two")]).toEqual([401, 200]);
@@ -131,7 +115,7 @@ describe("tokens", () => {
   });
 
   test("are what the command lines use that a daemon says to try", async () => {
-    const tokens = written("t admin");
+    const tokens = sandbox.tokens("t admin");
     const daemon = sandbox.start([
       "daemon",
       "--registry",
@@ -159,7 +143,7 @@ describe("a daemon that other machines can reach", () => {
   test("starts with tokens and TLS, or when told that it is insecure, and else not", async () => {
     const { authority, certificate, key } = makeCertificates(sandbox.work);
     chmodSync(key, 0o600);
-    const tokens = written("t worker");
+    const tokens = sandbox.tokens("t worker");
     const listen = ["--listen", "0.0.0.0:0"];
     const tls = ["--tls-cert", certificate, "--tls-key", key];
     const command = ["daemon", "--registry", "memory:", ...listen];
@@ -170,7 +154,7 @@ describe("a daemon that other machines can reach", () => {
     const refused = await sandbox.run([...command, "--tokens", tokens, "--tls-cert", certificate]);
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("`tlsCert` and `tlsKey` both") });
 
-    const secure = await serve(...listen, ...tls, "--tokens", tokens, "--tls-client-ca", authority);
+    const secure = await sandbox.serve(...listen, ...tls, "--tokens", tokens, "--tls-client-ca", authority);
     const at = secure.url.replace("0.0.0.0", "127.0.0.1");
     const env = { SNOWLEASE_TOKEN: "t" };
     const whole = `${at}?tlsCa=${authority}&tlsCert=${certificate}&tlsKey=${key}`;
@@ -180,7 +164,7 @@ describe("a daemon that other machines can reach", () => {
       const args = ["id", "--registry", registry, "--operation-timeout", "500ms"];
       expect(await sandbox.run(args, { env })).toMatchObject({ code: 5, stdout: "" });
     }
-    const open = await serve(...listen, "--insecure");
+    const open = await sandbox.serve(...listen, "--insecure");
     const local = open.url.replace("0.0.0.0", "127.0.0.1");
     expect(await sandbox.run(["id", "-n", "1", "--registry", local])).toMatchObject({ code: 0, stderr: "" });
   });

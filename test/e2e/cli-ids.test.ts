@@ -355,8 +355,7 @@ describe("assign", () => {
   });
 
   test("ends with 4 before a window ends that cannot be renewed", async () => {
-    const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0", "--json"]);
-    const { url } = JSON.parse(await daemon.line()) as { url: string };
+    const { daemon, url } = await sandbox.serve();
     const holder = sandbox.start(["assign", "--registry", url, "--window", "1s"]);
     await holder.line();
     await daemon.kill();

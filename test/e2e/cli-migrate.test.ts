@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -51,22 +50,8 @@ describe("migrate", () => {
   });
 
   test("moves hosts over a daemon, where an administrator says so", async () => {
-    const hash = (token: string): string => createHash("sha256").update(token).digest("hex");
-    const tokens = join(sandbox.work, "tokens");
-    writeFileSync(tokens, `${hash("w0rker")} worker\n${hash("r3ader")} read\n${hash("adm1n")} admin\n`, {
-      mode: 0o600,
-    });
-    const daemon = sandbox.start([
-      "daemon",
-      "--registry",
-      sandbox.registry,
-      "--listen",
-      "127.0.0.1:0",
-      "--tokens",
-      tokens,
-      "--json",
-    ]);
-    const { url } = JSON.parse(await daemon.line()) as { url: string };
+    const tokens = sandbox.tokens("w0rker worker", "r3ader read", "adm1n admin");
+    const { url } = await sandbox.serve("--tokens", tokens);
     const as = (token: string, ...args: string[]): ReturnType<Sandbox["run"]> =>
       sandbox.run([...args, "--registry", url, "--namespace", "fleet"], { env: { SNOWLEASE_TOKEN: token } });
     const json = async (...args: string[]): Promise<unknown> => {

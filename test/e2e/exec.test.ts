@@ -295,12 +295,6 @@ describe("a lease that cannot be kept", () => {
   /** A program that is busy cannot run a signal's handler in JavaScript: a shell that ignores the signal asks for force, too. */
   const shell = ["sh", "-c", `trap "" TERM; exec "$0" -e "$SCRIPT"`, process.execPath];
 
-  async function serve(): Promise<{ daemon: CliProcess; url: string }> {
-    const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0", "--json"]);
-    const { url } = JSON.parse(await daemon.line()) as { url: string };
-    return { daemon, url };
-  }
-
   test("stops the program when an operator ends the claim", async () => {
     const running = start(
       node(
@@ -320,7 +314,7 @@ describe("a lease that cannot be kept", () => {
 
   test("has no program left in its process group when the window ends, though the registry is gone", async () => {
     killLater("pids");
-    const { daemon, url } = await serve();
+    const { daemon, url } = await sandbox.serve();
     const env = { SCRIPT: stubborn };
     const running = sandbox.start(["exec", "--registry", url, "--window", "2s", "--", ...shell], env);
     await until(() => written("pids").split("\n").length > 2);
@@ -352,21 +346,20 @@ describe("a lease that cannot be kept", () => {
   });
 
   test("goes on when the registry comes back in time", async () => {
-    const { daemon, url } = await serve();
+    const { daemon, url } = await sandbox.serve();
     const { port } = new URL(url);
     const running = sandbox.start(["exec", "--registry", url, "--window", "6s", "--", "sh", "-c", "read line; exit 3"]);
     await until(async () => (await live()) === 1);
     const before = (await worker(0))?.until ?? 0;
     await daemon.kill();
-    const next = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", `127.0.0.1:${port}`, "--json"]);
-    await next.line();
+    await sandbox.serve("--listen", `127.0.0.1:${port}`);
     await until(async () => ((await worker(0))?.until ?? 0) > before);
     running.closeStdin("on\n");
     expect(await running.ended).toMatchObject({ code: 3, stderr: "" });
   });
 
   test("the program's exit code is ours even where the registry cannot be told of the end", async () => {
-    const { daemon, url } = await serve();
+    const { daemon, url } = await sandbox.serve();
     const args = ["exec", "--registry", url, "--operation-timeout", "200ms", "--", "sh", "-c", "read line; exit 3"];
     const running = sandbox.start(args);
     await until(async () => (await live()) === 1);
@@ -379,7 +372,7 @@ describe("a lease that cannot be kept", () => {
   });
 
   test("does not stop a daemon's other lessees", async () => {
-    const { url } = await serve();
+    const { url } = await sandbox.serve();
     const one = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 1"]);
     const two = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 2"]);
     await until(async () => (await live()) === 2);

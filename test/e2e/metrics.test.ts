@@ -75,8 +75,7 @@ beforeEach(() => {
 });
 
 async function serve(): Promise<Served> {
-  const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--json", "--listen", "127.0.0.1:0"]);
-  const { url } = JSON.parse(await daemon.line()) as { url: string };
+  const { daemon, url } = await sandbox.serve();
   return new Served(daemon, url);
 }
 

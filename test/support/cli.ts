@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -65,6 +66,21 @@ export class Sandbox {
     return this.started(spawn(process.execPath, [cliFile, ...args], this.surroundings(env)));
   }
 
+  /** A daemon on this sandbox's registry, once it listens: on a free port of loopback, where the flags name nothing else. */
+  async serve(...flags: readonly string[]): Promise<{ readonly daemon: CliProcess; readonly url: string }> {
+    const listen = flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"];
+    const daemon = this.start(["daemon", "--registry", this.registry, "--json", ...listen, ...flags]);
+    const { url } = JSON.parse(await daemon.line()) as { url: string };
+    return { daemon, url };
+  }
+
+  /** Writes the file of a daemon's tokens, of lines `TOKEN ROLE [GLOB]`: each token is hashed on the way. */
+  tokens(...lines: readonly string[]): string {
+    const path = join(this.work, "tokens");
+    writeFileSync(path, lines.map((line) => line.replace(/^\S+/, hashOf)).join("\n"), { mode: 0o600 });
+    return path;
+  }
+
   /** Takes charge of a process that was started otherwise. */
   started(child: ChildProcess): CliProcess {
     const started = new CliProcess(child);
@@ -85,6 +101,11 @@ export class Sandbox {
     expect(result).toMatchObject({ code: 0, stderr: "" });
     return result.stdout;
   }
+}
+
+/** What a file of tokens has in place of one. */
+export function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
 }
 
 /** A command line that runs. */
