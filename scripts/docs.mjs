@@ -1,10 +1,9 @@
-// Writes what the README says about options and layouts, from the tables that also make validation, --help and the presets. With
-// --check it writes nothing, and fails when the README says something else.
+// Writes the tables of docs/ from what they tell of: the schema of the options, the layouts. With --check it writes nothing, and fails
+// when a page says something else.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
 
-const readme = "README.md";
 const check = process.argv.includes("--check");
 
 ensureDependencies();
@@ -12,28 +11,30 @@ ensureBuild();
 const { optionTable } = await import("../dist/config.js");
 const { layouts } = await import("../dist/core/layout.js");
 
-if (existsSync(readme)) update(readFileSync(readme, "utf8"));
-else if (!check) fail(`there is no ${readme} to write tables into`);
+/** What is written, and from what. */
+const parts = [
+  { page: "docs/options.md", name: "options", source: "src/options.ts", text: () => table(optionRows()) },
+  { page: "docs/layouts.md", name: "layouts", source: "src/core/notation.ts", text: () => table(layoutRows()) },
+];
 
-function update(text) {
-  const written = insert(insert(text, "options", optionRows()), "layouts", layoutRows());
-  if (written === text) return;
-  if (check)
-    fail(`a table of ${readme} is not that of src/options.ts or src/core/notation.ts; run: node scripts/docs.mjs`);
-  writeFileSync(readme, written);
+for (const part of parts) update(part);
+
+function update({ page, name, source, text }) {
+  const now = readFileSync(page, "utf8");
+  const [begin, end] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`];
+  const [before, rest = "", ...more] = now.split(begin);
+  const [, after] = rest.split(end);
+  if (after === undefined || more.length > 0) fail(`${page} needs one ${begin} and, behind it, one ${end}`);
+  const written = `${before}${begin}\n${text()}\n${end}${after}`;
+  if (written === now) return;
+  if (check) fail(`what ${page} says is not what ${source} says; run: node scripts/docs.mjs`);
+  writeFileSync(page, written);
 }
 
-/** The text with this table between `<!-- name:begin -->` and `<!-- name:end -->`. */
-function insert(text, name, rows) {
-  const [begin, end] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`];
-  const [before, rest = "", ...more] = text.split(begin);
-  const [, after] = rest.split(end);
-  if (after === undefined || more.length > 0) fail(`${readme} needs one ${begin} and, behind it, one ${end}`);
-  const [header, ...others] = rows;
-  const table = [header, header.map(() => "---"), ...others]
+function table([header, ...others]) {
+  return [header, header.map(() => "---"), ...others]
     .map((cells) => `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`)
     .join("\n");
-  return `${before}${begin}\n${table}\n${end}${after}`;
 }
 
 function optionRows() {

@@ -10,8 +10,8 @@ import type { Mode } from "./core/tick-book.ts";
 import { addressOfClient } from "./registries/index.ts";
 
 /*
- * One table makes the validation, the command line's flags and --help, the names in the environment, and the options table of
- * the README.
+ * One table makes the validation, the command line's flags and --help, the names in the environment, and the table of
+ * docs/options.md.
  */
 
 /** Every option that was given, as read. Times in ms. */

@@ -31,7 +31,7 @@ export interface MysqlPool {
  */
 export type RegistryClient = RedisClient | PostgresPool | MysqlPool;
 
-/** A ready client with settings that would stand in the query of a registry URL: for what they mean, see the README. */
+/** A ready client with settings that would stand in the query of a registry URL: for what they mean, see docs/registries. */
 export interface ClientWithSettings {
   readonly client: RegistryClient;
   /** Redis. */

@@ -11,10 +11,10 @@ import { freePort } from "../support/servers.ts";
 
 const secrets = { admin: "open-sesame", app: "knock-knock", sentinel: "who-is-there", scout: "halt-who-goes" };
 const login = `app:${secrets.app}@`;
-const readme = readFileSync("README.md", "utf8");
+const page = readFileSync("docs/registries/redis.md", "utf8");
 const [rights, clusterRights] = [/An ACL user needs\s`([^`]+)`/, /On a cluster it also needs\s`([^`]+)`/].map(
   (list) => {
-    const [, told = ""] = list.exec(readme) ?? [];
+    const [, told = ""] = list.exec(page) ?? [];
     return told.split(/\s+/).filter((right) => right.startsWith("+"));
   },
 ) as [string[], string[]];
@@ -31,7 +31,7 @@ describe.skipIf(redisMissing !== undefined)(
     });
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-    /** What the user of our own may do at each of these servers, beside the rights that the README lists. */
+    /** What the user of our own may do at each of these servers, beside the rights that the documentation lists. */
     async function allow(servers: readonly RedisServer[], prefix: string, more: readonly string[] = []): Promise<void> {
       const user = ["reset", "on", `>${secrets.app}`, `~${prefix}*`, ...rights, ...more];
       await Promise.all(servers.map((server) => server.client().call("ACL", "SETUSER", "app", ...user)));

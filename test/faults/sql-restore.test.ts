@@ -13,8 +13,8 @@ const namespace = "orders";
 const window = 1000;
 
 /** What an operator is told to run. */
-const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");
-const restored = /`(UPDATE workerid_meta_orders SET [^`]+)`/.exec(readme)?.[1] ?? "";
+const page = readFileSync(join(import.meta.dirname, "../../docs/registries/sql.md"), "utf8");
+const restored = /`(UPDATE workerid_meta_orders SET [^`]+)`/.exec(page)?.[1] ?? "";
 
 const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
