@@ -67,9 +67,10 @@ inline forgetOwn() {
 
 /*
  * window.ts: isFree. Its clocks are those of holder and registry, here the later one, which decides about `until`: where the other
- * is behind, the claim is refused, and that hurts nobody.
+ * is behind, the claim is refused, and that hurts nobody. What was given back may be claimed whatever the clock shows: the code asks
+ * only that the claimer can use it soon, behind the recents or, in lead mode, ahead of its clock.
  */
-#define isFree(clock) (stored.until <= (clock) || (stored.clean && stored.floor <= (clock)))
+#define isFree(clock) (stored.until <= (clock) || stored.clean)
 
 /*
  * window.ts: claimed. A window of one tick, since the clock shows anything: it ends anywhere. The registry may let it begin later

@@ -199,12 +199,13 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
 const makeToken = (): string => randomBytes(16).toString("hex");
 
 function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: string | undefined) => LeaseOptions {
-  const { namespace, layout, pool, maxWait, operationTimeout, reuse, limits, host, instance } = config;
+  const { namespace, layout, pool, maxWait, mode, operationTimeout, reuse, limits, host, instance } = config;
   const ip = config.ip ?? hostAddress(config.interface) ?? "";
   const holder = { host, ip, pid: process.pid, instance };
+  const terms = { namespace, layout, pool, maxWait, operationTimeout, reuse, leads: mode === "lead", limits, holder };
   return (workerId, kind = "") => {
     const defaults = leaseDefaults(config, workerId !== undefined, kind);
-    return { namespace, layout, pool, workerId, maxWait, operationTimeout, reuse, limits, holder, ...defaults };
+    return { ...terms, workerId, ...defaults };
   };
 }
 

@@ -1,4 +1,4 @@
-local token, clock, window, layout, host, ip, pid, instance, pool, first, last, lag, reuse, continues,
+local token, clock, window, layout, host, ip, pid, instance, pool, first, last, lag, reuse, continues, lead,
   process, wanted, preferred, maxWindow, maxClockSkew, beside, looks, gone, there = unpack(ARGV)
 
 -- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is core/pool.ts and core/window.ts.
@@ -11,6 +11,7 @@ local token, clock, window, layout, host, ip, pid, instance, pool, first, last, 
 -- foreign + workerId use | exhausted + first last freeAt? | look + N:fence process … | refused + | quarantine + until
 
 clock, window, first, last, wanted = tonumber(clock), tonumber(window), tonumber(first), tonumber(last), tonumber(wanted)
+lead = tonumber(lead) or 0
 local disposable = reuse == 'never'
 -- The registry's clock and the claimer's: what both have passed.
 local passed = math.min(clock, now)
@@ -80,7 +81,7 @@ local function isFree(record)
   if not record.clean or not sameEra(record) then
     return false
   end
-  return record['until'] <= clock or (inherits(record) and clock >= record.floor)
+  return record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)
 end
 
 -- core/window.ts: rollbackOf.

@@ -1,6 +1,6 @@
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { heldBy, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+import { heldBy, long, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
 
 /** Worker 7, used on host alpha up to half a second ahead of the clock, and given back with recents. */
 async function givenBack(trial: Trial, begin = 100): Promise<{ first: Held; until: number; inside: number }> {
@@ -83,6 +83,32 @@ export const continuing: readonly ConformanceCheck[] = [
       equal(third.grant.recents, undefined, "the recents of the next holder");
     },
   ),
+
+  check(
+    "a holder that leads its clock takes up what was given back ahead of it, behind all that was used",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7 });
+      const until = held.request.clock + 40_000;
+      await trial.released(held, { until });
+      const clock = trial.now();
+      const wanted = { workerId: 7, holder: on("beta"), clock };
+      outcome(await trial.ask({ ...wanted, lead: until - clock - 20_000 }), "held", "a claim that leads too little");
+      const { grant } = await trial.claim({ ...wanted, lead: until - clock });
+      equal([grant.from, grant.recents], [until, undefined], "`from` and the recents");
+      ensure(grant.until >= clock + long, `\`until\` at or after ${clock + long}`, grant.until);
+    },
+  ),
+
+  check("leading its clock helps nobody to a worker ID that was not given back, or by force", async (trial) => {
+    const held = await trial.claim({ workerId: 7 });
+    const wanted = { workerId: 7, holder: on("beta"), lead: long };
+    outcome(await trial.ask(wanted), "held", "a claim of a live one");
+    const { namespace, registry } = trial;
+    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    const refusal = await trial.ask(wanted);
+    outcome(refusal, "held", "a claim after a forced release");
+    equal(refusal.freeAt, held.grant.until, "when it comes free");
+  }),
 
   check("a worker ID given back without recents cannot be continued", async (trial) => {
     const held = await trial.claim({ workerId: 7 });

@@ -3,6 +3,7 @@ import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "./err
 import type { Layout, PoolBounds } from "./layout.ts";
 import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Refusal, Registry, Renewal } from "./registry.ts";
 import { firstWholeTick } from "./recent.ts";
+import { leastTicks } from "./terms.ts";
 import { timeText } from "./window.ts";
 
 /** What to lease, and how to behave when it cannot be had or kept. Times in ms. */
@@ -21,6 +22,11 @@ export interface LeaseOptions {
   /** How long a claim whose answer is unknown is asked again. */
   readonly operationTimeout: number;
   readonly reuse: "any" | "never";
+  /**
+   * Its generator is in lead mode: a worker ID that was given back is then taken up at once, ahead of the clock, where the window has room
+   * behind what was used. Default false.
+   */
+  readonly leads?: boolean | undefined;
   /** `switch`: a lost lease claims another worker ID and goes on. `stop`: it ends. */
   readonly onLost: "switch" | "stop";
   readonly holder: HolderLabel;
@@ -101,8 +107,9 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
       const answer = await registry.claim(claimRequest(options, token, asking));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
-        // The old window may have ended inside a long tick, which is nobody's then.
-        const opens = layout.timeOf(firstWholeTick(layout, grant.recents?.from ?? grant.from));
+        // The old window may have ended inside a long tick, which is nobody's then. Who leads the clock does not wait for it.
+        const opens =
+          options.leads === true ? 0 : layout.timeOf(firstWholeTick(layout, grant.recents?.from ?? grant.from));
         const closed = Math.min(opens - clock.now(), left(claimTimeout));
         if (closed > 0) await clock.sleep(closed, { signal });
         if (!signal?.aborted) return { grant, token, asked, since: clock.now() };
@@ -146,9 +153,13 @@ async function giveBackUnused(
 }
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
-  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, limits } = options;
+  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, leads = false, limits } = options;
   // Recents tell sequences, and not with which value of the rollback bits they were used.
-  const terms = { layout: layout.fingerprint, continues: layout.maxRollback === 0, window, reuse, limits };
+  const continues = layout.maxRollback === 0;
+  // Of a worker ID that has to be this one, the least that a window may be has to be left; any other need have half of it.
+  const room = workerId === undefined ? Math.ceil(window / 2) : leastTicks * layout.tick;
+  const lead = leads ? Math.max(0, window - room) : undefined;
+  const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits };
   return { namespace, token, workerId, pool, preferred, holder, clock, ...terms };
 }
 

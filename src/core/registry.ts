@@ -150,6 +150,11 @@ export interface ClaimRequest {
   readonly reuse?: "any" | "never" | undefined;
   /** Whether this holder can go on behind the recents of the one before. Default true. */
   readonly continues?: boolean | undefined;
+  /**
+   * How far the end of a window that was given back may lie ahead of this holder's clock, ms: what it can lead the clock by, with
+   * room left in its own window. Default 0.
+   */
+  readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
 }

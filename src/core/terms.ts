@@ -2,7 +2,7 @@ import { shown, SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
 
 /** Wherever it begins, a window of so many ticks holds two whole ones. */
-const leastTicks = 3;
+export const leastTicks = 3;
 /** A window that nobody asked for holds at least so many. */
 const usualTicks = 4;
 

@@ -122,8 +122,9 @@ export function isFree(record: Stored, request: ClaimRequest, clock: number): bo
   if (record.owner !== undefined && (record.clean || record.fence === 0)) return true;
   if (record.until <= Math.min(request.clock, clock)) return true;
   if (!record.clean) return false;
-  // Given back to the tick: the claimer need only be able to use it, at once or behind the recents.
-  return record.until <= request.clock || (inherits(record, request) && request.clock >= record.floor);
+  // Given back to the tick: the claimer need only be able to use it, at once (ahead of its clock, where it leads that) or behind the recents.
+  const { clock: shows, lead = 0 } = request;
+  return record.until <= shows + lead || (inherits(record, request) && shows >= record.floor);
 }
 
 /** Whether it is pinned, and not for this claimer. */

@@ -175,10 +175,10 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         const { layout, pool, window, limits } = await claimTerms(namespace, body);
         const expired = layout.expiredAt(body.now);
         if (expired !== undefined) throw expired;
-        const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues } = body;
+        const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
         const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
         const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
-        const terms = { pool, window, layout: layout.fingerprint, reuse, continues, limits };
+        const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
         const answer = await registry.claim({ namespace, token, workerId, preferred, holder, clock: now, ...terms });
         if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
         const { outcome: _, recents, ...grant } = answer;

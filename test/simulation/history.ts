@@ -99,17 +99,22 @@ export async function play(seed: number, kind: HolderKind = {}): Promise<Outcome
     const machine = new Machine(world, offsets.get(host) ?? 0);
     const process: Running = { number: ++holders, host, machine };
     running[slot] = process;
+    const make = kind.make ?? random.pick(honest);
     const seen = overNetwork(world, machine, (kind.view ?? identity)(registry), weather);
     const lease = Lease.claim(
       { registry: seen, clock: machine, makeToken: () => (++tokens).toString(16).padStart(32, "0") },
-      { ...options, holder: { host, ip: "", pid: process.number, instance: "" } },
+      {
+        ...options,
+        leads: make === leading || make === prepared,
+        holder: { host, ip: "", pid: process.number, instance: "" },
+      },
     );
     lease.then(
       (held) => {
         counts.claims++;
         held.on("acquired", ({ continued }) => (counts.continued += Number(continued)));
         held.on("switched", () => counts.switched++);
-        process.holder = (kind.make ?? random.pick(honest))(held);
+        process.holder = make(held);
       },
       (error: unknown) => {
         note(process, error);

@@ -51,7 +51,8 @@ export async function open(wish: Wish = {}): Promise<Setting> {
     lose: ({ method }) => (wire.cut && method === "renew" ? "request" : undefined),
   });
   const host = { registry, clock, makeToken };
-  const lease = await Lease.claim(host, { ...defaults, layout, pool: layout.pool, workerId: 7, ...options });
+  const terms = { ...defaults, layout, pool: layout.pool, workerId: 7, leads: mode === "lead" };
+  const lease = await Lease.claim(host, { ...terms, ...options });
   const ids = new Snowflake(lease, { mode, spread, rollback });
   const rollbacks: LeaseEvents["clock.rollback"][] = [];
   lease.on("clock.rollback", (event) => rollbacks.push(event));

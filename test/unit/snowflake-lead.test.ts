@@ -163,15 +163,71 @@ describe("lead mode", () => {
     expect(pairs(other, 1)).toEqual([[1000, 1]]);
   });
 
-  it("rests until the clock comes near where it led further than recents reach", async () => {
+  it("needs none either where it led further than recents reach, one lead after the other to the end of the window", async () => {
+    const clock = fakeClock({ start });
+    const registry = memoryRegistry({ clock });
+    const all = new Set<bigint>();
+    for (const [from, ms] of [
+      [0, 12_000],
+      [12_000, 40_000],
+      [52_000, 7997],
+      [59_997, 3],
+    ] as const) {
+      const { ids, lease } = await open({ clock, registry });
+      expect(lease.until).toBe(start + 60_000);
+      const made = ids.take(4 * ms);
+      expect(made.length).toBe(4 * ms);
+      expect(small.decompose(made[0] ?? 0n)).toMatchObject({ timestamp: start + from, sequence: 0 });
+      for (const id of made) all.add(id);
+      await ids.close();
+    }
+    expect(all.size).toBe(4 * 60_000);
+    // Nothing is left of what a window may reach.
+    await expect(open({ clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
+    await clock.advance(3);
+    expect(pairs(await open({ clock, registry }), 1)).toEqual([[60_000, 0]]);
+  });
+
+  it("lets a holder that follows the clock rest where it led further than recents reach", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const first = await open({ clock, registry });
-    expect(first.ids.take(4 * 12_000).length).toBe(4 * 12_000);
+    first.ids.take(4 * 12_000);
     await first.ids.close();
-    await expect(open({ clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
+    await expect(open({ clock, registry, mode: "wall" })).rejects.toEqual(coded("WORKER_ID_HELD"));
     await clock.advance(2000);
-    expect(pairs(await open({ clock, registry }), 1)).toEqual([[12_000, 0]]);
+    const second = await open({ clock, registry, mode: "wall" });
+    expect(thrown(() => second.ids.next())).toEqual(coded("SEQUENCE_EXHAUSTED", { retryAfterMs: 10_000 }));
+    await clock.advance(10_000);
+    expect(pairs(second, 1)).toEqual([[12_000, 0]]);
+  });
+
+  it("is not waited for where its window begins ahead of the clock", async () => {
+    const clock = fakeClock({ start });
+    const registry = memoryRegistry({ clock });
+    const claimTimeout = 60_000;
+    const first = await open({ clock, registry, claimTimeout });
+    first.ids.take(4 * 30_000);
+    await first.ids.close();
+    // No clock goes on here: it would wait for ever.
+    expect(pairs(await open({ clock, registry, claimTimeout }), 1)).toEqual([[30_000, 0]]);
+  });
+
+  it("gets a worker ID that the registry picks only where half of the window is left", async () => {
+    const clock = fakeClock({ start });
+    const registry = memoryRegistry({ clock });
+    const any = { clock, registry, workerId: undefined };
+    for (const [ms, next] of [
+      [30_000, 0],
+      [1, 1],
+    ] as const) {
+      const { ids } = await open(any);
+      ids.take(4 * ms);
+      await ids.close();
+      const { lease } = await open(any);
+      expect(lease.workerId).toBe(next);
+      await lease.close();
+    }
   });
 
   it("fills across ticks what next would make, in every width", async () => {

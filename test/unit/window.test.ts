@@ -133,6 +133,14 @@ describe("whether a worker ID is free", () => {
     expect(isFree(given, request({ clock: end - 1 }), now)).toBe(false);
   });
 
+  it("is for a holder that can lead its clock so far, unless it was not given back", () => {
+    const given = record({ token: undefined, clean: true, until: end });
+    expect(isFree(given, request({ clock: end - 100, lead: 100 }), now)).toBe(true);
+    expect(isFree(given, request({ clock: end - 101, lead: 100 }), now)).toBe(false);
+    expect(isFree({ ...given, clean: false }, request({ clock: end - 1, lead: 100 }), now)).toBe(false);
+    expect(isFree(record({ until: end }), request({ clock: end - 1, lead: 100 }), now)).toBe(false);
+  });
+
   it("with recents begins where they begin, for a holder that continues", () => {
     const given = record({ token: undefined, clean: true, until: end, floor: now, recents: { from: now, bytes } });
     expect(isFree(given, request({ clock: now }), now)).toBe(true);

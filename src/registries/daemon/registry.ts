@@ -74,6 +74,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
         layout,
         reuse,
         continues,
+        lead: leadMs,
         limits,
         clock: now,
         window: windowMs,
@@ -81,7 +82,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       const { host, ip, pid, instance } = request.holder;
       const preferred = request.preferred?.slice(0, mostPreferred);
       // Field by field: the daemon refuses what it does not know.
-      const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, limits };
+      const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
       const body: ClaimBody = { ...what, host, ip, pid, instance };
       try {
         return grantOf(await call({ method: "POST", path: pathOf(namespace, "leases"), body, answer: claimAnswer }));

@@ -39,6 +39,7 @@ const oneOf = <Value extends string>(...values: Value[]): z.ZodType<Value> =>
 
 const time = integer(0, maxTime, "Unix ms");
 const duration = integer(1, maxTime, "ms");
+const span = integer(0, maxTime, "ms");
 const fence = integer(0, Number.MAX_SAFE_INTEGER);
 const sequence = integer(0, maxWorkerId);
 const flag = z.boolean("to be true or false");
@@ -72,6 +73,7 @@ export interface ClaimBody extends Partial<Unset<HolderLabel>> {
   readonly layout?: string | undefined;
   readonly reuse?: "any" | "never" | undefined;
   readonly continues?: boolean | undefined;
+  readonly leadMs?: number | undefined;
   readonly limits?: Partial<NamespaceLimits> | undefined;
 }
 
@@ -101,6 +103,11 @@ export const claimBody: z.ZodType<ClaimBody> = z
     layout: text(1024).describe("A preset's name or a notation. Default: the namespace's, or the daemon's.").optional(),
     reuse: oneOf("any", "never").optional(),
     continues: flag.describe("Whether this holder can go on behind `recent`. Default true.").optional(),
+    leadMs: span
+      .describe(
+        "How far ahead of `now` the end of a window that was given back may lie: what this holder can lead its clock by.",
+      )
+      .optional(),
     limits: limits.describe("For a namespace that this claim creates.").optional(),
   })
   .refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`.");

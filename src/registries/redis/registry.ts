@@ -127,8 +127,8 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   }
 
   async function claimOnce(request: ClaimRequest, looked: Arguments, deadline: number): Promise<Answer> {
-    const { namespace, token, workerId, pool, preferred, holder, clock, window, layout, reuse, continues, limits } =
-      request;
+    const { namespace, token, workerId, pool, preferred, holder, clock, window, layout, reuse, limits } = request;
+    const { continues = true, lead } = request;
     const { host, ip, pid, instance } = holder;
     const own = pid === process.pid;
     const args = {
@@ -142,7 +142,8 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
       instance,
       wanted: workerId,
       reuse,
-      continues: continues !== false,
+      continues,
+      lead,
       first: pool.first,
       last: pool.last,
       pool: isWhole(request) ? "*" : `${pool.first}-${pool.last}`,

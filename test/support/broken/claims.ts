@@ -203,6 +203,22 @@ export const claimFaults: readonly Fault[] = [
     wrap: asking(({ holder, token }) => ({ holder: { ...holder, host: `${holder.host}-${token}` } })),
   },
   {
+    fault: "does not ask how far a holder leads",
+    rejectedBy: ["a holder that leads its clock takes up what was given back ahead of it, behind all that was used"],
+    wrap: asking(() => ({ lead: undefined })),
+  },
+  {
+    fault: "gives away at once what a crashed holder left, to one that leads its clock",
+    rejectedBy: ["leading its clock helps nobody to a worker ID that was not given back, or by force"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const { namespace, workerId, lead = 0 } = request;
+        if (workerId !== undefined && lead > 0) await reset(registry, { namespace, workerId, force: true });
+        return registry.claim(request);
+      },
+    }),
+  },
+  {
     fault: "has no preference",
     rejectedBy: ["preferred worker IDs come first, in their order"],
     wrap: asking(() => ({ preferred: undefined })),
