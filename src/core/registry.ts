@@ -105,6 +105,9 @@ export interface NamespaceLimits {
   readonly maxClockSkew: number;
 }
 
+/** How long claims stay in the history after the end of their window, ms; the last one of a worker ID stays for good. */
+export const historyKept: number = 30 * 24 * 3_600_000;
+
 /** Used where a namespace's own limits were not given. */
 export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 

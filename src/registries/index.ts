@@ -6,6 +6,7 @@ import type { Registry } from "../core/registry.ts";
 import { redisClient } from "./redis/client.ts";
 import { mysqlPool } from "./sql/mysql/client.ts";
 import { postgresPool } from "./sql/postgres/client.ts";
+import { tidying } from "./tidy.ts";
 
 /** What every kind of store is opened with. */
 export interface RegistryOptions {
@@ -19,7 +20,13 @@ export interface RegistryOptions {
  * Opens the registry at an address: the one place where a store is registered. Each is loaded when it is named, and its driver
  * with it. Rejects with what the store refuses with.
  */
-export async function openRegistry(
+export async function openRegistry(address: RegistryAddress, options: RegistryOptions): Promise<Registry> {
+  const registry = await openStore(address, options);
+  // A daemon does so itself, and lets nobody but administrators.
+  return registry.kind === "daemon" ? registry : tidying(registry);
+}
+
+async function openStore(
   address: RegistryAddress,
   { operationTimeout, clock = systemClock }: RegistryOptions,
 ): Promise<Registry> {

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { historyKept, type Registry } from "../../src/core/registry.ts";
+import { tidying } from "../../src/registries/tidy.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { claimRequest, granted } from "../support/claims.ts";
+
+test("some claims forget what was kept long enough; one that cannot says nothing", async () => {
+  const clock = fakeClock();
+  const memory = memoryRegistry({ clock });
+  let broken = false;
+  const store: Registry = {
+    ...memory,
+    prune: (...range) => (broken ? Promise.reject(new Error("The line is dead.")) : memory.prune(...range)),
+  };
+  const registry = tidying(store);
+  const claim = async (start: string): Promise<void> => {
+    const token = start.padEnd(32, "7");
+    await granted(registry, claimRequest({ token, pool: { first: 3, last: 3 }, clock: clock.now(), window: 1000 }));
+    await clock.advance(2000);
+  };
+  const fences = async (): Promise<number[]> => (await memory.history("orders", 3)).map(({ fence }) => fence);
+  await claim("1");
+  await claim("2");
+  await clock.advance(historyKept - 2000);
+  await claim("3");
+  expect(await fences()).toEqual([1, 2, 3]);
+  broken = true;
+  await claim("001");
+  expect(await fences()).toEqual([1, 2, 3, 4]);
+  broken = false;
+  // The first one ended 30 days and 1 s ago by now, the second one less.
+  await claim("002");
+  expect(await fences()).toEqual([3, 4, 5]);
+});
