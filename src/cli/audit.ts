@@ -3,7 +3,8 @@ import type { Config } from "../config.ts";
 import { Layout } from "../core/layout.ts";
 import type { Registry } from "../core/registry.ts";
 import { checkLayout, noNamespace, timeText } from "../core/window.ts";
-import { audit as auditIds, type Audit, type AuditOptions, type Finding } from "../ops/audit.ts";
+import { audit as auditIds, type Audit, type AuditOptions, type Finding, type Note } from "../ops/audit.ts";
+import { holderText } from "../ops/explain.ts";
 import { type IdSource, unreadable } from "../ops/id-lines.ts";
 import type { Command } from "./command.ts";
 import { printable } from "./output.ts";
@@ -21,6 +22,8 @@ export const audit: Command = {
     "Read IDs, one a line, from files or stdin, and find duplicates and IDs outside of every recorded window. Exits with 1 when there are any.",
   details: [
     "Windows are looked at only where a registry is named; history that was pruned (30 days after a window's end) is not on record any more.",
+    "IDs of numbers that a foreign holder has, and of pinned ones from before they were claimed, are counted apart and are no finding: " +
+      "whoever made them records no windows. A duplicate among them is one.",
     "Takes less than 200 MB of memory however many IDs there are, and beyond 2 million of them 12 bytes of disk for each, in the folder that TMPDIR names.",
     "Empty lines are skipped. Lines without an ID, and IDs of more bits than the layout, count as findings. `-` is stdin.",
   ],
@@ -80,10 +83,13 @@ export const audit: Command = {
           })
         : await run(config.layout);
 
-    if (json) await output.json({ ...found, outside: found.outside ?? null, findings: found.findings.map(asJson) });
-    else {
+    if (json) {
+      const { outside = null, foreign = null, pinned = null, findings, ...rest } = found;
+      await output.json({ ...rest, outside, foreign, pinned, findings: findings.map(asJson) });
+    } else {
       for (const finding of found.findings) await output.add(`${printable(asText(finding))}\n`);
-      await output.line(summaryOf(found));
+      for (const note of found.notes.slice(0, limit)) await output.add(`${printable(noteText(note))}\n`);
+      await output.line(summaryOf(found, limit));
     }
     const { duplicates, outside = 0, beyond, invalid } = found;
     return duplicates + outside + beyond + invalid === 0 ? 0 : 1;
@@ -144,12 +150,30 @@ function asText(finding: Finding): string {
   }
 }
 
-function summaryOf({ ids, duplicates, outside, beyond, invalid, findings }: Audit): string {
+function noteText({ kind, workerId, ids, by, reason }: Note): string {
+  const those = `Worker ${workerId}: ${ids} ${ids === 1 ? "ID" : "IDs"} in no window`;
+  if (kind === "pinned") return `${those}, from before it was ever claimed: it is pinned (${reason}).`;
+  return `${those}: ${by === undefined ? "a foreign holder" : holderText(by)} has it, which records no windows.`;
+}
+
+function summaryOf(
+  { ids, duplicates, outside, foreign, pinned, beyond, invalid, ...lists }: Audit,
+  limit: number,
+): string {
+  const { findings, notes } = lists;
   const total = duplicates + (outside ?? 0) + beyond + invalid;
+  const unleased = [
+    ...(foreign ? [`${foreign} made by foreign holders, which record no windows`] : []),
+    ...(pinned ? [`${pinned} of pinned numbers that had not moved yet`] : []),
+  ];
   return [
     ...(findings.length < total ? [`Shown: ${findings.length} of ${total} findings; --limit shows more.`] : []),
+    ...(limit < notes.length
+      ? [`Shown: ${limit} of ${notes.length} worker IDs without a lease; --limit shows more.`]
+      : []),
     `${ids} IDs. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not looked at"}. ` +
       `Beyond the layout: ${beyond}. Lines without an ID: ${invalid}.`,
+    ...(unleased.length === 0 ? [] : [`Not counted as outside: ${unleased.join("; ")}.`]),
     ...(outside === undefined ? ["Without a registry only duplicates are found; name one with --registry."] : []),
   ].join("\n");
 }

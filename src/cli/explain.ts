@@ -1,5 +1,5 @@
 import { timeText } from "../core/window.ts";
-import { explain as explainId, type Explanation } from "../ops/explain.ts";
+import { endText, explain as explainId, type Explanation, holderText } from "../ops/explain.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";
 import { jsonList, printable } from "./output.ts";
@@ -9,6 +9,9 @@ import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts"
 export const explain: Command = {
   name: "explain",
   summary: "Take IDs apart, and say who held their worker ID at that time, or that nobody did.",
+  details: [
+    "A claim stays on record for 30 days after the end of its window, the last one of each worker ID for good.",
+  ],
   examples: [
     "snowlease explain 1278549019894743040",
     "snowlease explain --registry sqlite:./registry.db --json 1278549019894743040",
@@ -31,28 +34,25 @@ export const explain: Command = {
 };
 
 /** As the daemon's API has it. */
-function asJson({ id, layout, parts, holders }: Explanation): object {
+function asJson({ id, layout, parts, holders, nobody }: Explanation): object {
   const time = timeText(parts.timestamp);
-  return { id: String(id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson) };
+  return { id: String(id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson), nobody };
 }
 
-function asText({ id, parts, holders }: Explanation): string {
+function asText({ id, parts, holders, nobody, clock }: Explanation): string {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
-  const makers = holders.map(({ holder, fence, from, continuedFrom, until, claimedAt, end = "live" }) => {
-    const { host, ip, pid, instance } = holder;
-    const who = `${host} (${ip}), pid ${pid}${instance === "" ? "" : `, ${instance}`}`;
-    return printable(
-      `${who}; fence ${fence}, claimed ${timeText(claimedAt)}, window ${timeText(continuedFrom ?? from)} to ${timeText(until)}, ${end}`,
-    );
+  const makers = holders.map((row) => {
+    const window = `window ${timeText(row.continuedFrom ?? row.from)} to ${timeText(row.until)}`;
+    const facts = `fence ${row.fence}, claimed ${timeText(row.claimedAt)}, ${window}, ${endText(row, clock)}`;
+    return printable(`${holderText(row.holder)}; ${facts}`);
   });
-  const nobody = `nobody: no claim of worker ${workerId} that is on record has a window with this time`;
   return [
     String(id),
     `  time       ${timeText(timestamp)} (${timestamp})`,
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     ...(rollback === undefined ? [] : [`  rollback   ${rollback}`]),
     `  sequence   ${sequence}`,
-    `  held by    ${makers.length === 0 ? nobody : makers.join("\n         or  ")}`,
+    `  held by    ${nobody === undefined ? makers.join("\n         or  ") : printable(`nobody on record: ${nobody.detail}`)}`,
   ].join("\n");
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { encodings, type EncodingName } from "../core/encoding.ts";
-import { explain } from "../ops/explain.ts";
+import { explain, type Explanation } from "../ops/explain.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { Reading } from "../ops/inspect.ts";
 import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
@@ -40,6 +40,7 @@ interface ExplainAnswer {
   readonly fields: Readonly<Record<string, number>>;
   readonly rollback?: number | undefined;
   readonly holders: readonly HistoryJson[];
+  readonly nobody?: Explanation["nobody"];
 }
 
 const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
@@ -56,6 +57,10 @@ const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
     .describe(
       "The claims whose window holds the timestamp; several where one continued behind another; none: nobody's.",
     ),
+  nobody: z
+    .object({ why: z.enum(["future", "foreign", "pinned", "unused", "early", "gap"]), detail: z.string() })
+    .describe("Why there are no holders.")
+    .optional(),
 });
 
 /** IDs of the daemon's own lease, and what an ID tells. */
@@ -71,9 +76,10 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
     problems: ["NOT_FOUND"],
     async handle({ namespace, id, query }) {
       const found = await explain(registry, namespace, id, query);
-      const { layout, parts, holders } = found;
+      const { layout, parts, holders, nobody } = found;
       const time = new Date(parts.timestamp).toISOString();
-      return { id: String(found.id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson) };
+      const made = { id: String(found.id), layout: layout.fingerprint, time, ...parts };
+      return { ...made, holders: holders.map(historyJson), ...(nobody !== undefined && { nobody }) };
     },
   });
   if (source === undefined) return [explained];

@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import type { EncodingName } from "../core/encoding.ts";
 import type { Layout } from "../core/layout.ts";
-import type { Registry } from "../core/registry.ts";
+import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../core/registry.ts";
+import { absenceOf } from "./absence.ts";
 import { type HeldTimes, readHeldTimes } from "./held-times.ts";
 import { IdLines, idOf, type IdSource, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
@@ -19,7 +20,7 @@ export type Finding =
   | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly Place[] }
   /** `places`: the first five. */
   | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly Place[] }
-  /** Nobody who is on record held the worker ID then. `timestamp`: Unix ms. */
+  /** Nobody who is on record held the worker ID then, and nothing on record tells who else may have used it. `timestamp`: Unix ms. */
   | {
       readonly kind: "outside";
       readonly id: bigint;
@@ -28,20 +29,39 @@ export type Finding =
       readonly places: readonly Place[];
     };
 
+/**
+ * IDs of one worker ID that are in no window, and need not be: whoever made them holds no lease. foreign: `by` has the number now, and
+ * records no windows. pinned: it is kept out of the pool (`reason`), and the IDs are older than its first claim on record.
+ */
+export interface Note {
+  readonly kind: "foreign" | "pinned";
+  readonly workerId: number;
+  /** How many different IDs. */
+  readonly ids: number;
+  readonly by?: HolderLabel | undefined;
+  readonly reason?: string | undefined;
+}
+
 /** What an audit came to. */
 export interface Audit {
   /** Lines that hold an ID of the layout. */
   readonly ids: number;
   /** How many different IDs came more than once. */
   readonly duplicates: number;
-  /** How many different IDs are in no window on record; undefined where no registry was asked. */
+  /** How many different IDs are in no window on record, less those of `notes`; undefined where no registry was asked. */
   readonly outside: number | undefined;
+  /** How many different IDs belong to numbers that a foreign holder has, outside of every window; undefined likewise. */
+  readonly foreign: number | undefined;
+  /** How many different IDs belong to pinned numbers, from before their first claim; undefined likewise. */
+  readonly pinned: number | undefined;
   /** How many lines hold an ID that the layout cannot. */
   readonly beyond: number;
   /** How many lines hold no ID at all. */
   readonly invalid: number;
   /** Of each kind the first so many. */
   readonly findings: readonly Finding[];
+  /** What is no finding, by worker ID. */
+  readonly notes: readonly Note[];
 }
 
 /** How far an audit has come. */
@@ -89,9 +109,21 @@ export async function audit(sources: Iterable<IdSource>, options: AuditOptions):
   } finally {
     runs.close();
   }
-  const { ids, counts, findings } = report;
+  const { ids, counts, findings, notes } = report;
   const { duplicate: duplicates, beyond, invalid } = counts;
-  return { ids, duplicates, outside: windows && counts.outside, beyond, invalid, findings };
+  const noted = (wanted: Note["kind"]): number | undefined =>
+    windows && notes.reduce((sum, { kind, ids }) => (kind === wanted ? sum + ids : sum), 0);
+  return {
+    ids,
+    duplicates,
+    outside: windows && counts.outside,
+    foreign: noted("foreign"),
+    pinned: noted("pinned"),
+    beyond,
+    invalid,
+    findings,
+    notes,
+  };
 }
 
 /** What was found so far. */
@@ -99,6 +131,7 @@ class Report {
   readonly findings: Finding[] = [];
   readonly counts: Record<Finding["kind"], number> = { invalid: 0, beyond: 0, duplicate: 0, outside: 0 };
   ids = 0;
+  readonly #notes = new Map<string, Note & { ids: number }>();
   readonly #limit: number;
   /** Sources, and how many lines came before each. */
   readonly #sources: { readonly name: string; readonly before: number }[] = [];
@@ -115,6 +148,19 @@ class Report {
   placeOf(place: number): Place {
     const source = this.#sources.findLast(({ before }) => before < place);
     return { source: source?.name ?? "", line: place - (source?.before ?? 0) };
+  }
+
+  /** By worker ID, ascending. */
+  get notes(): readonly Note[] {
+    return [...this.#notes.values()].toSorted((a, b) => a.workerId - b.workerId || (a.kind < b.kind ? -1 : 1));
+  }
+
+  /** Counts an ID that is no finding. */
+  note(note: Omit<Note, "ids">): void {
+    const key = `${note.kind} ${note.workerId}`;
+    const noted = this.#notes.get(key);
+    if (noted === undefined) this.#notes.set(key, { ...note, ids: 1 });
+    else noted.ids++;
   }
 
   /** Counts a finding, and lists it where there is room. */
@@ -175,6 +221,7 @@ async function compare(
   { layout, windows, at, onProgress }: AuditOptions,
 ): Promise<void> {
   const heldBy = new Map<number, HeldTimes>();
+  const isElsewheres = windows === undefined ? undefined : await unleased(windows, report);
   // The ID whose lines are being counted, by its halves.
   let upper = 0;
   let lower = 0;
@@ -213,7 +260,8 @@ async function compare(
         held = await readHeldTimes(windows.registry, windows.namespace, workerId, layout);
         heldBy.set(workerId, held);
       }
-      if (!held.has(timestamp)) outside = { workerId, timestamp };
+      if (held.has(timestamp) || (await isElsewheres?.(workerId, timestamp, held)) === true) continue;
+      outside = { workerId, timestamp };
     }
     ids += count;
     onProgress?.({ phase: "comparing", ids });
@@ -221,4 +269,25 @@ async function compare(
     await setImmediate();
   }
   conclude();
+}
+
+/**
+ * Tells of an ID in no window whether somebody may have made it who holds no lease, and notes it then. Each worker ID is looked at once.
+ */
+async function unleased(
+  { registry, namespace }: NonNullable<AuditOptions["windows"]>,
+  report: Report,
+): Promise<(workerId: number, timestamp: number, held: HeldTimes) => Promise<boolean>> {
+  const { maxClockSkew } = (await registry.describe(namespace)) ?? defaultLimits;
+  const latest = (await registry.ping()).clock + maxClockSkew;
+  const records = new Map<number, WorkerRecord | undefined>();
+  return async (workerId, timestamp, held) => {
+    if (!records.has(workerId)) records.set(workerId, await registry.worker(namespace, workerId));
+    const record = records.get(workerId);
+    const kind = absenceOf(record, { timestamp, latest, claimedBefore: held.first < timestamp });
+    if (kind === "foreign") report.note({ kind, workerId, by: record?.holder });
+    else if (kind === "pinned") report.note({ kind, workerId, reason: record?.pinned });
+    else return false;
+    return true;
+  };
 }

@@ -1,6 +1,7 @@
 import { type IdParts, Layout } from "../core/layout.ts";
-import type { HistoryRow, Registry } from "../core/registry.ts";
-import { noNamespace } from "../core/window.ts";
+import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../core/registry.ts";
+import { noNamespace, timeText } from "../core/window.ts";
+import { type Absence, absenceOf } from "./absence.ts";
 import { inspect, type Reading } from "./inspect.ts";
 
 /** What an ID tells, and who can have made it. */
@@ -14,6 +15,17 @@ export interface Explanation {
    * sequence tells them apart, and no record does. None: nobody held the worker ID then.
    */
   readonly holders: readonly HistoryRow[];
+  /** Why there are none. */
+  readonly nobody?: Nobody | undefined;
+  /** The registry's, Unix ms. */
+  readonly clock: number;
+}
+
+/** Why nobody on record held a worker ID. */
+interface Nobody {
+  readonly why: Absence;
+  /** One sentence for people. */
+  readonly detail: string;
 }
 
 /**
@@ -31,10 +43,70 @@ export async function explain(
   if (info === undefined) throw noNamespace(namespace);
   const layout = Layout.parse(info.layout);
   const { id, parts } = inspect(text, layout, reading);
-  const from = parts.timestamp;
+  const { workerId, timestamp: from } = parts;
   const until = from + layout.tick;
-  const met = await registry.history(namespace, parts.workerId, { from, until });
+  const met = await registry.history(namespace, workerId, { from, until });
+  const { clock } = await registry.ping();
   // A tick that is only partly in a window cannot have been used by its holder.
   const holders = met.filter((row) => (row.continuedFrom ?? row.from) <= from && until <= row.until);
-  return { id, layout, parts, holders };
+  if (holders.length > 0) return { id, layout, parts, holders, clock };
+  const record = await registry.worker(namespace, workerId);
+  const [before] = await registry.history(namespace, workerId, { until: from, limit: 1 });
+  const [after] = await registry.history(namespace, workerId, { from: until });
+  const latest = clock + info.maxClockSkew;
+  const why = absenceOf(record, { timestamp: from, latest, claimedBefore: before !== undefined });
+  const detail = detailOf(why, workerId, { holder: record?.holder, reason: record?.pinned, before, after, clock });
+  return { id, layout, parts, holders, nobody: { why, detail }, clock };
+}
+
+/** What is known around a time in no window. */
+interface Around {
+  readonly holder: HolderLabel | undefined;
+  readonly reason: string | undefined;
+  /** The newest claim that began before it, and the oldest that ended behind it. */
+  readonly before: HistoryRow | undefined;
+  readonly after: HistoryRow | undefined;
+  readonly clock: number;
+}
+
+function detailOf(why: Absence, workerId: number, { holder, reason, before, after, clock }: Around): string {
+  const earlier = before && `the window of ${holderText(before.holder)} ended at ${timeText(before.until)}`;
+  const later = after && `that of ${holderText(after.holder)} began at ${timeText(after.continuedFrom ?? after.from)}`;
+  switch (why) {
+    case "future":
+      return `that time is yet to come: the registry's clock shows ${timeText(clock)}; is the ID of another layout, or of another namespace?`;
+    case "foreign":
+      return `worker ${workerId} is taken by ${holder === undefined ? "a foreign holder" : holderText(holder)}, which records no windows and may have made it`;
+    case "pinned":
+      return `worker ${workerId} was not claimed by then; it is pinned (${reason}), and a program without a lease may have made it`;
+    case "unused":
+      return `worker ${workerId} was never claimed`;
+    case "early":
+      return `the first claim of worker ${workerId} on record is later${after === undefined ? "" : `: ${later}`}${forgotten(clock)}`;
+    case "gap":
+      return `${[earlier, later].filter((part) => part !== undefined).join(", and ")}${after === undefined ? ", and nobody has claimed it since" : ""}`;
+  }
+}
+
+/** What may be on record no more. */
+function forgotten(clock: number): string {
+  return `; claims whose window ended before ${timeText(clock - historyKept)} may be forgotten`;
+}
+
+/** A holder in a line: `orders-1 (10.0.0.7), pid 42`. */
+export function holderText({ host, ip, pid, instance }: HolderLabel): string {
+  return `${host}${ip === "" || ip === host ? "" : ` (${ip})`}, pid ${pid}${instance === "" ? "" : `, ${instance}`}`;
+}
+
+const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
+  released: "given back",
+  forced: "ended by an operator",
+  reset: "ended by an operator, window reset",
+  "taken-over": "never given back",
+};
+
+/** How a claim ended, or that it goes on. */
+export function endText({ end, until }: HistoryRow, clock: number): string {
+  if (end !== undefined) return ends[end];
+  return until > clock ? "live" : "never given back";
 }

@@ -26,6 +26,11 @@ export class HeldTimes {
     }
   }
 
+  /** When the first window on record begins, Unix ms; Infinity where there is none. */
+  get first(): number {
+    return this.#bounds[0] ?? Infinity;
+  }
+
   /** Whether the tick that starts at the Unix ms `timestamp` is in a window. */
   has(timestamp: number): boolean {
     const bounds = this.#bounds;

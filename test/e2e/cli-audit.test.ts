@@ -14,7 +14,16 @@ beforeEach(() => {
 
 /** More IDs than are sorted in memory, in few bytes. */
 const many = "1\n".repeat(2 ** 21 + 1);
-const clean = { duplicates: 0, outside: null, beyond: 0, invalid: 0, findings: [] };
+const clean = {
+  duplicates: 0,
+  outside: null,
+  foreign: null,
+  pinned: null,
+  beyond: 0,
+  invalid: 0,
+  findings: [],
+  notes: [],
+};
 
 function write(name: string, text: string | Uint8Array): string {
   writeFileSync(join(sandbox.work, name), text);
@@ -57,7 +66,13 @@ describe("audit", () => {
     expect(await sandbox.read(args)).toBe(
       "50000 IDs. More than once: 0. Outside of every recorded window: 0. Beyond the layout: 0. Lines without an ID: 0.\n",
     );
-    expect(JSON.parse(await sandbox.read([...args, "--json"]))).toEqual({ ...clean, ids: 50_000, outside: 0 });
+    expect(JSON.parse(await sandbox.read([...args, "--json"]))).toEqual({
+      ...clean,
+      ids: 50_000,
+      outside: 0,
+      foreign: 0,
+      pinned: 0,
+    });
     expect(JSON.parse(await sandbox.read(["audit", "--json"]))).toEqual({ ...clean, ids: 0 });
   });
 

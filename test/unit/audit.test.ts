@@ -28,6 +28,9 @@ describe("duplicates", () => {
       ids: 6,
       duplicates: 2,
       outside: undefined,
+      foreign: undefined,
+      pinned: undefined,
+      notes: [],
       beyond: 0,
       invalid: 0,
       findings: [
@@ -166,6 +169,59 @@ describe("windows", () => {
     const found = await audit([source("a", "7\n7\n")], { ...options, windows: { registry, namespace } });
     expect(found).toMatchObject({ ids: 2, duplicates: 1, outside: 1 });
     expect(found.findings).toMatchObject([{ kind: "duplicate" }, { kind: "outside", workerId: 0 }]);
+  });
+
+  test("are missing where somebody holds no lease: those IDs are counted apart, number by number", async () => {
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    const claimed = async (ip: string): Promise<{ from: number; until: number; workerId: number }> => {
+      const holder = { host: "a", ip, pid: 1, instance: "" };
+      return granted(registry, claimRequest({ namespace, holder, clock: clock.now() }));
+    };
+    await claimed("");
+    for (const workerId of [7, 8, 9])
+      await registry.pin(namespace, workerId, `of host ${workerId}`, { ip: `10.0.0.${workerId}` });
+    const before = clock.now();
+    await clock.advance(60_000);
+    const { from, until, workerId } = await claimed("10.0.0.7");
+    expect(workerId).toBe(7);
+    await clock.advance(60_000);
+    const foreign = { host: "java-1", ip: "10.0.0.9", pid: 4711, instance: "" };
+    const asked: number[] = [];
+    const watched: Registry = {
+      ...registry,
+      async worker(namespace, workerId) {
+        asked.push(workerId);
+        const record = await registry.worker(namespace, workerId);
+        return record && workerId === 9 ? { ...record, state: "foreign", holder: foreign } : record;
+      },
+    };
+    const made: [workerId: number, timestamp: number][] = [
+      // Before its host moved, in its window, and behind that.
+      [7, before],
+      [7, from - 1],
+      [7, from],
+      [7, until],
+      [8, before],
+      [9, before],
+      [9, clock.now()],
+      // No clock shows that yet, whoever it is.
+      [8, clock.now() + 20_000],
+      [9, clock.now() + 20_000],
+      [10, before],
+    ];
+    const ids = made.map(([workerId, timestamp]) => defaultLayout.compose({ workerId, timestamp, sequence: 0 }));
+    const text = [...ids, ids[4], ids[5]].join("\n");
+    const found = await audit([source("a", text)], { ...options, windows: { registry: watched, namespace } });
+    expect(found).toMatchObject({ ids: 12, duplicates: 2, outside: 4, foreign: 2, pinned: 3 });
+    const outside = ofKind(found.findings, "outside").map((finding) => "id" in finding && finding.id);
+    expect(new Set(outside)).toEqual(new Set([ids[3], ids[7], ids[8], ids[9]]));
+    expect(found.notes).toEqual([
+      { kind: "pinned", workerId: 7, ids: 2, reason: "of host 7" },
+      { kind: "pinned", workerId: 8, ids: 1, reason: "of host 8" },
+      { kind: "foreign", workerId: 9, ids: 2, by: foreign },
+    ]);
+    expect(asked.toSorted((a, b) => a - b)).toEqual([7, 8, 9, 10]);
   });
 
   test("are read once for each worker ID, page by page", async () => {

@@ -167,7 +167,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const { namespace, layout, cells, clock } = picture;
     if (asked.id !== undefined) {
       const explanation = await explain(registry, namespace, asked.id.trim(), { at: asked.at });
-      return explanationPart(explanation, clock, address);
+      return explanationPart(explanation, address);
     }
     if (asked.worker !== undefined) {
       layout.split(asked.worker);

@@ -1,16 +1,9 @@
 import { html } from "hono/html";
 import type { HistoryRow, WorkerRecord } from "../../core/registry.ts";
-import type { Explanation } from "../../ops/explain.ts";
+import { endText, type Explanation } from "../../ops/explain.ts";
 import type { Address } from "./pool.ts";
 import { stateOf } from "./pool.ts";
 import { type Html, left, span, when, who } from "./text.ts";
-
-const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
-  released: "given back",
-  forced: "ended by an operator",
-  reset: "ended by an operator, window reset",
-  "taken-over": "never given back",
-};
 
 /** One worker ID, and who held it. `history`: oldest first, as the registry has it. */
 export function workerPart(
@@ -102,12 +95,12 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
       </thead>
       <tbody>
         ${history.toReversed().map(
-          ({ fence, holder, from, continuedFrom, until, end }) =>
+          (row) =>
             html`<tr>
-              <th scope="row">${fence}</th>
-              <td>${who(holder)}</td>
-              <td>${when(continuedFrom ?? from)} to ${when(until)}</td>
-              <td>${end === undefined ? (until > clock ? "live" : "never given back") : ends[end]}</td>
+              <th scope="row">${row.fence}</th>
+              <td>${who(row.holder)}</td>
+              <td>${when(row.continuedFrom ?? row.from)} to ${when(row.until)}</td>
+              <td>${endText(row, clock)}</td>
             </tr>`,
         )}
       </tbody>
@@ -116,7 +109,7 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
 }
 
 /** What an ID tells, and who made it. */
-export function explanationPart({ id, parts, holders }: Explanation, clock: number, address: Address): Html {
+export function explanationPart({ id, parts, holders, nobody, clock }: Explanation, address: Address): Html {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   return html`<section aria-labelledby="explained-title" id="explained" class="detail">
@@ -138,17 +131,15 @@ export function explanationPart({ id, parts, holders }: Explanation, clock: numb
       <dd>${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}</dd>
       <dt>Made by</dt>
       ${
-        holders.length === 0
-          ? html`<dd>Nobody: no claim of worker ${workerId} that is on record has a window with this time.</dd>`
-          : holders.map(
-              ({ holder, fence, claimedAt, end }) =>
+        nobody === undefined
+          ? holders.map(
+              (row) =>
                 html`<dd>
-                  ${who(holder)}
-                  <span class="sub"
-                    >fence ${fence}, claimed ${when(claimedAt)}, ${end === undefined ? "live" : ends[end]}</span
-                  >
+                  ${who(row.holder)}
+                  <span class="sub">fence ${row.fence}, claimed ${when(row.claimedAt)}, ${endText(row, clock)}</span>
                 </dd>`,
             )
+          : html`<dd>Nobody on record: <bdi>${nobody.detail}</bdi>.</dd>`
       }
     </dl>
     <p class="pages"><a href="${address({})}">Close</a></p>
