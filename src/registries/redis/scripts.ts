@@ -164,6 +164,14 @@ function checked(answer: Answer, where: string): Answer {
   return answer;
 }
 
+/** For an answer that says neither yes nor why not. */
+export function unclear(name: string, where: string): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `Redis ${where} refused what the script ${name} was asked, and does not say why: look whether it is of this version.`,
+  );
+}
+
 /** A number of an answer that is no names and values, by its place behind the outcome. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
 export function numberAt({ outcome, values }: Answer, at: number): number {
   const value = values[at + 1];
