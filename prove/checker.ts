@@ -14,7 +14,7 @@ const flawTexts = {
   fences: "fences that did not rise",
 } as const;
 
-type Flaw = keyof typeof flawTexts;
+export type Flaw = keyof typeof flawTexts;
 
 /** Each with its name for people. */
 export const flawNames = Object.entries(flawTexts) as [Flaw, string][];
@@ -176,7 +176,8 @@ class Course {
     this.isNew = true;
     this.#window = window;
     if (window === undefined) {
-      this.#leave();
+      if (left === "own will") this.#giveBack();
+      this.#lease = undefined;
       return;
     }
     const { workerId, fence, from, until, generation } = window;
@@ -190,11 +191,10 @@ class Course {
     else span.until = until;
   }
 
-  /** What it had been granted beyond what it used is anybody's. */
-  #leave(): void {
+  /** What it had been granted beyond what it used is anybody's from now on. */
+  #giveBack(): void {
     const { spans = [], used = 0 } = this.#lease ?? {};
     for (const span of spans) span.until = Math.min(span.until, Math.max(span.from, used));
-    this.#lease = undefined;
   }
 }
 

@@ -21,6 +21,7 @@ export interface CrewOptions {
 const [bulk, pause] = [128, 3];
 /** For a holder that was asked to end, ms. */
 const patience = 10_000;
+const lookEvery = 50;
 
 /** The holders of a run: processes that follow each other in so many places. */
 export class Crew {
@@ -53,9 +54,10 @@ export class Crew {
     return place;
   }
 
-  /** Starts all, and waits until they run. */
-  async boot(): Promise<void> {
+  /** Starts all, and waits until so many of them make IDs. */
+  async boot(atWork: number): Promise<void> {
     await Promise.all(this.#places.map((place) => place.boot()));
+    while (this.#places.filter(({ made }) => made > 0).length < atWork) await sleep(lookEvery);
   }
 
   /** Ends all: every other one gives its worker ID back. */

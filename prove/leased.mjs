@@ -17,16 +17,21 @@ export async function open(options, note) {
 /** Writes down each window before anything is made in it, and the end of a lease before anybody else can be told of it. */
 export function noteWindows(lease, note) {
   let known;
+  let isLost = false;
   const look = () => {
     const { tenure } = lease;
     if (tenure === known) return;
-    if (known !== undefined && tenure?.generation !== known.generation) note({ left: true });
+    if (known !== undefined && tenure?.generation !== known.generation) note({ left: isLost ? "lost" : "own will" });
     if (tenure !== undefined) {
+      isLost = false;
       const { generation, workerId, fence, from, until, floor } = tenure;
       note({ window: { generation, workerId, fence, from, until, floor } });
     }
     known = tenure;
   };
   look();
+  lease.on("lost", () => {
+    isLost = true;
+  });
   lease.onChange(look);
 }

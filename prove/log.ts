@@ -14,8 +14,8 @@ export interface Window {
 export interface Fact {
   readonly at: number;
   readonly window?: (Window & { readonly generation: number }) | undefined;
-  /** It is through with the lease: it made the last ID on it. */
-  readonly left?: true | undefined;
+  /** It made the last ID on the lease: it gives it up by itself, or was told that it is somebody else's. */
+  readonly left?: "own will" | "lost" | undefined;
   /** Error code -> how often, so far. */
   readonly errors?: Readonly<Record<string, number>> | undefined;
 }

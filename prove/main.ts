@@ -4,8 +4,8 @@ import { keepWorkplace } from "./workplace.ts";
 import { parseArgs } from "node:util";
 import { clocksMissing } from "../test/support/holder.ts";
 import { ProgressLine } from "./progress.ts";
-import { findOut, naiveMakers } from "./naive.ts";
-import { isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
+import { findOut, isFoundOut, naiveMakers } from "./naive.ts";
+import { commandOf, isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
 import { type Stage, stages } from "./scenes.ts";
 import { tableOf } from "./table.ts";
 
@@ -62,11 +62,14 @@ async function proveThatItCanFail(stages: readonly Stage[]): Promise<boolean> {
   let isGood = true;
   for (const stage of stages.filter(({ hasNetwork }) => hasNetwork)) {
     for (const maker of naiveMakers.filter(({ on = stage.name }) => on === stage.name)) {
-      const { ids, flaws } = await findOut(stage, maker, mostStrikes);
-      const found = flaws.duplicates > 0;
+      const verdict = await findOut(stage, maker, mostStrikes);
+      const found = isFoundOut(maker, verdict);
       isGood &&= found;
-      const counts = `${flaws.duplicates.toLocaleString("en")} duplicates among ${ids.toLocaleString("en")} IDs`;
-      console.log(`${found ? "found out" : "NOT FOUND OUT"}: ${maker.module} on ${stage.name}, ${counts}`);
+      const counts = maker.flaws.map((flaw) => `${verdict.flaws[flaw].toLocaleString("en")} ${flaw}`).join(", ");
+      const among = `${verdict.ids.toLocaleString("en")} IDs`;
+      console.log(
+        `${found ? "found out" : "NOT FOUND OUT"}: ${maker.module} on ${stage.name}, ${counts} among ${among}`,
+      );
     }
   }
   return isGood;
@@ -88,10 +91,7 @@ function tellFlaws(name: string, { findings, stuck, crashes, folder }: Outcome):
   for (const words of stuck) console.log(`  stuck: worker ${words}`);
   for (const words of crashes.slice(0, 5)) console.log(`  ${words}`);
   console.log(`  logs: ${folder}`);
-  const { minutes, seed, holders, rate } = options;
-  console.log(
-    `  again: npm run prove -- --registry ${name} --minutes ${minutes} --seed ${seed} --holders ${holders} --rate ${rate}`,
-  );
+  console.log(`  again: ${commandOf(name, options)}`);
 }
 
 function number(name: string, text: string, least: number, most: number): number {

@@ -4,25 +4,34 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLayout } from "../src/core/layout.ts";
 import { blackHole } from "../test/support/fault-proxy.ts";
-import { check, type Verdict } from "./checker.ts";
+import { check, type Flaw, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";
 import { namespace, type Scene } from "./scene.ts";
+import { recordOf } from "./prove.ts";
 import type { Stage } from "./scenes.ts";
 
-/** A way of making IDs that repeats itself sooner or later, and what brings it about. */
+/** A way of making IDs that goes wrong sooner or later, and what brings it about. */
 export interface NaiveMaker {
   /** Beside holder.mjs. */
   readonly module: string;
   /** Where it can run; default: wherever there is a network to cut. */
   readonly on?: string | undefined;
+  /** Default: one worker ID for two holders. */
+  readonly pool?: string | undefined;
+  /** What has to be found. */
+  readonly flaws: readonly Flaw[];
   strike(scene: Scene, crew: Crew, holder: number): Promise<void>;
 }
 
 /** What each maker does is told at its top. */
 export const naiveMakers: readonly NaiveMaker[] = [
-  { module: "naive/unguarded", strike: cutOff },
-  { module: "naive/heartbeat", on: "redis", strike: cutOff },
-  { module: "naive/setnx", on: "redis", strike: restartSetBack },
+  { module: "naive/unguarded", flaws: ["duplicates", "outside"], strike: cutOff },
+  { module: "naive/heartbeat", flaws: ["duplicates"], on: "redis", strike: cutOff },
+  { module: "naive/setnx", flaws: ["duplicates"], on: "redis", strike: restartSetBack },
+  { module: "naive/unfenced", flaws: ["duplicates", "overlaps"], strike: cutOff },
+  { module: "naive/unwritten", flaws: ["unrecorded"], pool: "0-1", strike: letPass },
+  { module: "naive/unused", flaws: ["overlaps"], strike: deploy },
+  { module: "naive/unraised", flaws: ["fences"], strike: deploy },
 ];
 
 /** Longer than a window, so that the other one takes the worker ID over, ms. */
@@ -30,8 +39,14 @@ const cut = 3000;
 /** How far a clock is ahead before it is set right, ms. */
 const ahead = 2000;
 
-/** Strikes two holders of one worker ID, by turns, until the checker finds duplicates, or so many times. */
-export async function findOut(stage: Stage, { module, strike }: NaiveMaker, mostStrikes: number): Promise<Verdict> {
+/** Whether all was found that is wrong with it. */
+export function isFoundOut({ flaws }: NaiveMaker, verdict: Verdict): boolean {
+  return flaws.every((flaw) => verdict.flaws[flaw] > 0);
+}
+
+/** Strikes two holders by turns until the checker finds out what is wrong with them, or so many times. */
+export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: number): Promise<Verdict> {
+  const { module, pool = "0-0", strike } = maker;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const size = 2;
@@ -39,18 +54,18 @@ export async function findOut(stage: Stage, { module, strike }: NaiveMaker, most
   const optionsOf = (holder: number): object => ({
     registry: scene.url(holder),
     namespace,
-    pool: "0-0",
+    pool,
     window: 1000,
     operationTimeout: 1000,
     host: `machine-${holder}`,
   });
   const crew = new Crew({ size, maker: module, folder, optionsOf });
   try {
-    await crew.boot();
+    await crew.boot(1);
     for (let strikes = 1; ; strikes++) {
       await strike(scene, crew, strikes % size);
-      const verdict = await check(crew.logs, defaultLayout);
-      if (verdict.flaws.duplicates > 0 || strikes === mostStrikes) return verdict;
+      const verdict = await check(crew.logs, defaultLayout, recordOf(scene));
+      if (isFoundOut(maker, verdict) || strikes === mostStrikes) return verdict;
     }
   } finally {
     await crew.kill();
@@ -75,4 +90,16 @@ async function restartSetBack(_: Scene, crew: Crew, holder: number): Promise<voi
   await place.kill();
   await place.boot();
   await sleep(ahead);
+}
+
+async function letPass(): Promise<void> {
+  await sleep(cut);
+}
+
+/** It gives its worker ID back, and the one that waits takes it. */
+async function deploy(_: Scene, crew: Crew, holder: number): Promise<void> {
+  const place = crew.place(holder);
+  await place.close();
+  await place.boot();
+  await sleep(cut);
 }

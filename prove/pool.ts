@@ -3,38 +3,51 @@ import { isSnowleaseError } from "../src/core/errors.ts";
 import type { PoolBounds } from "../src/core/layout.ts";
 import type { Registry } from "../src/core/registry.ts";
 import { claimRequest } from "../test/support/claims.ts";
-import { serverStep } from "./plan.ts";
 import { limits, namespace } from "./scene.ts";
 
-/** After so long nothing that was granted may stand in anybody's way: a quarantine and the longest window, by a clock that was ahead. */
-const rest = limits.maxWindow + 2 * limits.maxClockSkew + serverStep;
-/** For a registry to be reached again after all that, ms. */
+/** For a registry to be reached again after all that was done to it, ms. */
 const patience = 60_000;
+const betweenClaims = 100;
 
-/** Claims every worker ID of a pool when all windows have passed; returns those that nobody can have, and why not. */
-export async function stuckIn(registry: Registry, pool: PoolBounds): Promise<string[]> {
-  await sleep(rest);
-  // A file that saw a clock set back takes the right one for a step ahead, and waits for an operator's word.
-  await registry.acceptClock?.();
+/**
+ * Claims every worker ID of a pool that nobody uses any more; returns those that nobody can have, and why not. By when the last window has
+ * passed, and a quarantine: `maxWindow` and twice `maxClockSkew` later, by a clock that was so many ms ahead.
+ */
+export async function stuckIn(registry: Registry, pool: PoolBounds, ahead: number): Promise<string[]> {
+  const began = performance.now();
+  const rest = limits.maxWindow + 2 * limits.maxClockSkew + ahead;
   const stuck: string[] = [];
   for (let workerId = pool.first; workerId <= pool.last; workerId++) {
-    const answer = await reached(() =>
-      registry.claim(claimRequest({ namespace, workerId, pool, window: limits.maxWindow, continues: false })),
-    );
-    const isOpen = answer.outcome === "granted" && answer.from <= answer.clock;
-    if (!isOpen) stuck.push(`${workerId}: ${JSON.stringify(answer)}`);
+    const { token } = claimRequest();
+    for (;;) {
+      const asked = performance.now() - began;
+      const { trouble, within } = await claim(registry, workerId, pool, token, rest);
+      if (trouble === undefined) break;
+      if (asked > within) {
+        stuck.push(`${workerId}: ${trouble}`);
+        break;
+      }
+      await sleep(betweenClaims);
+    }
   }
   return stuck;
 }
 
-async function reached<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const end = performance.now() + patience;
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (!isSnowleaseError(error) || !error.retryable || performance.now() > end) throw error;
-      await sleep(100);
-    }
+/** What stands in the way of a claim, and for how long it may. */
+async function claim(
+  registry: Registry,
+  workerId: number,
+  pool: PoolBounds,
+  token: string,
+  rest: number,
+): Promise<{ readonly trouble?: string; readonly within: number }> {
+  const request = claimRequest({ namespace, workerId, pool, token, window: limits.maxWindow, continues: false });
+  try {
+    const answer = await registry.claim(request);
+    const isOpen = answer.outcome === "granted" && answer.from <= answer.clock;
+    return isOpen ? { within: rest } : { trouble: JSON.stringify(answer), within: rest };
+  } catch (error) {
+    if (!isSnowleaseError(error) || !error.retryable) throw error;
+    return { trouble: error.message, within: patience };
   }
 }

@@ -33,6 +33,8 @@ export interface Scene {
   readonly without: readonly FaultKind[];
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
+  /** How far ahead of the time the registry's own clock may have been, ms. */
+  readonly ahead: number;
   /** A view of its own, past all networks, for what is left when the run is over. */
   readonly registry: Registry;
   /** Whether its history may be held against the IDs: it forgets nothing that it acknowledged. */

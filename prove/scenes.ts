@@ -12,6 +12,7 @@ import type { ServerProcess } from "../test/support/servers.ts";
 import { openSql } from "../test/support/sql.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../test/support/zookeeper.ts";
 import { wallClock } from "./clock.ts";
+import { holderStep, serverStep } from "./plan.ts";
 import { limits, namespace, type Scene, type Server } from "./scene.ts";
 
 /** A kind of registry that can be put under fire. */
@@ -68,6 +69,7 @@ async function onSqlite(): Promise<Scene> {
     servers: [],
     without: [],
     serverEvery: 1000,
+    ahead: holderStep,
     registry,
     remembers: true,
     remove: stop,
@@ -115,6 +117,7 @@ async function oneServer(
     servers: [under],
     without: under.clock === undefined ? ["server cut off", "server's clock stepped"] : ["server cut off"],
     serverEvery,
+    ahead: under.clock === undefined ? 0 : serverStep,
     registry,
     remembers: true,
     remove: () => removing(registry, links, server),
@@ -136,6 +139,7 @@ async function onSentinels(): Promise<Scene> {
     servers: [primary, replica].map((server) => serverOf(server)),
     without: ["server cut off", "server's clock stepped"],
     serverEvery: 15_000,
+    ahead: 0,
     registry,
     remembers: false,
     remove: () => removing(registry, [], sentinels, primary, replica),
@@ -153,6 +157,7 @@ async function onCluster(): Promise<Scene> {
     servers: cluster.nodes.map((server) => serverOf(server)),
     without: ["server cut off", "server's clock stepped"],
     serverEvery: 8000,
+    ahead: 0,
     registry,
     remembers: true,
     remove: () => removing(registry, [], cluster),
@@ -179,6 +184,7 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
     cut: size > 1 ? ensemble : undefined,
     without: size > 1 ? [] : ["server cut off"],
     serverEvery: 8000,
+    ahead: serverStep,
     registry,
     remembers: true,
     remove: () => removing(registry, links, ensemble),
@@ -196,6 +202,7 @@ async function onDaemon(holders: number, folder: string): Promise<Scene> {
     servers: [daemon],
     without: ["server cut off"],
     serverEvery: 8000,
+    ahead: serverStep,
     registry: file.registry,
     remembers: true,
     remove: () => removing(file.registry, links, { remove: daemon.kill }, { remove: file.stop }),
@@ -226,6 +233,7 @@ async function onDaemons(holders: number, folder: string): Promise<Scene> {
     servers: [serverOf(redis), ...daemons],
     without: ["server cut off"],
     serverEvery: 8000,
+    ahead: 0,
     registry,
     remembers: true,
     remove: () => removing(registry, [...links, ...behind], ...daemons.map(({ kill }) => ({ remove: kill })), redis),

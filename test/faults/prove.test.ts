@@ -1,26 +1,29 @@
-import { describe, expect, test } from "vitest";
-import { findOut, naiveMakers } from "../../prove/naive.ts";
-import { isFlawed, prove } from "../../prove/prove.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Crew } from "../../prove/crew.ts";
+import { findOut, isFoundOut, naiveMakers } from "../../prove/naive.ts";
+import { commandOf, prove } from "../../prove/prove.ts";
 import { stages } from "../../prove/scenes.ts";
+import { eventually } from "../support/holder.ts";
 
 /** A busy machine takes long to start processes; the run waits for them. */
 const timeout = 300_000;
-const run = { minutes: 0.2, holders: 4, rate: 5 };
 
-/** The others take their turn in a long run. */
-const short = stages.filter(({ name }) => ["redis", "daemon"].includes(name));
-
-describe.each(short)("$name under fire", (stage) => {
+describe.each(stages)("$name under fire", (stage) => {
   test.skipIf(stage.missing !== undefined)(
     stage.missing ?? "no ID twice, none outside its window, no worker ID stuck",
     { timeout },
     async () => {
-      const outcome = await prove(stage, { ...run, seed: 20_260_101 });
-      const { findings, stuck, crashes, ids, faults } = outcome;
-      expect({ findings, stuck, crashes }).toEqual({ findings: [], stuck: [], crashes: [] });
-      expect(isFlawed(outcome)).toBe(false);
-      expect(ids).toBeGreaterThan(0);
-      expect(faults.size).toBeGreaterThan(0);
+      // Each run strikes in another order, so that runs together see more than one.
+      const run = { minutes: 0.3, holders: 4, rate: 5, seed: Math.floor(Math.random() * 2 ** 32) };
+      const { findings, flaws, stuck, crashes, ids, faults, folder } = await prove(stage, run);
+      const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
+      const again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
+      expect({ findings, total, stuck, crashes }, again).toEqual({ findings: [], total: 0, stuck: [], crashes: [] });
+      expect(ids, again).toBeGreaterThan(0);
+      expect(faults.size, again).toBeGreaterThan(0);
     },
   );
 });
@@ -29,6 +32,22 @@ describe("the same check of IDs that naive holders make", () => {
   const redis = stages.find(({ name }) => name === "redis");
   test.skipIf(redis?.missing !== undefined).each(naiveMakers)("finds out $module", { timeout }, async (maker) => {
     if (redis === undefined) throw new Error("There is no Redis among the stages.");
-    expect((await findOut(redis, maker, 100)).flaws.duplicates).toBeGreaterThan(0);
+    const verdict = await findOut(redis, maker, 100);
+    expect(isFoundOut(maker, verdict), JSON.stringify(verdict)).toBe(true);
   });
+});
+
+test("a holder that ends by itself is told of, with its last words", { timeout }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-crash-"));
+  const crew = new Crew({ size: 1, maker: "naive/crashing", folder, optionsOf: () => ({}) });
+  onTestFinished(async () => {
+    await crew.kill();
+    rmSync(folder, { recursive: true });
+  });
+  await crew.boot(0);
+  const [first] = await eventually(
+    async () => crew.crashes,
+    ({ length }) => length > 0,
+  );
+  expect(first).toMatch(/life-1 ended by itself \(7\): it was bound to happen/);
 });

@@ -1,0 +1,143 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { check, type Flaw, type Verdict } from "../../prove/checker.ts";
+import type { Fact } from "../../prove/log.ts";
+import { defaultLayout as layout } from "../../src/core/layout.ts";
+import { HeldTimes } from "../../src/ops/held-times.ts";
+
+const start = 1_767_225_600_000;
+
+/** The ID of worker 3 that has this sequence in the tick so many ms after the start. */
+function id(ms: number, sequence = 0, workerId = 3): bigint {
+  return layout.encode(layout.tickOf(start + ms), workerId, sequence);
+}
+
+/** A window of worker 3, in ms after the start. */
+function window(from: number, until: number, fence: number, more: { floor?: number; generation?: number } = {}) {
+  const { floor = from, generation = 1 } = more;
+  return { window: { workerId: 3, fence, from: start + from, until: start + until, floor: start + floor, generation } };
+}
+
+/** What a holder wrote down, in its order. */
+type Life = readonly (bigint | Omit<Fact, "at">)[];
+
+/** Checks the logs of these lives; `record`: what the registry has of worker 3, ms after the start. */
+async function verdictOf(lives: readonly Life[], record?: readonly [from: number, until: number][]): Promise<Verdict> {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-checker-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const logs = lives.map((life, i) => {
+    const log = join(folder, `holder-${i}-life-1`);
+    const ids: bigint[] = [];
+    let facts = "";
+    for (const each of life) {
+      if (typeof each === "bigint") ids.push(each);
+      else facts += `${JSON.stringify({ at: ids.length, ...each })}\n`;
+    }
+    writeFileSync(`${log}.ids`, new BigUint64Array(ids));
+    writeFileSync(`${log}.facts`, facts);
+    return log;
+  });
+  if (record === undefined) return check(logs, layout);
+  const rows = record.map(([from, until]) => ({ from: start + from, until: start + until }));
+  return check(logs, layout, async (workerId) => new HeldTimes(workerId === 3 ? (rows as never) : [], layout));
+}
+
+/** How many there are of each flaw, where there is any. */
+async function flawsOf(...args: Parameters<typeof verdictOf>): Promise<Partial<Record<Flaw, number>>> {
+  const { flaws } = await verdictOf(...args);
+  return Object.fromEntries(Object.entries(flaws).filter(([, count]) => count > 0));
+}
+
+describe("the checker of the proof suite", () => {
+  test("finds nothing in holders that follow each other", async () => {
+    const first: Life = [window(0, 10, 1), id(0), id(0, 1), window(0, 20, 1), id(15), { left: "own will" }];
+    const second: Life = [
+      window(16, 40, 2),
+      id(16),
+      id(39, 4095),
+      { left: "lost" },
+      window(50, 60, 3, { generation: 2 }),
+    ];
+    const verdict = await verdictOf([first, second], [[0, 60]]);
+    expect(verdict).toMatchObject({ ids: 5, lives: 2, leases: 3, findings: [] });
+  });
+
+  test("finds an ID that came twice, in one life or in two, and by whom", async () => {
+    expect(await flawsOf([[window(0, 10, 1), id(1), id(2), id(1)]])).toEqual({ duplicates: 1 });
+    const { flaws, findings } = await verdictOf([
+      [window(0, 10, 1), id(1), id(2)],
+      [window(10, 20, 2), id(2)],
+    ]);
+    expect(flaws).toMatchObject({ duplicates: 1, outside: 1 });
+    expect(findings).toContain(`duplicates: ${id(2)}, by holder 0 life 1 as its 2th and by holder 1 life 1 as its 1th`);
+  });
+
+  test.each<[string, Life]>([
+    ["before it", [window(10, 20, 1), id(9)]],
+    ["at its end", [window(10, 20, 1), id(20)]],
+    ["of another worker ID", [window(10, 20, 1), id(10, 0, 4)]],
+    ["before the holder was granted it", [id(12), window(10, 20, 1)]],
+    ["before the holder was granted more", [window(10, 20, 1), id(25), window(10, 30, 1)]],
+    ["after the holder gave it up", [window(10, 20, 1), { left: "own will" }, id(12)]],
+    ["after a quarantine closed its beginning", [window(10, 20, 1), window(30, 40, 1), id(12)]],
+    ["before the recents that it continues", [window(10, 20, 1, { floor: 5 }), id(4)]],
+  ])("finds an ID outside the window that its maker knew of: %s", async (_, life) => {
+    expect(await flawsOf([life])).toEqual({ outside: 1 });
+  });
+
+  test("lets a holder continue behind recents, and use each tick of its window", async () => {
+    expect(await flawsOf([[window(10, 20, 1, { floor: 5 }), id(5), id(19, 4095)]])).toEqual({});
+  });
+
+  test("finds an ID outside of all windows on record", async () => {
+    const life: Life = [window(0, 30, 1), id(0), id(10), id(10, 1), id(12), id(29)];
+    const record: [number, number][] = [
+      [0, 10],
+      [12, 30],
+    ];
+    expect(await flawsOf([life], record)).toEqual({ unrecorded: 2 });
+    expect(await flawsOf([life], [])).toEqual({ unrecorded: 5 });
+    expect(await flawsOf([life])).toEqual({});
+  });
+
+  test.each<[string, readonly Life[]]>([
+    ["of two holders", [[window(0, 20, 1)], [window(19, 40, 2)]]],
+    ["one within the other", [[window(0, 40, 1)], [window(10, 20, 2)]]],
+    ["with one that ended before a third", [[window(0, 40, 1)], [window(41, 50, 2)], [window(30, 39, 3)]]],
+    [
+      "of one holder that switched to the same",
+      [[window(0, 20, 1), { left: "lost" }, window(10, 30, 2, { generation: 2 })]],
+    ],
+    ["after a renewal", [[window(0, 20, 1), window(0, 25, 1)], [window(20, 40, 2)]]],
+    [
+      "with what was used until it was given back",
+      [[window(0, 20, 1), id(15), { left: "own will" }], [window(15, 40, 2)]],
+    ],
+    ["with what was not given back but lost", [[window(0, 20, 1), id(5), { left: "lost" }], [window(15, 40, 2)]]],
+  ])("finds windows that overlap: %s", async (_, lives) => {
+    expect(await flawsOf(lives)).toMatchObject({ overlaps: 1 });
+  });
+
+  test("lets the next window begin where the one before was used up to, when it was given back", async () => {
+    const first: Life = [window(0, 20, 1), id(15), { left: "own will" }];
+    expect(await flawsOf([first, [window(16, 40, 2)]])).toEqual({});
+    // A quarantine in between leaves a window with a hole.
+    const raised: Life = [window(0, 20, 1), id(3), window(30, 50, 1), id(31), { left: "own will" }];
+    expect(await flawsOf([raised, [window(32, 40, 2)]])).toEqual({});
+  });
+
+  test("finds a fence that did not rise", async () => {
+    expect(await flawsOf([[window(0, 10, 2)], [window(10, 20, 2)]])).toEqual({ fences: 1 });
+    expect(await flawsOf([[window(0, 10, 2)], [window(20, 30, 3)], [window(10, 20, 1)]])).toEqual({ fences: 1 });
+  });
+
+  test("counts the refusals of each life, as it told them last", async () => {
+    const { errors } = await verdictOf([
+      [{ errors: { LEASE_EXPIRED: 1 } }, { errors: { LEASE_EXPIRED: 3 } }],
+      [{ errors: { LEASE_EXPIRED: 1, CLOCK_SKEW: 2 } }],
+    ]);
+    expect(errors).toEqual({ LEASE_EXPIRED: 4, CLOCK_SKEW: 2 });
+  });
+});
