@@ -1,13 +1,16 @@
-// `npm run bench`, or `npm run bench -- generator|shared|peers|claims|sql|redis|zookeeper|daemon`: what things cost, beside their yardsticks.
-// No figure here passes or fails. The columns that matter are ratios within one interleaved run on one machine.
+// `npm run bench`, or only sections of it: `npm run bench -- generator peers`. What things cost, beside their yardsticks; with
+// `--page FILE` as a page of Markdown, too. No figure here passes or fails. The columns that matter are ratios within one interleaved
+// run on one machine.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { cpus, release } from "node:os";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpus, loadavg, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { printedPage, printLine } from "./table.mjs";
 
 const sections = ["generator", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon"];
-const asked = process.argv.slice(2);
+const { values, positionals: asked } = parseArgs({ options: { page: { type: "string" } }, allowPositionals: true });
 const unknown = asked.find((name) => !sections.includes(name));
 if (unknown !== undefined) {
   console.error(`Expected a section of the bench (${sections.join(", ")}), got \`${unknown}\`.`);
@@ -19,14 +22,35 @@ installPeers();
 const { dependencies: peers } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
 
 const [cpu, ...others] = cpus();
-console.log(`${cpu?.model.trim()}, ${others.length + 1} cores; ${process.platform} ${release()} ${process.arch}`);
-console.log(`node ${process.versions.node}, v8 ${process.versions.v8}`);
-const named = Object.entries(peers).map(([name, version]) => `${name} ${version}`);
-console.log(named.join(", "));
-
+const cores = `${others.length + 1} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`;
+printLine(
+  `${new Date().toISOString().slice(0, 10)}; ${cpu?.model.trim()}, ${cores}; ${process.platform} ${release()} ${process.arch}`,
+);
+printLine(`node ${process.versions.node}, v8 ${process.versions.v8}`);
+printLine(
+  Object.entries(peers)
+    .map(([name, version]) => `${name} ${version}`)
+    .join(", "),
+);
+const loadBefore = load();
 for (const name of asked.length > 0 ? asked : sections) {
   const { run } = await import(`./${name}.mjs`);
   await run();
+}
+printLine(`\nLoad of the machine before: ${loadBefore}, behind: ${load()}`);
+if (values.page !== undefined) writeFileSync(values.page, `${heading()}\n\n${printedPage()}`);
+
+/** Of the last minute. */
+function load() {
+  return loadavg()[0].toFixed(1);
+}
+
+function heading() {
+  const command = ["npm run bench --", ...asked, "--page", values.page].join(" ");
+  return `# Figures
+
+What things cost on one machine, beside their yardsticks: what \`${command}\` wrote. Ratios are medians of those within one
+round of an interleaved run; the times go with the machine. [Performance](performance.md) says what they mean.`;
 }
 
 /** What the bench compares with is installed by the bench alone, when it is not there or not as its lock file says. */

@@ -8,7 +8,7 @@ import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
 import { freePort } from "./ports.mjs";
-import { figure, printTable } from "./table.mjs";
+import { figure, printLine, printTable } from "./table.mjs";
 
 const namespace = "bench";
 const layout = layouts.westid;
@@ -146,7 +146,7 @@ async function startServer() {
 
 export async function run() {
   if (spawnSync("redis-server", ["--version"]).error) {
-    console.log(
+    printLine(
       "\nRedis: skipped, redis-server is not installed (apt-get install --no-install-recommends redis-server).",
     );
     return;

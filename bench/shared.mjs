@@ -55,14 +55,14 @@ async function alone(options) {
 
 export const groups = {
   cost: {
-    title: "a lease that is shared: what an ID costs its maker",
+    title: "A lease that is shared: what an ID costs its maker",
     cases: {
       "next(), the lease alone": () => alone({}),
       "next(), the lease shared": () => alone({ shared: true }),
     },
   },
   threads: {
-    title: "worker threads on one worker ID: what an ID costs, all of them together",
+    title: "Worker threads on one worker ID: what an ID costs, all of them together",
     cases: { "one thread": () => threads(1), "two threads": () => threads(2) },
   },
 };

@@ -13,7 +13,7 @@ import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
 import { freePort } from "./ports.mjs";
-import { figure, printTable } from "./table.mjs";
+import { figure, printLine, printTable } from "./table.mjs";
 
 const { westid } = layouts;
 const wide = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000");
@@ -254,7 +254,7 @@ export async function run() {
   for (const [kind, { title, missing }] of Object.entries(kinds)) {
     const what = missing();
     if (what) {
-      console.log(`\n${title}: skipped, there is no ${what}.`);
+      printLine(`\n${title}: skipped, there is no ${what}.`);
       continue;
     }
     const server = await startServer(kind);

@@ -1,12 +1,34 @@
+/** What was printed so far, as Markdown. */
+const printed = [];
+
+/** Prints a line of text. */
+export function printLine(text) {
+  console.log(text);
+  printed.push(text.trim());
+}
+
 /** Prints rows of texts in columns, the first to the left, the others to the right. */
 export function printTable(title, head, rows) {
-  const widths = head.map((_, i) => Math.max(...[head, ...rows].map((row) => String(row[i] ?? "").length)));
-  const line = (row) =>
-    widths
-      .map((width, i) => (i === 0 ? String(row[i]).padEnd(width) : String(row[i] ?? "").padStart(width)))
-      .join("  ");
+  const all = [head, ...rows].map((row) => head.map((_, i) => String(row[i] ?? "")));
+  const widths = head.map((_, i) => Math.max(...all.map((row) => row[i].length)));
   console.log(`\n${title}\n`);
-  for (const row of [head, ...rows]) console.log(`  ${line(row).trimEnd()}`);
+  for (const row of all) {
+    const cells = row.map((text, i) => (i === 0 ? text.padEnd(widths[i]) : text.padStart(widths[i])));
+    console.log(`  ${cells.join("  ").trimEnd()}`);
+  }
+  const [names, ...others] = all;
+  const sides = names.map((_, i) => (i === 0 ? "---" : "---:"));
+  printed.push(
+    `## ${title}`,
+    [names, sides, ...others]
+      .map((row) => `| ${row.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`)
+      .join("\n"),
+  );
+}
+
+/** Everything that was printed, as Markdown. */
+export function printedPage() {
+  return `${printed.join("\n\n")}\n`;
 }
 
 /** Three digits that mean something. */

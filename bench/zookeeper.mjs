@@ -14,7 +14,7 @@ import { median } from "./bursts.mjs";
 import { cycle, measured, row } from "./claims.mjs";
 import { interleave } from "./interleave.mjs";
 import { freePort } from "./ports.mjs";
-import { figure, printTable } from "./table.mjs";
+import { figure, printLine, printTable } from "./table.mjs";
 
 const jar = "/usr/share/java/zookeeper.jar";
 /** Where the cases find the server that `run` has started. */
@@ -237,7 +237,7 @@ async function startServer() {
 
 export async function run() {
   if (!existsSync(jar) || spawnSync("java", ["-version"]).error) {
-    console.log(
+    printLine(
       "\nZooKeeper: skipped, it is not installed (apt-get install --no-install-recommends libzookeeper-java default-jre-headless).",
     );
     return;
