@@ -1,5 +1,4 @@
 import { shown, SnowleaseError } from "./errors.ts";
-import { Layout } from "./layout.ts";
 import type {
   Checkpoint,
   ClaimRequest,
@@ -8,7 +7,6 @@ import type {
   Grant,
   HolderLabel,
   NamespaceInfo,
-  PinOwner,
   Recents,
   Refusal,
   ReleaseRequest,
@@ -19,9 +17,9 @@ import type {
 
 /*
  * The rule: a lease is a window [from, until) of embedded time, and the windows ever granted for one worker ID never overlap.
- * These functions are all of it, for every registry that can run them inside its atomic step. They read no clock and keep no
- * state: a stored record and a request go in, the record to store comes out. A registry that decides inside its own store
- * (Redis) says the same in that store's language and is held to it by the conformance suite.
+ * These functions, with those of pins (`pin.ts`), are all of it, for every registry that can run them inside its atomic step.
+ * They read no clock and keep no state: a stored record and a request go in, the record to store comes out. A registry that
+ * decides inside its own store (Redis) says the same in that store's language and is held to it by the conformance suite.
  */
 
 /** What a registry stores for one worker ID. */
@@ -342,69 +340,6 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
 /** Whether any times are closed: none are of a number that was only pinned, or that only those took who keep no window. */
 export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
   return until > 0;
-}
-
-/** The record of a number that is pinned before anybody claimed it. */
-export function unusedRecord(workerId: number): Stored {
-  return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, floor: 0 };
-}
-
-const longestReason = 200;
-
-/** Refuses a pin of a number that the layout does not have, and a reason that tells nobody anything. */
-export function checkPin(workerId: number, reason: string, info: NamespaceInfo): void {
-  Layout.parse(info.layout).split(workerId);
-  const tells = reason.length <= longestReason && /\S/.test(reason) && !/[\p{Cc}\p{Cs}]/u.test(reason);
-  if (tells) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is kept out of the pool.`,
-  );
-}
-
-/**
- * Refuses an owner without an address, and times that its host cannot have used: no window is ever stored that ends later.
- */
-export function checkOwner(workerId: number, owner: PinOwner | undefined, clock: number, info: NamespaceInfo): void {
-  if (owner === undefined) return;
-  const { ip, usedUntil = 0 } = owner;
-  const latest = clock + info.maxWindow + info.maxClockSkew;
-  if (!/^[\da-fA-F:.]{2,45}$/.test(ip)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected the owner of worker ${workerId} to be an IPv4 or IPv6 address, got ${shown(ip)}.`,
-    );
-  }
-  if (Number.isSafeInteger(usedUntil) && usedUntil >= 0 && usedUntil <= latest) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`usedUntil\` of worker ${workerId} to be from 0 to ${latest} (the registry's clock + maxWindow + maxClockSkew, Unix ms), got ${shown(usedUntil)}; look at the clock of ${ip}.`,
-  );
-}
-
-/**
- * The record after a pin.
- * @throws SnowleaseError WORKER_ID_HELD where its present holder may close its window before the times that the owner used.
- */
-export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | undefined): Stored {
-  const { token, holder, from, until } = before;
-  const record = { ...before, pinned: reason, owner: owner?.ip };
-  const { usedUntil = 0 } = owner ?? {};
-  if (token !== undefined && usedUntil > from) {
-    throw new SnowleaseError(
-      "WORKER_ID_HELD",
-      `Worker ${before.workerId} is held by ${holder?.host} (${holder?.ip}), pid ${holder?.pid}, and was used by ${owner?.ip} until ${timeText(usedUntil)}; stop that process, or pin it without an owner.`,
-    );
-  }
-  if (usedUntil <= until) return record;
-  return { ...record, until: usedUntil, clean: false, recents: undefined };
-}
-
-/** The record after `unpin`. Nobody continues where an owner may have used the number without a lease. */
-export function unpinnedRecord(before: Stored): Stored {
-  const record = { ...before, pinned: undefined, owner: undefined };
-  if (before.owner === undefined || before.token !== undefined) return record;
-  return { ...record, clean: false, recents: undefined };
 }
 
 /** For an operation that needs a namespace to be there. */

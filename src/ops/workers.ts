@@ -1,6 +1,7 @@
 import { SnowleaseError } from "../core/errors.ts";
 import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
-import { checkPin, noNamespace, timeText } from "../core/window.ts";
+import { checkPin } from "../core/pin.ts";
+import { noNamespace, timeText } from "../core/window.ts";
 
 const pageSize = 1000;
 

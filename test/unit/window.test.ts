@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/core/registry.ts";
+import { unusedRecord } from "../../src/core/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -23,7 +24,6 @@ import {
   stateOf,
   type Stored,
   timeText,
-  unusedRecord,
 } from "../../src/core/window.ts";
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };

@@ -1,6 +1,7 @@
 import { isSnowleaseError } from "../../core/errors.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
-import { checkOwner, checkPin, noNamespace } from "../../core/window.ts";
+import { checkOwner, checkPin } from "../../core/pin.ts";
+import { noNamespace } from "../../core/window.ts";
 import { listWorkers } from "../workers.ts";
 import { checkPlan, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 

@@ -8,24 +8,20 @@ import {
   type NamespaceLimits,
   type Registry,
 } from "../../core/registry.ts";
+import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
-  pinnedRecord,
   released,
   renewed,
   shownRecord,
   stateOf,
-  unpinnedRecord,
-  unusedRecord,
 } from "../../core/window.ts";
 import { Records } from "./records.ts";
 

@@ -1,16 +1,14 @@
 import type { ServerAddress } from "../../core/address.ts";
 import { shown, SnowleaseError } from "../../core/errors.ts";
 import { defaultLimits, type NamespaceLimits, type Registry, type WorkerRecord } from "../../core/registry.ts";
+import { checkOwner, checkPin, pinnedRecord } from "../../core/pin.ts";
 import {
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkReset,
   checkSkew,
   checkWindow,
   noNamespace,
-  pinnedRecord,
   released,
   renewed,
 } from "../../core/window.ts";

@@ -1,7 +1,8 @@
 import type { PoolBounds } from "../../core/layout.ts";
 import { look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest } from "../../core/registry.ts";
-import { isFree, type Stored, unusedRecord } from "../../core/window.ts";
+import { unusedRecord } from "../../core/pin.ts";
+import { isFree, type Stored } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import { type Parameters, Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";

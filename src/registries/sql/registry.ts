@@ -1,11 +1,10 @@
 import { isSnowleaseError } from "../../core/errors.ts";
 import type { Checkpoint, NamespaceInfo, Registry, WorkerRecord } from "../../core/registry.ts";
+import { checkOwner, checkPin, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkSkew,
   checkWindow,
   forced,
@@ -14,7 +13,6 @@ import {
   renewed,
   shownRecord,
   type Stored,
-  unusedRecord,
 } from "../../core/window.ts";
 import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
 import { claimOnce } from "./claim.ts";

@@ -1,6 +1,7 @@
 import type { PoolBounds } from "../../core/layout.ts";
 import type { PinOwner } from "../../core/registry.ts";
-import { pinnedRecord, type Stored, unpinnedRecord, unusedRecord } from "../../core/window.ts";
+import { pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
+import { type Stored } from "../../core/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
 import { ownedEntry, poolEntry, type Space } from "./space.ts";

@@ -1,23 +1,19 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { decideClaim } from "../../core/pool.ts";
 import { defaultLimits, type InitRequest, type NamespaceInfo, type Registry } from "../../core/registry.ts";
+import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
-  pinnedRecord,
   released,
   renewed,
   shownRecord,
-  unpinnedRecord,
-  unusedRecord,
 } from "../../core/window.ts";
 import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
 import { Database, schemaVersion, type Sql } from "./database.ts";

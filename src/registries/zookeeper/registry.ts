@@ -1,22 +1,18 @@
 import type { ServerAddress } from "../../core/address.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
+import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
-  pinnedRecord,
   released,
   renewed,
   shownRecord,
   type Stored,
-  unpinnedRecord,
-  unusedRecord,
 } from "../../core/window.ts";
 import { claimOnce } from "./claim.ts";
 import { openConnection } from "./connection.ts";

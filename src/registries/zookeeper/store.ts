@@ -1,6 +1,7 @@
 import { SnowleaseError } from "../../core/errors.ts";
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../core/registry.ts";
-import { type Stored, unusedRecord } from "../../core/window.ts";
+import { unusedRecord } from "../../core/pin.ts";
+import { type Stored } from "../../core/window.ts";
 import type { Connection } from "./connection.ts";
 import { OwnLives } from "./live.ts";
 import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";
