@@ -1,5 +1,5 @@
-// Writes the tables of docs/ from what they tell of: the schema of the options, the layouts. With --check it writes nothing, and fails
-// when a page says something else.
+// Writes into docs/ what is told elsewhere already: options, layouts, commands, calls, errors, exports. With --check it writes
+// nothing, and fails when a page says something else.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
@@ -8,57 +8,35 @@ const check = process.argv.includes("--check");
 
 ensureDependencies();
 ensureBuild();
-const { optionTable } = await import("../dist/config.js");
-const { layouts } = await import("../dist/core/layout.js");
+const { commandPages, commandTable } = await import("./docs/cli.mjs");
+const { errors } = await import("./docs/errors.mjs");
+const { exportsOf } = await import("./docs/exports.mjs");
+const { calls } = await import("./docs/http.mjs");
+const { layoutTable } = await import("./docs/layouts.mjs");
+const { options } = await import("./docs/options.mjs");
 
-/** What is written, and from what. */
-const parts = [
-  { page: "docs/options.md", name: "options", source: "src/options.ts", text: () => table(optionRows()) },
-  { page: "docs/layouts.md", name: "layouts", source: "src/core/notation.ts", text: () => table(layoutRows()) },
-];
+await write("docs/options.md", "options", options);
+await write("docs/layouts.md", "layouts", layoutTable);
+await write("docs/errors.md", "errors", errors);
+await write("docs/cli.md", "commands", commandTable);
+await write("docs/cli.md", "help", commandPages);
+await write("docs/http.md", "calls", calls);
+await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
+await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));
+await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
 
-for (const part of parts) update(part);
-
-function update({ page, name, source, text }) {
+/**
+ * Writes what stands between `<!-- name:begin -->` and `<!-- name:end -->` of a page.
+ * @param make gets what stands there now.
+ */
+async function write(page, name, make) {
   const now = readFileSync(page, "utf8");
-  const [begin, end] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`];
+  const [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`];
   const [before, rest = "", ...more] = now.split(begin);
-  const [, after] = rest.split(end);
-  if (after === undefined || more.length > 0) fail(`${page} needs one ${begin} and, behind it, one ${end}`);
-  const written = `${before}${begin}\n${text()}\n${end}${after}`;
+  const [inside, after] = rest.split(end);
+  if (after === undefined || more.length > 0) fail(`${page} needs one ${begin.trim()} and, behind it, one ${end.trim()}`);
+  const written = `${before}${begin}${await make(inside)}${end}${after}`;
   if (written === now) return;
-  if (check) fail(`what ${page} says is not what ${source} says; run: node scripts/docs.mjs`);
+  if (check) fail(`what ${page} says under ${begin.trim()} is not what the code says; run: node scripts/docs.mjs`);
   writeFileSync(page, written);
-}
-
-function table([header, ...others]) {
-  return [header, header.map(() => "---"), ...others]
-    .map((cells) => `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`)
-    .join("\n");
-}
-
-function optionRows() {
-  const rows = optionTable.map(({ name, flag, env, scopes, default: byDefault, description }) => [
-    `\`${name}\``,
-    flag === undefined ? "" : `\`${flag}\` \`${env}\``,
-    scopes.includes("url") ? "yes" : "",
-    byDefault,
-    description,
-  ]);
-  return [["option", "flag, environment", "in a URL", "default", "meaning"], ...rows];
-}
-
-function layoutRows() {
-  const rows = Object.entries(layouts).map(([name, { fields, tick, epoch, pool, maxSequence, wrap, endOfLife }]) => [
-    `\`${name}\``,
-    fields.map((field) => `${field.bits} ${field.name}`).join(", "),
-    tick < 1000 ? `${tick} ms` : `${tick / 1000} s`,
-    pool.last + 1,
-    maxSequence + 1,
-    new Date(epoch).toISOString().replace(".000Z", "Z"),
-    wrap === undefined
-      ? new Date(endOfLife).toISOString().slice(0, 10)
-      : `starts again every ${(wrap / 60_000).toFixed(2)} min`,
-  ]);
-  return [["layout", "bits from the top", "tick", "worker IDs", "IDs a tick", "epoch", "ends"], ...rows];
 }

@@ -1,0 +1,48 @@
+import { commands } from "../../dist/cli/commands.js";
+import { optionTable } from "../../dist/config.js";
+import { table } from "./table.mjs";
+
+const all = await Promise.all(Object.values(commands).map((load) => load()));
+
+/** What `snowlease --help` lists. */
+export function commandTable() {
+  const rows = all.map(({ name, summary }) => [`[\`${name}\`](#${name})`, summary]);
+  return table([["command", "does"], ...rows]);
+}
+
+/** What `snowlease COMMAND --help` tells of each. */
+export function commandPages() {
+  return all.map(page).join("\n\n");
+}
+
+function page(command) {
+  const { name, summary, details = [], operands, flags = [], examples } = command;
+  const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
+  const own = flags.map((flag) => [
+    `\`${flag.short === undefined ? "" : `-${flag.short}, `}--${flag.name}${flag.value === undefined ? "" : ` ${flag.value}`}\``,
+    escaped(flag.description),
+  ]);
+  return [
+    `### ${name}`,
+    summary,
+    `\`${usage}\``,
+    ...details.map(escaped),
+    ...(own.length === 0 ? [] : [table([["flag", "meaning"], ...own])]),
+    ...taken(command),
+    ["```sh norun=help", ...examples, "```"].join("\n"),
+  ].join("\n\n");
+}
+
+function taken({ settings, without = [] }) {
+  const flagOf = (name) => `\`${optionTable.find((option) => option.name === name).flag}\``;
+  if (settings === "cli" || settings === "daemon") {
+    const but = without.length === 0 ? "" : `, but for ${without.map(flagOf).join(" ")}`;
+    return [`Takes every option of ${settings === "cli" ? "a claim" : "a daemon"}${but}.`];
+  }
+  return settings.length === 0 ? [] : [`Takes the options ${settings.map(flagOf).join(" ")}.`];
+}
+
+/** Plain text, as help has it, in Markdown. */
+function escaped(text) {
+  return text.replaceAll("*", "\\*").replaceAll("_", "\\_").replaceAll("<", "&lt;");
+}
