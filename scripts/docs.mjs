@@ -23,6 +23,7 @@ await write("docs/cli.md", "help", commandPages);
 await write("docs/http.md", "calls", calls);
 await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
 await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));
+await write("docs/exports.md", "rule", () => exportsOf("src/rule.ts"));
 await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
 
 /**
@@ -34,7 +35,8 @@ async function write(page, name, make) {
   const [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`];
   const [before, rest = "", ...more] = now.split(begin);
   const [inside, after] = rest.split(end);
-  if (after === undefined || more.length > 0) fail(`${page} needs one ${begin.trim()} and, behind it, one ${end.trim()}`);
+  if (after === undefined || more.length > 0)
+    fail(`${page} needs one ${begin.trim()} and, behind it, one ${end.trim()}`);
   const written = `${before}${begin}${await make(inside)}${end}${after}`;
   if (written === now) return;
   if (check) fail(`what ${page} says under ${begin.trim()} is not what the code says; run: node scripts/docs.mjs`);

@@ -25,6 +25,7 @@ const layers = {
   "conformance/": ["core/"],
   "conformance.ts": ["core/", "conformance/"],
   "testing.ts": ["core/", "registries/memory/"],
+  "rule.ts": ["core/"],
   "index.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/": [...machinery, "ops/"],

@@ -39,7 +39,9 @@ function named(entry) {
 /** Where it is declared, also where a file only passes it on. */
 function declared(name, file) {
   const found = declarations(file).find((one) => one.name === name);
-  const [, from] = new RegExp(`^(?:export|import) (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\} from "([^"]+)";`, "m").exec(read(file)) ?? [];
+  const [, from] =
+    new RegExp(`^(?:export|import) (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\} from "([^"]+)";`, "m").exec(read(file)) ??
+    [];
   if (found === undefined && from !== undefined) return declared(name, join(dirname(file), from));
   if (found === undefined) throw new Error(`${file} declares no ${name} with a comment before it`);
   return found;

@@ -1,0 +1,262 @@
+// A registry in one document of any store that has a compare-and-set: an object store with If-Match, etcd, Consul, a file. Every
+// operation reads the document, lets the rule decide, and replaces it only if nobody else has in between.
+
+import { type HistoryRow, type NamespaceInfo, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
+import {
+  checkClaim,
+  checkLayout,
+  checkLimits,
+  checkOwner,
+  checkPin,
+  checkSkew,
+  checkWindow,
+  decideClaim,
+  defaultLimits,
+  forced,
+  forceRefusal,
+  noNamespace,
+  pinnedRecord,
+  type PoolView,
+  released,
+  renewed,
+  shownRecord,
+  stateOf,
+  type Stored,
+  unpinnedRecord,
+  unusedRecord,
+} from "snowlease/rule";
+
+/** What the store has to be able to do. */
+export interface Document {
+  /** The newest text and its version; of a document that was never written "" and 0. */
+  read(): Promise<{ readonly version: number; readonly text: string }>;
+  /** Stores a text durably if `version` is still the newest; false if it is not. Throws when it cannot be known. */
+  replace(version: number, text: string): Promise<boolean>;
+}
+
+interface Namespace {
+  readonly info: NamespaceInfo;
+  records: Stored[];
+  history: HistoryRow[];
+}
+
+/** A registry in a document. It reads all of it each time: for hundreds of worker IDs, not for millions. */
+export function documentRegistry(document: Document, { operationTimeout = 5000 } = {}): Registry {
+  let closed = false;
+
+  /** One atomic step, tried again when somebody else's came in between: nothing was applied then. */
+  async function step<Answer>(decide: (state: Map<string, Namespace>, now: number) => Answer): Promise<Answer> {
+    const deadline = performance.now() + operationTimeout;
+    while (!closed && performance.now() < deadline) {
+      const { version, text } = await document.read();
+      const state = parse(text);
+      const answer = decide(state, Date.now());
+      const after = format(state);
+      if (after === (text || format(new Map())) || (await document.replace(version, after))) return answer;
+    }
+    const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: others are quicker`;
+    throw new SnowleaseError("REGISTRY_UNAVAILABLE", `The document ${why}.`);
+  }
+
+  return {
+    kind: "document",
+
+    init: (request) =>
+      step((state) => {
+        const space = state.get(request.namespace) ?? created(request.layout, request);
+        checkLayout(request.namespace, request.layout, space.info);
+        checkLimits(request.namespace, request, space.info);
+        state.set(request.namespace, space);
+        return space.info;
+      }),
+
+    describe: (namespace) => step((state) => state.get(namespace)?.info),
+
+    claim: (request) =>
+      step((state, now) => {
+        const space = state.get(request.namespace) ?? created(request.layout, request.limits);
+        checkLimits(request.namespace, request.limits ?? {}, space.info);
+        checkClaim(request, now, space.info);
+        state.set(request.namespace, space);
+        const { answer, store, before } = decideClaim(viewOf(space.records), request, now, space.info);
+        if (store === undefined) return answer;
+        if (before !== undefined) end(space, before, now, "taken-over");
+        put(space, store);
+        const { workerId, fence, from, until, recents } = store;
+        const claim = { workerId, fence, from, until, holder: request.holder, claimedAt: now };
+        space.history.push(recents === undefined ? claim : { ...claim, continuedFrom: recents.from });
+        return answer;
+      }),
+
+    renew: (request) =>
+      step((state, now) => {
+        const space = state.get(request.namespace);
+        if (space === undefined) return { outcome: "lost" };
+        checkWindow(request.window, space.info);
+        checkSkew(request.clock, now, space.info);
+        const record = renewed(recordOf(space, request.workerId), request, now);
+        if (record === undefined) return { outcome: "lost" };
+        put(space, record);
+        return { outcome: "renewed", from: record.from, until: record.until, clock: now };
+      }),
+
+    release: (request) =>
+      step((state, now) => {
+        const space = state.get(request.namespace);
+        const before = space && recordOf(space, request.workerId);
+        const record = released(before, request, now);
+        if (space === undefined || record === undefined) return { outcome: "lost" };
+        if (record !== before) {
+          put(space, record);
+          end(space, record, now, "released");
+        }
+        return { outcome: "released" };
+      }),
+
+    workers: (namespace, { state: wanted, after = -1, limit = 1000 } = {}) =>
+      step((state, now) =>
+        (state.get(namespace)?.records ?? [])
+          .filter((record) => record.workerId > after && (wanted === undefined || stateOf(record, now) === wanted))
+          .slice(0, Math.min(limit, 10_000))
+          .map((record) => shownRecord(record, now)),
+      ),
+
+    worker: (namespace, workerId) =>
+      step((state, now) => {
+        const space = state.get(namespace);
+        const record = space && recordOf(space, workerId);
+        return record && shownRecord(record, now);
+      }),
+
+    history: (namespace, workerId, { from = -Infinity, until = Infinity, limit = 1000 } = {}) =>
+      step((state) => {
+        const space = state.get(namespace);
+        const live = space && recordOf(space, workerId)?.until;
+        const rows = (space?.history ?? [])
+          .filter((row) => row.workerId === workerId)
+          .map((row) => (row.end === undefined && live !== undefined ? { ...row, until: live } : row))
+          .filter((row) => row.until > from && (row.continuedFrom ?? row.from) < until);
+        return rows.slice(Math.max(0, rows.length - Math.min(limit, 10_000)));
+      }),
+
+    forceRelease: (request) =>
+      step((state, now) => {
+        const { namespace, workerId, resetWindow = false } = request;
+        const space = state.get(namespace);
+        const before = space && recordOf(space, workerId);
+        const refusal = forceRefusal(before, request, now);
+        if (refusal !== undefined) return refusal;
+        if (space === undefined || before === undefined) return { outcome: "absent" };
+        const record = forced(before, now, resetWindow);
+        put(space, record);
+        end(space, record, now, resetWindow ? "reset" : "forced");
+        return { outcome: "released", until: record.until };
+      }),
+
+    pin: (namespace, workerId, reason, owner) =>
+      step((state, now) => {
+        const space = state.get(namespace);
+        if (space === undefined) throw noNamespace(namespace);
+        checkPin(workerId, reason, space.info);
+        checkOwner(workerId, owner, now, space.info);
+        put(space, pinnedRecord(recordOf(space, workerId) ?? unusedRecord(workerId), reason, owner));
+      }),
+
+    unpin: (namespace, workerId) =>
+      step((state) => {
+        const space = state.get(namespace);
+        const record = space && recordOf(space, workerId);
+        if (space === undefined || record?.pinned === undefined) return false;
+        if (record.fence === 0) space.records = space.records.filter((one) => one !== record);
+        else put(space, unpinnedRecord(record));
+        return true;
+      }),
+
+    prune: (namespace, before) =>
+      step((state) => {
+        const space = state.get(namespace);
+        if (space === undefined) return 0;
+        const last = new Map(space.history.map((row) => [row.workerId, row]));
+        const kept = space.history.filter((row) => row.until >= before || last.get(row.workerId) === row);
+        const pruned = space.history.length - kept.length;
+        space.history = kept;
+        return pruned;
+      }),
+
+    ping: () => step((_, now) => ({ clock: now, promise: "What the document's store promises." })),
+
+    async close() {
+      closed = true;
+    },
+  };
+}
+
+function created(layout: string, limits: Partial<NamespaceLimits> = {}): Namespace {
+  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
+  return { info: { layout, maxWindow, maxClockSkew }, records: [], history: [] };
+}
+
+function recordOf({ records }: Namespace, workerId: number): Stored | undefined {
+  return records.find((record) => record.workerId === workerId);
+}
+
+/** Stores a record; they stay in the order of their worker IDs. */
+function put(space: Namespace, record: Stored): void {
+  const others = space.records.filter(({ workerId }) => workerId !== record.workerId);
+  space.records = [...others, record].toSorted((a, b) => a.workerId - b.workerId);
+}
+
+/** Notes how the newest claim of a worker ID ended, and where its window then stood. */
+function end(
+  space: Namespace,
+  { workerId, until }: Stored,
+  endedAt: number,
+  how: NonNullable<HistoryRow["end"]>,
+): void {
+  const at = space.history.findLastIndex((row) => row.workerId === workerId);
+  const row = space.history[at];
+  if (row !== undefined && row.end === undefined) space.history[at] = { ...row, until, endedAt, end: how };
+}
+
+/** What a claim looks at. A larger store answers each of these from an index. */
+function viewOf(records: readonly Stored[]): PoolView {
+  const byAge = records.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+  const inPool = (pool: { first: number; last: number }): Stored[] =>
+    byAge.filter(({ workerId }) => workerId >= pool.first && workerId <= pool.last);
+  const open = (pool: { first: number; last: number }): Stored[] =>
+    inPool(pool).filter(({ pinned }) => pinned === undefined);
+  return {
+    byToken: (token) => records.find((record) => record.token === token),
+    byId: (workerId) => records.find((record) => record.workerId === workerId),
+    firstUnused({ first, last }) {
+      const used = new Set(records.map(({ workerId }) => workerId));
+      for (let workerId = first; workerId <= last; workerId += 1) if (!used.has(workerId)) return workerId;
+      return undefined;
+    },
+    oldest: (pool, limit) => open(pool).slice(0, limit),
+    oldestOfHost: (pool, host, limit) =>
+      open(pool)
+        .filter(({ holder }) => holder?.host === host)
+        .slice(0, limit),
+    keptFor: (pool, ip, limit) =>
+      inPool(pool)
+        .filter(({ owner }) => owner === ip)
+        .slice(0, limit),
+    newestOfHost: (pool, host) => open(pool).findLast(({ holder }) => holder?.host === host),
+  };
+}
+
+/** Recents are bytes, which JSON does not have. */
+function format(state: Map<string, Namespace>): string {
+  return JSON.stringify([...state], (_, value: unknown) =>
+    value instanceof Uint8Array ? { base64: Buffer.from(value).toString("base64") } : value,
+  );
+}
+
+function parse(text: string): Map<string, Namespace> {
+  if (text === "") return new Map();
+  const entries = JSON.parse(text, (_, value: { base64?: unknown } | null) =>
+    typeof value?.base64 === "string" ? new Uint8Array(Buffer.from(value.base64, "base64")) : value,
+  ) as [string, Namespace][];
+  return new Map(entries);
+}
