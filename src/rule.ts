@@ -3,24 +3,20 @@
  * out. They read no clock and keep no state, so that they can run inside of any store's atomic step.
  */
 export { decideClaim, type Decision, type PoolView } from "./core/pool.ts";
+export { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "./core/pin.ts";
 export { defaultLimits } from "./core/registry.ts";
 export {
   checkClaim,
   checkLayout,
   checkLimits,
-  checkOwner,
-  checkPin,
   checkSkew,
   checkWindow,
   forced,
   forceRefusal,
   noNamespace,
-  pinnedRecord,
   released,
   renewed,
   shownRecord,
   stateOf,
   type Stored,
-  unpinnedRecord,
-  unusedRecord,
 } from "./core/window.ts";
