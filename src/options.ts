@@ -1,13 +1,30 @@
-import { z } from "zod";
-import { parseAddress, type RegistryAddress } from "./core/address.ts";
+import type { RegistryAddress } from "./core/address.ts";
 import type { WorkerIdAssigner } from "./core/assigner.ts";
-import { blaming, shown, SnowleaseError } from "./core/errors.ts";
-import { Layout, type PoolBounds } from "./core/layout.ts";
-import { parsePool, presetNames, presets } from "./core/notation.ts";
 import { classText } from "./core/client.ts";
+import { blaming, shown, SnowleaseError } from "./core/errors.ts";
+import type { Layout, PoolBounds } from "./core/layout.ts";
+import { presetNames, presets } from "./core/notation.ts";
 import type { Registry } from "./core/registry.ts";
 import type { Mode } from "./core/tick-book.ts";
-import { addressOfClient } from "./registries/index.ts";
+import {
+  assigner,
+  duration,
+  fields,
+  hostAndPort,
+  integer,
+  ipAddress,
+  type Kind,
+  label,
+  layout,
+  matching,
+  oneOf,
+  path,
+  pool,
+  properties,
+  registryUrl,
+  truth,
+  workerId,
+} from "./option-kinds.ts";
 
 /*
  * One table makes the validation, the command line's flags and --help, the names in the environment, and the table of
@@ -76,14 +93,6 @@ export interface Option {
   readonly scopes: readonly OptionScope[];
 }
 
-/** A kind of value. */
-interface Kind<Value> {
-  readonly schema: z.ZodType<Value>;
-  /** What a value has to be: goes on after "Expected `name`". */
-  readonly rule: string;
-  readonly value?: string;
-}
-
 interface Definition<Value> extends Kind<Value> {
   /** What a message must not quote. */
   readonly secret?: boolean;
@@ -91,129 +100,6 @@ interface Definition<Value> extends Kind<Value> {
   readonly default: string;
   readonly description: string;
 }
-
-/** Longest delay that a timer honours, ms. */
-const longest = 2 ** 31 - 1;
-const decimal = "(?:0|[1-9][0-9]{0,9})";
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-const durationPattern = new RegExp(`^(${decimal})(ms|s|m|h)?$`);
-
-function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
-  return { value, rule, schema: z.string().regex(pattern) };
-}
-
-function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
-  return { value: words.join("|"), rule: `to be one of ${words.join(", ")}`, schema: z.literal(words) };
-}
-
-function integer(value: string): Kind<number> {
-  const text = z
-    .string()
-    .regex(new RegExp(`^${decimal}$`))
-    .transform(Number);
-  const schema = z.union([z.number(), text]).pipe(z.int().min(0).max(longest));
-  return { value, rule: `to be an integer from 0 to ${longest}`, schema };
-}
-
-function duration(least: number): Kind<number> {
-  const text = z
-    .string()
-    .regex(durationPattern)
-    .transform((given) => {
-      const [, number, unit = "ms"] = durationPattern.exec(given) ?? [];
-      return Number(number) * (units[unit] ?? Number.NaN);
-    });
-  return {
-    value: "TIME",
-    rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
-    schema: z.union([z.number(), text]).pipe(z.int().min(least).max(longest)),
-  };
-}
-
-/** An object with these methods. */
-function having<Value>(...methods: readonly string[]): z.ZodType<Value> {
-  return z.custom<Value>(
-    (value) =>
-      typeof value === "object" &&
-      value !== null &&
-      methods.every((name) => typeof Reflect.get(value, name) === "function"),
-  );
-}
-
-const registryUrl: Kind<RegistryAddress | Registry> = {
-  value: "URL",
-  rule: "to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client",
-  schema: z.union([
-    having<Registry>("claim", "renew", "release", "close"),
-    z.string().transform(parseAddress),
-    having<object>().transform(addressOfClient),
-  ]),
-};
-
-const layout: Kind<Layout> = {
-  value: "LAYOUT",
-  rule: "to be a preset's name or a notation",
-  schema: z.union([z.instanceof(Layout), z.string().transform(Layout.parse)]),
-};
-
-const pool: Kind<PoolBounds> = {
-  value: "RANGE",
-  rule: "to be a range of worker IDs such as 512-1023",
-  schema: z.union([z.strictObject({ first: z.int(), last: z.int() }), z.string().transform(parsePool)]),
-};
-
-const truth: Kind<boolean> = {
-  rule: "to be true or false",
-  schema: z.union([z.boolean(), z.literal(["true", "false"]).transform((text) => text === "true")]),
-};
-
-const ipAddress: Kind<string> = {
-  value: "ADDRESS",
-  rule: "to be an IPv4 or IPv6 address",
-  schema: z.union([z.ipv4(), z.ipv6()]),
-};
-
-const hostAndPort: Kind<{ host: string; port: number }> = {
-  value: "HOST:PORT",
-  rule: "to be HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070",
-  schema: z
-    .string()
-    .regex(new RegExp(`^(?:\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):${decimal}$`))
-    .transform((text) => {
-      const at = text.lastIndexOf(":");
-      return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
-    })
-    .refine(({ port }) => port < 65_536),
-};
-
-const path = matching("PATH", /^[^\u0000-\u001f\u007f]+$/, "to be a path");
-const label = matching(
-  "TEXT",
-  /^[^\u0000-\u001f\u007f]{1,255}$/,
-  "to be 1 to 255 characters, none of them a control character",
-);
-
-const assigner: Kind<WorkerIdAssigner | string> = {
-  value: "PATH",
-  rule: "to be the path of a module whose default export is a WorkerIdAssigner, or a WorkerIdAssigner",
-  schema: z.union([having<WorkerIdAssigner>("assign"), path.schema]),
-};
-
-const workerId: Kind<number | string> = {
-  value: "NUMBER",
-  rule: "to be a worker ID",
-  schema: z.union([z.number(), z.string()]),
-};
-
-const fields: Kind<Record<string, number>> = {
-  rule: "to be an object of integers",
-  schema: z.record(z.string(), z.int().min(0)),
-};
-
-const properties: Kind<Record<string, unknown>> = {
-  rule: "to be an object",
-  schema: z.record(z.string(), z.unknown()),
-};
 
 const everywhere: readonly OptionScope[] = ["library", "cli", "url", "daemon"];
 const claims: readonly OptionScope[] = ["library", "cli", "url"];
