@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pathAddress } from "./core/address.ts";
 import { isSnowleaseError, SnowleaseError } from "./core/errors.ts";
 import type { Lease } from "./core/lease.ts";
+import { BorrowedLanes } from "./shared/borrowed.ts";
 import type { SharedLedger } from "./shared/ledger.ts";
 import type { SharedSnowflake } from "./shared/shared-snowflake.ts";
 import { lendingRegistry } from "./shared/lending.ts";
@@ -24,12 +25,29 @@ export interface Lender extends AsyncDisposable {
  * Lets child processes make IDs on the lease of this generator, at the same time as this process does, and never the same: in a process
  * that was started with `env` added to its environment, `snowlease()` borrows the lease.
  *
+ * Where this process has borrowed the lease itself, they borrow from the same lender.
+ *
  * Rejects with CONFIG_INVALID where there can be no socket. Dispose of it before the generator is closed.
  */
 export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
-  const { lease, ledger, origin } = ids;
-  const lender = await lendOverSocket(lease, ledger);
+  const { lease, lanes, origin } = ids;
+  if (lanes instanceof BorrowedLanes) return lenderOf(lease);
+  const lender = await lendOverSocket(lease, lanes);
   return origin === undefined ? lender : { ...lender, env: { ...lender.env, SNOWLEASE_LEASE_REGISTRY: origin } };
+}
+
+/** Who lends a borrowed lease to this process, and to all that it starts. */
+function lenderOf({ namespace }: Lease): Lender {
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter((entry): entry is [string, string] => entry[0].startsWith("SNOWLEASE_LEASE_")),
+  );
+  if (env["SNOWLEASE_LEASE_SOCKET"] !== undefined && env["SNOWLEASE_LEASE_NAMESPACE"] === namespace) {
+    return { env, async [Symbol.asyncDispose]() {} };
+  }
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The lease of namespace \`${namespace}\` was borrowed from a process that the environment does not name; start child processes with what it was borrowed by.`,
+  );
 }
 
 /** Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks. */

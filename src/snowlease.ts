@@ -94,8 +94,8 @@ export interface SnowleaseOptions {
   /** Names this process in the registry. */
   readonly instance?: string | undefined;
   /**
-   * Lets worker threads (`share()`, `joinLease`) and child processes (`lendLease`) make IDs on the same lease. Default false. Not with
-   * `mode: "lead"` nor `spread`.
+   * Lets worker threads (`share()`, `joinLease`) and child processes (`lendLease`) make IDs on the same lease, also where this process
+   * borrows it. Default false. Not with `mode: "lead"` nor `spread`.
    */
   readonly shared?: boolean | undefined;
   /** Ends the search for a worker ID: `snowlease` then rejects with its reason. */
@@ -141,16 +141,18 @@ export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowfla
 /** A generator on a lease that was opened with this configuration. */
 export async function generatorOn(lease: Lease, config: Config, isShared: boolean = false): Promise<Snowflake> {
   const options = generatorOptions(config);
-  if (isShared) {
-    const { registry } = config;
-    return new SharedSnowflake(lease, options, "claim" in registry ? undefined : lentName(registry));
+  const { registry } = config;
+  const origin = "claim" in registry ? undefined : lentName(registry);
+  if (lease.tenure?.shared !== true) {
+    return isShared ? new SharedSnowflake(lease, options, origin) : new Snowflake(lease, options);
   }
-  if (lease.tenure?.shared !== true) return new Snowflake(lease, options);
-  const share = await BorrowedLanes.open(lease).catch(async (error: unknown) => {
+  const lanes = await BorrowedLanes.open(lease, isShared).catch(async (error: unknown) => {
     await lease.close();
     throw error;
   });
-  return new Snowflake(lease, { ...options, share });
+  return isShared
+    ? new SharedSnowflake(lease, options, origin, lanes)
+    : new Snowflake(lease, { ...options, share: lanes });
 }
 
 /** What surrounds a process; all default to this one's. */

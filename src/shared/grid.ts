@@ -8,6 +8,9 @@ import type { Layout } from "../core/layout.ts";
  * The grid lies in shared memory, a word a span: which span it is, and a bit for each of its lanes. A word only ever turns to a
  * later span, and its bits are only ever set, each by one atomic step; who took a lane while the tenure changed finds that out
  * afterwards, and leaves it. No clock, lock or message decides who gets what.
+ *
+ * A grid may also be a stock of lanes that another process lends: all count as taken but for those that were put there, and each of
+ * them is put there once.
  */
 
 /** At most so many lanes: the bits that share a word with the number of their span. */
@@ -26,7 +29,18 @@ const ended = 2n ** 64n - 1n;
 
 /** Cells before the words of the spans. */
 const tenureCells = ["generation", "workerId", "fence", "from", "until", "floor", "first", "since"] as const;
-const cells = ["version", "joined", "base", "ended", "behind", "beyond", ...tenureCells] as const;
+const cells = [
+  "version",
+  "joined",
+  "base",
+  "ended",
+  "behind",
+  "beyond",
+  "stock",
+  "wanted",
+  "held",
+  ...tenureCells,
+] as const;
 const cellOf = Object.fromEntries(cells.map((name, i) => [name, i])) as Readonly<
   Record<(typeof cells)[number], number>
 >;
@@ -70,11 +84,16 @@ export class Cut {
  * The lanes of one lease, in memory that threads can share. One thread, the lender, begins and ends tenures; all take lanes.
  */
 export class Grid {
-  /** A grid in which nothing can be taken yet. @param tick any of the present. */
-  static create(layout: Layout, tick: number): Grid {
+  /**
+   * A grid in which nothing can be taken yet.
+   * @param tick any of the present.
+   * @param stock whether only what was put there can be taken.
+   */
+  static create(layout: Layout, tick: number, stock: boolean = false): Grid {
     const grid = new Grid(layout, new SharedArrayBuffer(8 * (cells.length + seats + spans)));
     // Half of the numbers that a word can hold lie before it: some eight years of spans of 64 ms.
     Atomics.store(grid.#cells, cellOf.base, BigInt(grid.cut.spanOf(tick) - 2 ** 31));
+    Atomics.store(grid.#cells, cellOf.stock, BigInt(stock));
     grid.#words.fill(ended);
     return grid;
   }
@@ -120,10 +139,12 @@ export class Grid {
   /**
    * How many generators that wanted lanes not long ago have yet to want one of this span. One that was ended without a word, as a
    * thread may be, is no longer expected when all spans that are remembered have passed.
+   * @param but a seat that does not count.
    */
-  expected(span: number): number {
+  expected(span: number, but?: number): number {
     let count = 0;
     for (let seat = 0; seat < seats; seat++) {
+      if (seat === but) continue;
       const last = Number(Atomics.load(this.#seats, seat));
       if (last < span && last > span - spans) count++;
     }
@@ -150,6 +171,18 @@ export class Grid {
   /** How far a member saw the clock go back, where it was too far for this tenure, ms. */
   reported(generation: number): number | undefined {
     return this.#cell("beyond") === generation ? this.#cell("behind") : undefined;
+  }
+
+  /** Tells who keeps a stock that lanes of a span are wanted, by one who has so many of them. */
+  want(span: number, held: number): void {
+    Atomics.store(this.#cells, cellOf.held, BigInt(held));
+    Atomics.store(this.#cells, cellOf.wanted, BigInt(span));
+  }
+
+  /** What was wanted since this was asked last. */
+  wanted(): { readonly span: number; readonly held: number } | undefined {
+    const span = Number(Atomics.exchange(this.#cells, cellOf.wanted, 0n));
+    return span === 0 ? undefined : { span, held: this.#cell("held") };
   }
 
   /** The tenure as it is now; undefined while there is none. */
@@ -212,12 +245,27 @@ export class Grid {
       const word = Atomics.load(this.#words, at);
       const present = Number(word >> 32n);
       if (present > relative) return 0;
-      const taken = present === relative ? Number(word & all32) : 0;
+      const unknown = this.#cell("stock") === 1 ? allLanes : 0;
+      const taken = present === relative ? Number(word & all32) : unknown;
       const lanes = lowestFree(taken, this.cut.lanes, want, spare);
       if (lanes === 0) return 0;
       if (Atomics.compareExchange(this.#words, at, word, wordOf(relative, (taken | lanes) >>> 0)) !== word) continue;
       // Where the tenure has changed, the lanes are the next one's, and nobody's.
       return this.#cell("generation") === generation ? lanes : 0;
+    }
+  }
+
+  /** Puts lanes of a span into a stock, each of them once in a tenure. Those of a span that is forgotten are lost. The lender's alone. */
+  put(span: number, lanes: Lanes): void {
+    const relative = this.#relative(span);
+    if (!(relative >= 0 && relative < 2 ** 32 - 1)) return;
+    const at = relative % spans;
+    for (;;) {
+      const word = Atomics.load(this.#words, at);
+      const present = Number(word >> 32n);
+      if (present > relative) return;
+      const taken = present === relative ? Number(word & all32) : allLanes;
+      if (Atomics.compareExchange(this.#words, at, word, wordOf(relative, (taken & ~lanes) >>> 0)) === word) return;
     }
   }
 

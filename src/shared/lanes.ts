@@ -77,10 +77,21 @@ export class LaneTicks implements Ticks {
   }
 }
 
-/** The part of a grid that one generator takes for itself. */
-export function laneTicks(layout: Layout, grid: Grid, seat: number, { generation, floor }: Tenure): LaneTicks {
+/**
+ * The part of a grid that one generator takes for itself.
+ * @param want told where there are none: whoever keeps a stock may get more.
+ */
+export function laneTicks(
+  layout: Layout,
+  grid: Grid,
+  seat: number,
+  { generation, floor }: Tenure,
+  want: (span: number, held: number) => void = (span, held) => grid.want(span, held),
+): LaneTicks {
   return new LaneTicks(layout, floor, (span, held) => {
     grid.note(seat, span);
-    return grid.take(generation, span, Math.max(1, held), grid.cut.spare(held, grid.expected(span)));
+    const lanes = grid.take(generation, span, Math.max(1, held), grid.cut.spare(held, grid.expected(span)));
+    if (lanes === 0) want(span, held);
+    return lanes;
   });
 }

@@ -38,7 +38,7 @@ export class SharedLedger implements Ledger, Share {
     if (lease.tenure?.shared === true) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
-        `The lease of worker ${lease.workerId} is borrowed from another process, and cannot be shared once more; call snowlease() without \`shared\` in each thread or process, to borrow from the same one.`,
+        `The lease of worker ${lease.workerId} is borrowed from another process, which accounts for it; let snowlease({ shared: true }) take lanes of it for the threads of this one.`,
       );
     }
     lease.attach(this);

@@ -2,26 +2,27 @@ import type { Lease } from "../core/lease.ts";
 import { Snowflake } from "../core/snowflake.ts";
 import type { SnowflakeOptions } from "../core/tick-book.ts";
 import { defaultRollback } from "../core/rollback.ts";
+import type { BorrowedLanes } from "./borrowed.ts";
 import { SharedLedger } from "./ledger.ts";
 import type { SharedLease } from "./member.ts";
 
 /** A generator whose lease may be used by other threads and by child processes, too. */
 export class SharedSnowflake extends Snowflake {
-  /** What counts as used by all of them. */
-  readonly ledger: SharedLedger;
+  /** What all of them have of the lease; where that is borrowed itself, what its lender has given. */
+  readonly lanes: SharedLedger | BorrowedLanes;
   /** What a child process would call the registry of the lease; undefined where it has no name. */
   readonly origin: string | undefined;
   readonly #handle: SharedLease;
 
-  /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator, or is itself borrowed from another process. */
-  constructor(lease: Lease, options: SnowflakeOptions = {}, origin?: string) {
-    const ledger = new SharedLedger(lease, true);
-    super(lease, { ...options, share: ledger });
-    this.ledger = ledger;
+  /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator, or is borrowed and `lanes` are left out. */
+  constructor(lease: Lease, options: SnowflakeOptions = {}, origin?: string, lanes?: BorrowedLanes) {
+    const share = lanes ?? new SharedLedger(lease, true);
+    super(lease, { ...options, share });
+    this.lanes = share;
     this.origin = origin;
     const { namespace, layout } = lease;
     const rollback = { ...defaultRollback, ...options.rollback };
-    this.#handle = { namespace, layout: layout.fingerprint, buffer: ledger.grid.buffer, rollback };
+    this.#handle = { namespace, layout: layout.fingerprint, buffer: share.grid.buffer, rollback };
   }
 
   /** What `joinLease` needs in a worker thread: pass it as `workerData` or in a message. */

@@ -18,8 +18,9 @@ import type { Registry } from "../../src/core/registry.ts";
 import type { Snowflake } from "../../src/core/snowflake.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
-import { lendOverSocket } from "../../src/lend.ts";
+import { lendLease, lendOverSocket } from "../../src/lend.ts";
 import { SharedLedger } from "../../src/shared/ledger.ts";
+import { joinLease } from "../../src/shared/member.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 
 const run = promisify(execFile);
@@ -362,6 +363,20 @@ describe("a child of exec", () => {
     expect(ids.lease.layout.name).toBe("twitter");
     expect(ids.lease.until).toBeLessThanOrEqual(lease.until);
     expect(layouts.twitter.decompose(ids.next()).fields).toEqual({ datacenter: 1, worker: 8 });
+  });
+
+  it("shares with its threads what it borrows, and lends on whoever lends it", async () => {
+    const lease = await lend();
+    const ids = await snowlease({ namespace: "orders", shared: true });
+    made.push(ids);
+    const thread = joinLease(ids.share());
+    made.push(thread);
+    const all = await Promise.all([ids, thread].map((maker) => maker.nextAsync()));
+    expect(all.map((id) => layouts.twitter.decompose(id).workerId)).toEqual([lease.workerId, lease.workerId]);
+    expect(new Set(all).size).toBe(2);
+    await using lender = await lendLease(ids);
+    const env = Object.entries(process.env).filter(([name]) => name.startsWith("SNOWLEASE_LEASE_"));
+    expect(lender.env).toEqual(Object.fromEntries(env));
   });
 
   it("may name what is lent to it", async () => {

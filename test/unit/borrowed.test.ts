@@ -1,0 +1,156 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { LanesTaken, Lost, Registry } from "../../src/core/registry.ts";
+import { lendLease } from "../../src/lend.ts";
+import { lendingRegistry } from "../../src/shared/lending.ts";
+import { SharedLedger } from "../../src/shared/ledger.ts";
+import { joinLease } from "../../src/shared/member.ts";
+import type { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
+import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
+import { settled } from "../support/generator.ts";
+
+const lane = 128;
+
+let clock: FakeClock;
+let registry: Registry;
+let lender: SharedSnowflake;
+let lent: Registry;
+const open: { close(): Promise<void> }[] = [];
+
+beforeEach(async () => {
+  clock = fakeClock({ start: Date.UTC(2026, 0, 1) });
+  registry = memoryRegistry({ clock });
+  lender = await share({ registry, pool: "0-3" });
+  if (!(lender.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
+  lent = lendingRegistry(lender.lease, lender.lanes);
+});
+
+afterEach(async () => {
+  for (const each of open.splice(0).toReversed()) await each.close();
+});
+
+async function share(options: SnowleaseOptions): Promise<SharedSnowflake> {
+  const ids = await snowlease({ clock, ...options, shared: true });
+  open.push(ids);
+  return ids;
+}
+
+/** All IDs that there are now. */
+function drain(maker: { next(): bigint }): bigint[] {
+  const made: bigint[] = [];
+  for (;;) {
+    try {
+      made.push(maker.next());
+    } catch (error) {
+      if (isSnowleaseError(error, "SEQUENCE_EXHAUSTED")) return made;
+      throw error;
+    }
+  }
+}
+
+function expectDistinct(ids: readonly bigint[]): void {
+  expect(new Set(ids).size).toBe(ids.length);
+}
+
+describe("a borrowed lease that threads share", () => {
+  test("has a lane for each of them, and more for those who want more, none of them twice", async () => {
+    const child = await share({ registry: lent });
+    const other = await share({ registry: lent });
+    const threads = [joinLease(child.share(), { clock }), joinLease(child.share(), { clock })];
+    const makers = [child, other, lender, ...threads];
+    // Until the stock is of a time when it was known how many they are.
+    for (let second = 0; second < 7; second++) {
+      await clock.advance(1000);
+      for (const maker of makers) await maker.nextAsync();
+    }
+    const all: bigint[] = [];
+    for (const maker of makers) {
+      const made = drain(maker);
+      expect(made.length).toBeGreaterThanOrEqual(lane - 1);
+      all.push(...made);
+    }
+    for (let ms = 0; ms < 60; ms++) {
+      await clock.advance(1);
+      for (const maker of makers) all.push(...drain(maker));
+    }
+    expectDistinct(all);
+    const last = all
+      .map((id) => defaultLayout.decompose(id).timestamp)
+      .filter((timestamp) => timestamp === clock.now());
+    expect(last.length).toBe(4096);
+  });
+
+  test("lets a thread alone have nearly all of a tick", async () => {
+    const child = await share({ registry: lent });
+    const thread = joinLease(child.share(), { clock });
+    await clock.advance(30_000);
+    const made: number[] = [];
+    for (let ms = 0; ms < 200; ms++) {
+      await clock.advance(1);
+      made.push(drain(thread).length);
+    }
+    expect(Math.max(...made)).toBeGreaterThan(4096 * 0.7);
+  });
+
+  test("ends for all of them when it is closed, or its lender's is", async () => {
+    const [one, other] = [await share({ registry: lent }), await share({ registry: lent })];
+    const threads = [one, other].map((child) => joinLease(child.share(), { clock }));
+    await clock.advance(5000);
+    for (const thread of threads) thread.next();
+    await one.close();
+    await clock.advance(1);
+    expect(() => threads[0]?.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
+    threads[1]?.next();
+    await lender.close();
+    await clock.advance(60_001);
+    expect(() => threads[1]?.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
+  });
+
+  test("goes on with its lender's next worker ID, without lanes of the last one that come late", async () => {
+    let hold = false;
+    let letGo: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const slow: Registry = {
+      ...lent,
+      async takeLanes(request): Promise<LanesTaken | Lost> {
+        const isLate = hold;
+        hold = false;
+        const answer = (await lent.takeLanes?.(request)) ?? { outcome: "lost" };
+        if (isLate) await held;
+        return answer;
+      },
+    };
+    const child = await share({ registry: slow });
+    const thread = joinLease(child.share(), { clock });
+    const { workerId, fence } = child.lease;
+    await clock.advance(5000);
+    hold = true;
+    const all = [...drain(child), ...drain(thread)];
+    await clock.advance(5);
+    expect(hold).toBe(false);
+
+    await registry.forceRelease({ namespace: "default", workerId, force: true });
+    await lender.lease.renew();
+    await settled();
+    await child.lease.renew();
+    await settled();
+    expect([child.lease.fence, child.lease.state]).toEqual([fence, "held"]);
+    expect(child.lease.workerId).not.toBe(workerId);
+    letGo();
+    await settled();
+    const other = await share({ registry: lent });
+    for (let ms = 0; ms < 200; ms++) {
+      for (const maker of [child, thread, other, lender]) all.push(...drain(maker));
+      await clock.advance(1);
+    }
+    expectDistinct(all);
+    expect(all.length).toBeGreaterThan(200 * 2048);
+  });
+
+  test("is lent on by nobody whom the environment does not name", async () => {
+    const child = await share({ registry: lent });
+    await expect(lendLease(child)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  });
+});

@@ -1,0 +1,234 @@
+import { describe, expect, test } from "vitest";
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { Layout } from "../../src/core/layout.ts";
+import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
+import type { Registry, Usage } from "../../src/core/registry.ts";
+import type { Snowflake } from "../../src/core/snowflake.ts";
+import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+import { BorrowedLanes } from "../../src/shared/borrowed.ts";
+import { SharedLedger } from "../../src/shared/ledger.ts";
+import { lendingRegistry } from "../../src/shared/lending.ts";
+import { joinLease } from "../../src/shared/member.ts";
+import { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
+import { overNetwork } from "../simulation/network.ts";
+import { epoch, Machine, World } from "../simulation/world.ts";
+
+const layout = new Layout({
+  fields: [
+    { name: "timestamp", bits: 30 },
+    { name: "worker", bits: 2 },
+    { name: "sequence", bits: 7 },
+  ],
+  epoch: epoch - 600_000,
+  tick: 100,
+});
+
+const options: LeaseOptions = {
+  namespace: "default",
+  layout,
+  pool: { first: 0, last: 3 },
+  workerId: 2,
+  window: 10_000,
+  claimTimeout: 0,
+  maxWait: 500,
+  operationTimeout: 3000,
+  reuse: "any",
+  onLost: "stop",
+  holder: { host: "a", ip: "10.0.0.1", pid: 1, instance: "" },
+};
+
+let tokens = 0;
+const makeToken = (): string => (++tokens).toString(16).padStart(32, "0");
+
+describe("histories of children that borrow a lease", () => {
+  Error.stackTraceLimit = 0;
+
+  interface Child {
+    readonly machine: Machine;
+    readonly ids: Snowflake;
+    /** Its own generator, and those of its threads. */
+    readonly makers: readonly { next(): bigint }[];
+    readonly emitted: ((id: bigint) => void) | undefined;
+  }
+
+  interface Lender {
+    readonly machine: Machine;
+    lease?: Lease;
+    lent?: Registry | undefined;
+    emitted?: ((id: bigint) => void) | undefined;
+    children: Child[];
+  }
+
+  /** Who accounts for a lease, and hears of every ID that is made on it. */
+  type MakeLedger = (lease: Lease) => SharedLedger & { readonly emitted?: (id: bigint) => void };
+
+  async function play(
+    seed: number,
+    makeLedger: MakeLedger = (lease) => new SharedLedger(lease, true),
+  ): Promise<{ ids: number; neighbours: number; takeovers: number; threaded: number; repeated: bigint | undefined }> {
+    const world = new World(seed);
+    const { random } = world;
+    const server = new Machine(world, random.between(-1000, 1000));
+    const registry = memoryRegistry({ clock: server });
+    const weather = { loseRequest: 0.05, loseReply: 0.1, lateRequest: 0.05, repeatRequest: 0.05 };
+    const calm = { loseRequest: 0, loseReply: 0.05, lateRequest: 0.05, repeatRequest: 0.05 };
+    const used = new Set<bigint>();
+    const lenders = new Set<Lender>();
+    let offset = 0;
+    let neighbours = 0;
+    let takeovers = 0;
+    let threaded = 0;
+    let repeated: bigint | undefined;
+
+    const machines = (): Machine[] =>
+      [...lenders].flatMap(({ machine, children }) => [machine, ...children.map((c) => c.machine)]);
+
+    function startLender(): void {
+      const lender: Lender = { machine: new Machine(world, offset), children: [] };
+      lenders.add(lender);
+      const host = {
+        registry: overNetwork(world, lender.machine, registry, weather),
+        clock: lender.machine,
+        makeToken,
+      };
+      Lease.claim(host, { ...options, window: 3000, onLost: random.pick(["stop", "switch"]) }).then(
+        (lease) => {
+          lender.lease = lease;
+          if (lease.fence > 1) takeovers++;
+          const ledger = makeLedger(lease);
+          lender.emitted = ledger.emitted?.bind(ledger);
+          lender.lent = lendingRegistry(lease, ledger);
+        },
+        () => lenders.delete(lender),
+      );
+    }
+
+    function startChild(lender: Lender): void {
+      if (lender.lent === undefined) return;
+      const machine = new Machine(world, offset);
+      const host = { registry: overNetwork(world, machine, lender.lent, calm), clock: machine, makeToken };
+      const window = random.pick([400, 1000, 3000]);
+      Lease.claim(host, { ...options, window, onLost: random.pick(["stop", "switch"]) }).then(
+        async (lease) => {
+          const threads = random.pick([0, 0, 1, 3]);
+          const lanes = await BorrowedLanes.open(lease, threads > 0).catch(() => undefined);
+          if (lanes === undefined) return lease.orphan();
+          if (lender.children.length > 0) neighbours++;
+          const ids = new SharedSnowflake(lease, {}, undefined, lanes);
+          const joined = Array.from({ length: threads }, () => joinLease(ids.share(), { clock: machine }));
+          lender.children.push({ machine, ids, makers: [ids, ...joined], emitted: lender.emitted });
+        },
+        () => undefined,
+      );
+    }
+
+    function actAs(lender: Lender): void {
+      const dice = random.next();
+      const child = lender.children.length > 0 ? random.pick(lender.children) : undefined;
+      const forget = (): void => void lender.children.splice(lender.children.indexOf(child as Child), 1);
+      if (child === undefined || dice < 0.1) startChild(lender);
+      else if (dice < 0.7) emit(child);
+      else if (dice < 0.78) {
+        child.machine.dead = true;
+        forget();
+      } else if (dice < 0.86) {
+        child.ids.close().catch(() => undefined);
+        forget();
+      } else if (dice < 0.9) child.machine.stopped = !child.machine.stopped;
+      else if (dice < 0.95) lender.lease?.close().catch(() => undefined);
+      else {
+        // Its children go on: what they borrowed is theirs until it ends.
+        lender.machine.dead = true;
+        lender.lent = undefined;
+        if (random.chance(0.5)) lenders.delete(lender);
+      }
+    }
+
+    function emit({ machine, ids, makers, emitted }: Child): void {
+      if (!machine.runs) return;
+      const maker = random.pick(makers);
+      for (let i = random.between(1, 8); i > 0; i--) {
+        try {
+          const id = maker.next();
+          if (maker !== ids) threaded++;
+          if (used.has(id)) repeated ??= id;
+          used.add(id);
+          emitted?.(id);
+        } catch (error) {
+          if (!isSnowleaseError(error)) throw error;
+          return;
+        }
+      }
+    }
+
+    for (let step = 0; step < 300; step++) {
+      const dice = random.next();
+      if (dice < 0.4 && world.deliver()) await settled();
+      else if (dice < 0.85) {
+        const present = [...lenders].filter(({ lease }) => lease === undefined || lease.state === "held");
+        if (present.length < 2) startLender();
+        else actAs(random.pick([...lenders]));
+      } else if (dice < 0.97) world.advance(random.chance(0.4) ? (world.nextWake() ?? 100) : random.between(1, 200));
+      else {
+        offset = random.pick([-4000, -2500, -1000, 0, 0, 1000, 2500]);
+        for (const machine of machines()) machine.offset = offset;
+      }
+      await settled();
+    }
+    for (const machine of machines()) machine.dead = true;
+    return { ids: used.size, neighbours, takeovers, threaded, repeated };
+  }
+
+  async function settled(): Promise<void> {
+    for (let turn = 0; turn < 12; turn++) await Promise.resolve();
+  }
+
+  test("no ID is made twice", { timeout: 60_000 }, async () => {
+    const total = { ids: 0, neighbours: 0, takeovers: 0, threaded: 0 };
+    for (let seed = 1; seed <= 2000; seed++) {
+      const { ids, neighbours, takeovers, threaded, repeated } = await play(seed);
+      expect(repeated, `seed ${seed}`).toBeUndefined();
+      total.ids += ids;
+      total.neighbours += neighbours;
+      total.takeovers += takeovers;
+      total.threaded += threaded;
+    }
+    // Histories in which nobody meets anybody would find nothing.
+    expect(total.ids).toBeGreaterThan(5000);
+    expect(total.neighbours).toBeGreaterThan(1000);
+    expect(total.takeovers).toBeGreaterThan(300);
+    expect(total.threaded).toBeGreaterThan(1000);
+  });
+
+  /** Counts as used what its children have made, and not what they may still make of the lanes that they have. */
+  class EmittedOnly extends SharedLedger {
+    readonly #lease: Lease;
+    #until = 0;
+
+    constructor(lease: Lease) {
+      super(lease, true);
+      this.#lease = lease;
+    }
+
+    emitted(id: bigint): void {
+      this.#until = Math.max(this.#until, layout.decompose(id).timestamp + layout.tick);
+    }
+
+    override checkpoint(): undefined {
+      return undefined;
+    }
+
+    override seal(): Usage | undefined {
+      const { from } = this.#lease;
+      super.seal();
+      return { until: Math.max(from, Math.min(this.#until, this.#lease.until)) };
+    }
+  }
+
+  test("a lender that counts only what was emitted is found out", { timeout: 60_000 }, async () => {
+    let seed = 1;
+    while ((await play(seed, (lease) => new EmittedOnly(lease))).repeated === undefined) {
+      if (++seed > 3000) throw new Error("It was not found out.");
+    }
+  });
+});
