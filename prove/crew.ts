@@ -18,7 +18,7 @@ export interface CrewOptions {
 }
 
 /** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
-const [bulk, pause] = [128, 3];
+const [bulk, pause] = [256, 3];
 /** For a holder that was asked to end, ms. */
 const patience = 10_000;
 const lookEvery = 50;
