@@ -50,7 +50,9 @@ export class Nemesis {
 
   async #carryOut(fault: Fault): Promise<void> {
     const { strikes } = faultKinds[fault.kind];
-    if (strikes === "holder") await this.#strikeHolder(fault);
+    if (fault.kind === "primary replaced") {
+      if (!(await this.#scene.failOver?.())) return;
+    } else if (strikes === "holder") await this.#strikeHolder(fault);
     else if (strikes === "link") await this.#strikeLink(fault);
     else await this.#strikeServer(fault);
     this.done.set(fault.kind, (this.done.get(fault.kind) ?? 0) + 1);

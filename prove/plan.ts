@@ -29,6 +29,7 @@ export const faultKinds = {
   "server killed (-9)": { strikes: "server", lane: "process", weight: 2, lasts: [0, 1000] },
   "server restarted": { strikes: "server", lane: "process", weight: 2, lasts: [0, 500] },
   "server cut off": { strikes: "server", lane: "process", weight: 3, lasts: [200, 3000] },
+  "primary replaced": { strikes: "server", lane: "process", weight: 3, lasts: [0, 0] },
   "server's clock stepped": { strikes: "server", lane: "clock", weight: 2, lasts: [200, 4000] },
 } as const satisfies Readonly<Record<string, Kind>>;
 

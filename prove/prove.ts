@@ -103,15 +103,8 @@ async function underFire(
   { seed, minutes, holders, rate, onProgress }: RunOptions,
 ): Promise<Omit<Progress, "phase"> & { readonly done: ReadonlyMap<FaultKind, number> }> {
   const duration = minutes * 60_000;
-  const { links, servers, without, serverEvery } = scene;
-  const noClock: FaultKind[] = clocksMissing === undefined ? [] : ["holder's clock stepped", "server's clock stepped"];
-  const targets = {
-    holders,
-    links: links.length,
-    servers: servers.length,
-    without: [...without, ...noClock],
-    serverEvery,
-  };
+  const { links, servers, serverEvery } = scene;
+  const targets = { holders, links: links.length, servers: servers.length, without: impossibleOn(scene), serverEvery };
   const nemesis = new Nemesis(scene, crew);
   let began = performance.now();
   const soFar = (): Omit<Progress, "phase"> => ({
@@ -131,6 +124,15 @@ async function underFire(
   } finally {
     clearInterval(telling);
   }
+}
+
+function impossibleOn({ servers, cut, failOver }: Scene): FaultKind[] {
+  return [
+    ...(clocksMissing === undefined ? [] : (["holder's clock stepped"] as const)),
+    ...(servers.some(({ clock }) => clock !== undefined) ? [] : (["server's clock stepped"] as const)),
+    ...(cut === undefined ? (["server cut off"] as const) : []),
+    ...(failOver === undefined ? (["primary replaced"] as const) : []),
+  ];
 }
 
 /** What nobody but us should step: the wall clock against the monotonic one, ms. */

@@ -1,7 +1,6 @@
 import type { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
 import type { Registry } from "../src/core/registry.ts";
-import type { FaultKind } from "./plan.ts";
 
 /** The namespace in which everybody leases. */
 export const namespace = "orders";
@@ -30,7 +29,8 @@ export interface Scene {
   readonly servers: readonly Server[];
   /** Cuts one server off from the others. */
   readonly cut?: { isolate(): void; rejoin(): void } | undefined;
-  readonly without: readonly FaultKind[];
+  /** Puts another server in the primary's place; false where none can be at the moment. */
+  failOver?(): Promise<boolean>;
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
   /** How far ahead of the time the registry's own clock may have been, ms. */

@@ -22,8 +22,9 @@ expect('hash', tokenKey)
 expect('list', hostList(record.ip))
 
 local clean = false
--- What was granted under another era is not what is stored: how far it reached nobody knows here.
-if ends ~= nil and record.era == meta.era then
+-- What was granted under another era is not what is stored: how far it reached nobody knows here. Nor is it where a renewal raised the
+-- window to this era, and its holder never heard.
+if ends ~= nil and record.era == meta.era and not beforeEra(record, ends) then
   local timestamp, sequence, begin = tonumber(lastTimestamp), tonumber(lastSequence), tonumber(recentFrom)
   if timestamp ~= nil and beforeEra(record, timestamp) then
     timestamp = nil

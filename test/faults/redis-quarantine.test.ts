@@ -237,6 +237,29 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await holders.expectDistinct();
   });
 
+  test("who never heard that its window was raised behind it gives back all the same, and the number rests", async () => {
+    await begin();
+    const at = Date.now();
+    const request = claimRequest({ window: 1000 });
+    const grant = await granted(registry, request);
+    const key = keyOf(request, grant);
+    await restart();
+    const ask = { ...key, clock: at, window: 1000 };
+    expect((await failure(registry.renew(ask))).code).toBe("QUARANTINE");
+    const quarantine = await quarantineOf(server);
+    await sleep(quarantine - Date.now());
+    expect(await registry.renew({ ...ask, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
+    // That answer was lost.
+    const checkpoint = { timestamp: grant.until - 2, sequence: 7 };
+    const recents = { from: grant.from, bytes: Uint8Array.of(1) };
+    const used = { until: grant.until - 1, checkpoint, recents };
+    expect(await registry.release({ ...key, clock: Date.now(), used })).toEqual({ outcome: "released" });
+    const record = await registry.worker(namespace, grant.workerId);
+    expect(record).toMatchObject({ clean: false, releasedAt: expect.any(Number) });
+    expect(record?.from).toBeGreaterThanOrEqual(quarantine);
+    expect(record?.until).toBeGreaterThan(quarantine);
+  });
+
   test("a clean give-back before it is continued by nobody after it", async () => {
     await begin();
     const at = Date.now();

@@ -61,6 +61,10 @@ async function expectQuarantine(before: Registry, after: Registry, end: () => Pr
     (answer) => answer !== undefined,
   );
   expect(renewal).toMatchObject({ outcome: "renewed", from: until });
+  // Had that answer been lost, the holder would give back what it knows of: the window from before.
+  const used = { until: told - 400, recents: { from: told - 500, bytes: new Uint8Array(8) } };
+  expect(await after.release({ ...held, clock: Date.now(), used })).toEqual({ outcome: "released" });
+  expect(await after.worker(namespace, held.workerId)).toMatchObject({ clean: false, from: until });
   const next = await granted(after, ask({ workerId: key.workerId, clock: Date.now() }));
   expect(next.recents).toBeUndefined();
   expect(next.from).toBeGreaterThanOrEqual(until);
@@ -87,10 +91,12 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
       ends.push(() => standby?.remove() ?? Promise.resolve());
       const impatient = await openSql(standby.url(), 500);
       ends.push(() => impatient.close());
-      await expect(impatient.claim(ask())).rejects.toMatchObject({
-        code: "REGISTRY_UNAVAILABLE",
-        message: expect.stringContaining("read-only") as string,
-      });
+      // On a busy machine it may not even come to be told.
+      const refusal = await eventually(
+        () => impatient.claim(ask()).catch((error: Error) => error),
+        (answer) => "message" in answer && answer.message.includes("read-only"),
+      );
+      expect(refusal).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
       await standby.query("SELECT pg_promote()");
       return opened(standby.url());
     };

@@ -78,6 +78,18 @@ export class Sentinels {
     return `redis+sentinel://${login}${addresses(this.ports)}/${primaryName}${query}`;
   }
 
+  /** Has them replace the primary; false where they cannot at the moment. Only where they need no password. */
+  async failOver(): Promise<boolean> {
+    const sentinel = new Redis({ port: this.ports[0] ?? 0 });
+    try {
+      return (await sentinel.call("SENTINEL", "FAILOVER", primaryName)) === "OK";
+    } catch {
+      return false;
+    } finally {
+      sentinel.disconnect();
+    }
+  }
+
   async remove(): Promise<void> {
     await Promise.all(this.#processes.map((each) => each.remove()));
   }

@@ -134,8 +134,11 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const [space, kept] = await together([spaceOf(attempt), keptAt(unit, request.workerId)]);
         if (kept === undefined) return { outcome: "lost" };
         const { record } = kept;
-        // What was granted under another era is not what is stored: how far it reached nobody knows here.
-        const told = record.token === undefined || kept.era === space.era ? request.used : undefined;
+        // What was granted under another era is not what is stored: how far it reached nobody knows here. Nor is it where a renewal
+        // raised the window to this era, and its holder never heard.
+        const isOfThisEra =
+          kept.era === space.era && (request.used === undefined || !isBeforeEra(request.used.until, record, space));
+        const told = record.token === undefined || isOfThisEra ? request.used : undefined;
         const used = told && { ...told, checkpoint: ofThisEra(told.checkpoint, record, space) };
         const asked = { ...request, clock: request.clock + attempt.waited, used };
         const after = released(record, asked, space.clock);
@@ -270,8 +273,12 @@ function inEra(record: Stored, { eraBegin }: Space): Stored {
  * What a holder says of the time before the last quarantine, which it has come through, is left out: that window is closed, and how
  * far it reached may have been forgotten here.
  */
-function ofThisEra(checkpoint: Checkpoint | undefined, { fence }: Stored, { eraBegin }: Space): Checkpoint | undefined {
-  return checkpoint !== undefined && fence <= eraBegin && checkpoint.timestamp < eraBegin ? undefined : checkpoint;
+function ofThisEra(checkpoint: Checkpoint | undefined, record: Stored, space: Space): Checkpoint | undefined {
+  return checkpoint !== undefined && isBeforeEra(checkpoint.timestamp, record, space) ? undefined : checkpoint;
+}
+
+function isBeforeEra(timestamp: number, { fence }: Stored, { eraBegin }: Space): boolean {
+  return fence <= eraBegin && timestamp < eraBegin;
 }
 
 function shownKept({ record, row }: Kept, clock: number): WorkerRecord {
