@@ -13,6 +13,7 @@ ensureBuild();
 if (!args.includes("--project=unit")) {
   ensurePackages({
     chromium: "/usr/bin/chromium",
+    curl: "/usr/bin/curl",
     // An engine is more than a developer's machine should get unasked.
     ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
     "default-jre-headless": "/usr/bin/java",
@@ -25,6 +26,7 @@ if (!args.includes("--project=unit")) {
     openssl: "/usr/bin/openssl",
     pgbouncer: "/usr/sbin/pgbouncer",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",
+    python3: "/usr/bin/python3",
     "redis-server": "/usr/bin/redis-server",
   });
 }

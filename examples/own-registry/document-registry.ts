@@ -11,6 +11,7 @@ import {
   checkSkew,
   checkWindow,
   decideClaim,
+  type Decision,
   defaultLimits,
   forced,
   forceRefusal,
@@ -78,7 +79,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         checkLimits(request.namespace, request.limits ?? {}, space.info);
         checkClaim(request, now, space.info);
         state.set(request.namespace, space);
-        const { answer, store, before } = decideClaim(viewOf(space.records), request, now, space.info);
+        const { answer, store, before }: Decision = decideClaim(viewOf(space.records), request, now, space.info);
         if (store === undefined) return answer;
         if (before !== undefined) end(space, before, now, "taken-over");
         put(space, store);

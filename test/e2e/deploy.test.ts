@@ -94,14 +94,14 @@ describe("Kubernetes", () => {
   });
 });
 
-test("the Dockerfile copies all that is published and not made, and sees nothing else of this folder", () => {
+test("the Dockerfile copies all that the image needs of what is published and not made, and sees nothing else of this folder", () => {
   const allowed = read(".dockerignore")
     .split("\n")
     .filter((line) => line.startsWith("!"))
     .map((line) => line.slice(1));
   for (const name of allowed) expect(readdirSync(root)).toContain(name);
   const { files } = JSON.parse(read("package.json")) as { files: string[] };
-  const needed = files.filter((name) => !["deploy", "dist", "docs"].includes(name));
+  const needed = files.filter((name) => !["deploy", "dist", "docs", "examples"].includes(name));
   expect(allowed).toEqual(expect.arrayContaining(needed));
   const copied = read("deploy/Dockerfile").matchAll(/^COPY (?!--from)(.*) \S+$/gm);
   expect([...copied].flatMap(([, names = ""]) => names.split(" ")).toSorted()).toEqual(allowed.toSorted());

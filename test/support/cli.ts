@@ -142,6 +142,10 @@ export class CliProcess {
     return this.#stderr;
   }
 
+  get isOver(): boolean {
+    return this.#over;
+  }
+
   /** The next line of stdout that was not read yet. */
   async line(): Promise<string> {
     for (;;) {

@@ -1,0 +1,244 @@
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
+import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
+import { examplesFolder, expectAudited, Maker, programOf, startExample } from "../support/examples.ts";
+
+/** Whether the program is there. Where it may be left out it is said aloud, and never under CI. */
+function has(program: string): boolean {
+  const isThere = spawnSync(program, ["--version"], { stdio: "ignore" }).error === undefined;
+  if (!isThere && process.env["CI"] !== undefined) throw new Error(`${program} is not installed.`);
+  if (!isThere) console.warn(`NOT RUN: the examples for ${program}, which is not installed.`);
+  return isThere;
+}
+
+let sandbox: Sandbox;
+beforeEach(() => {
+  sandbox = new Sandbox();
+});
+
+async function startDaemon(...flags: string[]): Promise<DaemonProcess> {
+  const daemon = await startDaemonProcess(sandbox.registry, 0, flags);
+  onTestFinished(async () => void (await daemon.end("SIGKILL")));
+  return daemon;
+}
+
+interface Worker {
+  readonly workerId: number;
+  readonly until: number;
+  readonly clean: boolean;
+  readonly instance: string;
+}
+
+/** What the registry has on record, but for the daemon itself. */
+async function workers(): Promise<Worker[]> {
+  const all = JSON.parse(await sandbox.read(["workers", "--json", "--registry", sandbox.registry])) as Worker[];
+  return all.filter(({ instance }) => instance !== "daemon");
+}
+
+const timeOf = (id: string): number => defaultLayout.decompose(BigInt(id)).timestamp;
+
+describe.skipIf(!has("python3"))("the Python client", () => {
+  const maker = (name: string, url: string, ...args: string[]): Maker =>
+    new Maker(sandbox, name, [...programOf("client.py"), ...args], { SNOWLEASE_REGISTRY: url });
+
+  test("two at once, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
+    const { url } = await startDaemon();
+    const [killed, other] = [maker("killed", url, "0", "1"), maker("other", url, "0", "1")];
+    await Promise.all([killed.made(200), other.made(200)]);
+    await killed.process.kill();
+    const next = maker("next", url, "50000");
+    expect(await next.process.ended).toMatchObject({ code: 0, stderr: "" });
+    other.process.signal("SIGTERM");
+    expect(await other.process.ended).toMatchObject({ code: 0, stderr: "" });
+    expect((await workers()).filter(({ clean }) => clean)).toHaveLength(2);
+    expect(next.ids()).toHaveLength(50_000);
+    await expectAudited(sandbox, url, [...killed.ids(), ...other.ids(), ...next.ids()]);
+  });
+
+  test("stops at the end of its window while nobody answers, and goes on when a daemon does", async () => {
+    const daemon = await startDaemon("--window", "2s");
+    const client = maker("ids", daemon.url, "0", "1");
+    await client.made(100);
+    await daemon.end("SIGKILL");
+    const [before] = await workers();
+    await until(() => Date.now() > (before?.until ?? 0));
+    expect(client.ids().every((id) => timeOf(id) < (before?.until ?? 0))).toBe(true);
+    const again = await startDaemonProcess(sandbox.registry, daemon.port);
+    onTestFinished(async () => void (await again.end("SIGKILL")));
+    await until(() => timeOf(client.ids().at(-1) ?? "0") > (before?.until ?? 0));
+    await again.end("SIGKILL");
+    // Now for good: it waits for 5 s, and gives up.
+    expect(await client.process.ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("window has passed") as string,
+    });
+    await expectAudited(sandbox, sandbox.registry, client.ids());
+  });
+
+  test("ends when its worker ID is taken away", async () => {
+    const { url } = await startDaemon("--window", "2s");
+    const client = maker("ids", url, "0", "1");
+    await client.made(50);
+    const [held] = await workers();
+    await sandbox.read(["release", String(held?.workerId), "--force", "--registry", url]);
+    expect(await client.process.ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^LEASE_LOST: /) as string,
+    });
+    await expectAudited(sandbox, url, client.ids());
+  });
+
+  test("serves threads, refuses a forked child, and one that was closed makes nothing", async () => {
+    const { url } = await startDaemon();
+    const script = `
+import os, sys, threading
+sys.dont_write_bytecode = True
+sys.path.insert(0, ${JSON.stringify(examplesFolder)})
+from client import Snowflake
+with Snowflake(${JSON.stringify(url)}) as ids:
+    made = [[] for _ in range(4)]
+    threads = [threading.Thread(target=lambda own=own: own.extend(ids.next_id() for _ in range(5000))) for own in made]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    child = os.fork()
+    if child == 0:
+        try:
+            ids.next_id()
+        except RuntimeError:
+            ids.close()
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    made.append([ids.next_id()])
+try:
+    ids.next_id()
+except RuntimeError:
+    print(*[id for own in made for id in own], sep="\\n")
+`;
+    const running = sandbox.started(spawn("python3", ["-c", script], sandbox.surroundings()));
+    const { code, stdout, stderr } = await running.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const ids = stdout.trim().split("\n");
+    expect(ids).toHaveLength(20_001);
+    await expectAudited(sandbox, url, ids);
+  });
+
+  test("shows a token, and is refused without", async () => {
+    const tokens = join(sandbox.work, "tokens");
+    writeFileSync(tokens, `${createHash("sha256").update("secret").digest("hex")} worker\n`, { mode: 0o600 });
+    const { url } = await startDaemon("--tokens", tokens);
+    const env = { SNOWLEASE_REGISTRY: url, SNOWLEASE_TOKEN: "secret" };
+    expect(await startExample(sandbox, "client.py", ["3"], env).ended).toMatchObject({ code: 0 });
+    expect(await startExample(sandbox, "ids.sh", ["3"], env).ended).toMatchObject({ code: 0, stderr: "" });
+    const refused = startExample(sandbox, "client.py", ["3"], { SNOWLEASE_REGISTRY: url });
+    expect(await refused.ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^UNAUTHORIZED: /) as string });
+  });
+});
+
+describe.skipIf(!has("curl"))("the shell clients", () => {
+  const start = (name: string, url: string, ...args: string[]): CliProcess =>
+    startExample(sandbox, name, args, { SNOWLEASE_REGISTRY: url, SNOWLEASE_WINDOW: "10000" });
+
+  test("ids.sh prints what the daemon makes, in any format, and its refusals", async () => {
+    const { url } = await startDaemon();
+    const { code, stdout, stderr } = await start("ids.sh", url, "1000").ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const ids = stdout.trim().split("\n");
+    expect(ids).toHaveLength(1000);
+    await expectAudited(sandbox, url, ids);
+    expect((await start("ids.sh", url, "2", "base62").ended).stdout).toMatch(/^[0-9A-Za-z]{11}\n[0-9A-Za-z]{11}\n$/);
+    expect(await start("ids.sh", url, "0").ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("count") as string,
+    });
+  });
+
+  test("lease.sh: two programs have two worker IDs, and their exit codes and signals are passed through", async () => {
+    const { url } = await startDaemon();
+    const program = ["sh", "-c", "echo $WORKER_ID; read line; exit 7"];
+    const [one, two] = [
+      start("lease.sh", url, ...program),
+      start("lease.sh", url, "sh", "-c", "echo $WORKER_ID; exec sleep 100"),
+    ];
+    const held = [Number(await one.line()), Number(await two.line())];
+    expect((await workers()).map(({ workerId }) => workerId)).toEqual(held.toSorted((a, b) => a - b));
+    two.signal("SIGTERM");
+    expect((await two.ended).code).toBe(143);
+    // Its stdin is nobody's: a shell gives a program in the background an empty one.
+    expect((await one.ended).code).toBe(7);
+    const states = await sandbox.read(["workers", "--json", "--registry", url]);
+    expect(states).not.toContain('"state":"live","host":"vm"');
+    expect((await workers()).map(({ clean }) => clean)).toEqual([false, false]);
+  });
+
+  test.each([
+    ["while nobody answers", async (daemon: DaemonProcess) => void (await daemon.end("SIGKILL"))],
+    [
+      "that is taken away",
+      async (daemon: DaemonProcess) => {
+        const [held] = await workers();
+        await sandbox.read(["release", String(held?.workerId), "--force", "--registry", daemon.url]);
+      },
+    ],
+  ])(
+    "lease.sh stops a program before the end of the window of a lease %s, by force where it does not listen",
+    async (_, end) => {
+      const daemon = await startDaemon();
+      const file = join(sandbox.work, "times");
+      const script = `trap '' TERM; while date +%s%3N >> ${file}; do sleep 0.05; done`;
+      const running = start("lease.sh", daemon.url, "sh", "-c", script);
+      await until(async () => (await workers()).length > 0);
+      await end(daemon);
+      expect((await running.ended).code).toBe(137);
+      const [record] = await workers();
+      const last = Number(readFileSync(file, "utf8").trim().split("\n").at(-1));
+      expect(last).toBeGreaterThan(0);
+      expect(last).toBeLessThan(record?.until ?? 0);
+    },
+  );
+});
+
+describe.skipIf(!has("java"))("WestId.java", () => {
+  const maker = (name: string, ...args: string[]): Maker => {
+    const exec = [process.execPath, cliFile, "exec", "--java", "--window=4s", "--registry", sandbox.registry, "--"];
+    return new Maker(sandbox, name, [...exec, ...programOf("WestId.java"), ...args]);
+  };
+
+  test("two at once, one of them killed with -9 and replaced, make no ID twice", async () => {
+    const [killed, other] = [maker("killed", "0"), maker("other", "20000")];
+    await killed.made(1000);
+    const [java = 0] = childrenOf(killed.process.pid);
+    process.kill(java, "SIGKILL");
+    expect((await killed.process.ended).code).toBe(137);
+    const next = maker("next", "20000");
+    for (const { process } of [other, next]) expect((await process.ended).code).toBe(0);
+    expect(other.ids()).toHaveLength(20_000);
+    await expectAudited(sandbox, sandbox.registry, [...killed.ids(), ...other.ids(), ...next.ids()]);
+  });
+
+  test("is stopped when its lease is taken away, and has made nothing outside of its window", async () => {
+    const running = maker("ids", "0");
+    await running.made(1000);
+    const [held] = await workers();
+    await sandbox.read(["release", String(held?.workerId), "--force", "--registry", sandbox.registry]);
+    expect((await running.process.ended).code).toBe(4);
+    await expectAudited(sandbox, sandbox.registry, running.ids());
+  });
+
+  test("says how to start it", async () => {
+    const { code, stderr } = await startExample(sandbox, "WestId.java").ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain("snowlease exec --java");
+  });
+});
+
+/** The processes that a process has started. */
+function childrenOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return text.trim().split(" ").filter(Boolean).map(Number);
+}
