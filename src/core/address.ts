@@ -124,6 +124,8 @@ function parseServers(
   if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`, text);
   }
+  // Or else a slash in a password would make a path of what follows it, which is shown.
+  if (path.includes("@")) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A", text);
   const [user = "", ...rest] = login?.split(":") ?? [];
   const kind = kindOf(scheme);
   const where = `${list}${path === "" ? "" : `/${path}`}`;

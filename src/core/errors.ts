@@ -58,7 +58,7 @@ export class SnowleaseError extends Error {
   readonly details: ErrorDetails;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
-    super(message.replace(/\s*[\r\n]+\s*/g, " "), options);
+    super(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " "), options);
     this.code = code;
     this.retryable = retryableCodes.has(code);
     this.details = details;
@@ -70,10 +70,24 @@ export function isSnowleaseError(error: unknown, code?: ErrorCode): error is Sno
   return error instanceof SnowleaseError && (code === undefined || error.code === code);
 }
 
+/** What stands in for a login: nobody's, whatever is before it, alone or in each of several URLs. */
+const nobodys = /^(?:[^@/]*:)?(?:\*\*\*|TOKEN|PASSWORD)(?:@[^@]*,[a-z]+:\/\/(?:[^@/]*:)?\*\*\*)*$/;
+
+/** A text without the logins of URLs in it, wherever it came from: a URL in the wrong place is still one with a password. */
+function withoutLogins(text: string): string {
+  if (!/[@=]/.test(text)) return text;
+  return text
+    .replace(/([a-z][\w+.-]*:\/+)(\S*)@/gi, (whole, scheme: string, login: string) =>
+      nobodys.test(login) ? whole : `${scheme}***@`,
+    )
+    .replace(/([?&]\w*(?:password|token)=)[^&\s`]*/gi, "$1***");
+}
+
 /** Names a rejected value the way every message does: the value, then its type. */
 export function shown(value: unknown): string {
-  const text =
+  const given =
     typeof value === "string" ? value : typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value));
+  const text = withoutLogins(given);
   const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
   // Control characters would break the promise of one line and could repaint an operator's terminal.
   const printable = short.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "?");

@@ -10,7 +10,7 @@ interface Meaning {
   readonly elsewhere?: true;
 }
 
-const login = "correct user and password in the registry URL, or the ACL of the server";
+const login = "correct user and password, or the ACL of the server";
 const rights = "the user needs EVAL, EVALSHA, INFO, TIME and the commands of the scripts on the keys of the namespace";
 
 /** The first word of a reply that is an error. In none of these cases was anything written, but see below. */
@@ -18,11 +18,15 @@ const known: Readonly<Record<string, Meaning>> = {
   NOAUTH: { code: "UNAUTHORIZED", says: "wants a login", advice: login },
   WRONGPASS: { code: "UNAUTHORIZED", says: "refused the login", advice: login },
   NOPERM: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
-  MOVED: { code: "CONFIG_INVALID", says: "is a node of a cluster", advice: "write redis+cluster: in the registry URL" },
+  MOVED: {
+    code: "CONFIG_INVALID",
+    says: "is a node of a cluster",
+    advice: "write redis+cluster: in the registry URL, or pass a client for a cluster",
+  },
   CROSSSLOT: {
     code: "CONFIG_INVALID",
     says: "is a node of a cluster",
-    advice: "write redis+cluster: in the registry URL",
+    advice: "write redis+cluster: in the registry URL, or pass a client for a cluster",
   },
   OOM: { code: "REGISTRY_UNAVAILABLE", says: "has no memory left", advice: "raise maxmemory" },
   READONLY: {
@@ -62,7 +66,7 @@ export function replyError(cause: Error, where: string): SnowleaseError {
       "SCHEMA_INCOMPATIBLE",
       `Redis ${where} holds ${value === "" ? "nothing" : shown(value)} as \`${field}\` at the key \`${key}\`, which Snowlease never wrote: put it right by hand.`,
       {},
-      { cause },
+      { cause: withoutCommand(cause) },
     );
   }
   const [, version] = /\bVERSION (.*?)(?: script: |$)/.exec(cause.message) ?? [];
@@ -71,7 +75,7 @@ export function replyError(cause: Error, where: string): SnowleaseError {
       "SCHEMA_INCOMPATIBLE",
       `What Redis ${where} holds of this namespace is of version ${version}, and this Snowlease knows version 1; run the version that wrote it, or use another namespace.`,
       {},
-      { cause },
+      { cause: withoutCommand(cause) },
     );
   }
   const [, type, place] = /MISPLACED (\S+) (.*?)(?: script: |$)/.exec(cause.message) ?? [];
@@ -80,7 +84,7 @@ export function replyError(cause: Error, where: string): SnowleaseError {
       "SCHEMA_INCOMPATIBLE",
       `Redis ${where} holds a ${type} at the key \`${place}\`, where something of ours belongs: it is another program's, and was left as it is; use another namespace.`,
       {},
-      { cause },
+      { cause: withoutCommand(cause) },
     );
   }
   const { code, says, advice } = meaningOf(cause) ?? {
@@ -88,7 +92,19 @@ export function replyError(cause: Error, where: string): SnowleaseError {
     says: "failed",
     advice: "try again",
   };
-  return new SnowleaseError(code, `Redis ${where} ${says} (${cause.message}); ${advice}.`, {}, { cause });
+  return new SnowleaseError(
+    code,
+    `Redis ${where} ${says} (${cause.message}); ${advice}.`,
+    {},
+    { cause: withoutCommand(cause) },
+  );
+}
+
+/** A driver's error less the command that it names: its arguments may be a login, or the token of a lease. */
+function withoutCommand(cause: unknown): unknown {
+  if (!(cause instanceof Error)) return cause;
+  const { name, message, stack } = cause;
+  return Object.assign(new Error(message), { name, stack });
 }
 
 /** Whether a command was refused for now, and not applied. */
@@ -143,6 +159,6 @@ export function silentError(where: string, timeout: number, sent: boolean, cause
     "REGISTRY_UNAVAILABLE",
     `Redis ${where} did not answer${within}${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
     {},
-    { cause },
+    { cause: withoutCommand(cause) },
   );
 }

@@ -19,7 +19,7 @@ export const meanings: Readonly<Record<Cause, Meaning>> = {
   login: {
     code: "UNAUTHORIZED",
     says: "refused the login",
-    advice: "correct user and password in the registry URL, or the server's list of who may connect",
+    advice: "correct user and password, or the server's list of who may connect",
   },
   rights: {
     code: "FORBIDDEN",
@@ -30,7 +30,7 @@ export const meanings: Readonly<Record<Cause, Meaning>> = {
   noDatabase: {
     code: "CONFIG_INVALID",
     says: "has no such database",
-    advice: "correct its name in the registry URL, or create it",
+    advice: "correct its name, or create it",
   },
   missing: { code: "SCHEMA_INCOMPATIBLE", says: "", advice: "", missing: true },
   readOnly: {
