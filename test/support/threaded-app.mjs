@@ -24,7 +24,8 @@ async function make(ids, folder) {
 }
 
 if (isMainThread) {
-  const [folder, threads] = process.argv.slice(2);
+  // A manager that forks it may leave arguments of its own before these.
+  const [folder, threads] = process.argv.slice(-2);
   const ids = await snowlease({ shared: true });
   const start = () => new Worker(new URL(import.meta.url), { workerData: { shared: ids.share(), folder } });
   Array.from({ length: Number(threads) }, start);
