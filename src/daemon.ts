@@ -132,6 +132,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         tell(lease, log);
         metrics.owns(lease);
       },
+      onMade: (namespace, count) => metrics.made(namespace, count),
     },
   );
   const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
@@ -166,7 +167,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     pool,
     window,
     limits,
-    ids: metrics.counted(ids),
+    ids,
     streams,
     metrics,
     tokens,

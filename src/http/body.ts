@@ -1,6 +1,7 @@
 import { SnowleaseError } from "../core/errors.ts";
 import { maxBody } from "../registries/daemon/requests.ts";
 import { HttpRefusal } from "./problem.ts";
+import type { ApiRequest } from "./request.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 const lenient = new TextDecoder();
@@ -12,10 +13,15 @@ const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
  * The body as JSON; `{}` where there is none.
  * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type or none.
  */
-export async function readJson(request: Request): Promise<unknown> {
+export async function readJson(request: ApiRequest): Promise<unknown> {
   const type = request.headers.get("content-type");
   if (type !== null && !jsonType.test(type)) throw notJson();
-  const bytes = await readBytes(request);
+  let bytes: ArrayBuffer | Uint8Array;
+  try {
+    bytes = await bytesOf(request);
+  } catch (cause) {
+    throw brokenOff(cause);
+  }
   if (bytes.byteLength === 0) return {};
   // What a page of another site can have a browser send unasked has no type, or another one.
   if (type === null) throw notJson();
@@ -33,12 +39,16 @@ export async function readJson(request: Request): Promise<unknown> {
 }
 
 /** The fields of a form. @throws SnowleaseError CONFIG_INVALID: it broke off; with status 413 above 64 KiB, 415 for another type. */
-export async function readForm(request: Request): Promise<URLSearchParams> {
+export async function readForm(request: ApiRequest): Promise<URLSearchParams> {
   const type = request.headers.get("content-type") ?? "";
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
     throw new HttpRefusal(415, "CONFIG_INVALID", "Expected a form of content-type application/x-www-form-urlencoded.");
   }
-  return new URLSearchParams(lenient.decode(await readBytes(request)));
+  try {
+    return new URLSearchParams(lenient.decode(await bytesOf(request)));
+  } catch (cause) {
+    throw brokenOff(cause);
+  }
 }
 
 /** JSON.parse goes to any depth; what writes JSON, or looks into it, only as far as the stack. */
@@ -50,15 +60,15 @@ function tersely(value: unknown): string {
   }
 }
 
-async function readBytes(request: Request): Promise<ArrayBuffer | Uint8Array> {
+function bytesOf(request: ApiRequest): Promise<ArrayBuffer | Uint8Array> {
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > maxBody) throw tooLong();
-  try {
-    return length === null ? await readUnmeasured(request.body) : await request.arrayBuffer();
-  } catch (cause) {
-    if (cause instanceof SnowleaseError) throw cause;
-    throw new SnowleaseError("CONFIG_INVALID", "Expected the whole body; it broke off.", {}, { cause });
-  }
+  return length === null ? readUnmeasured(request.body) : request.arrayBuffer();
+}
+
+function brokenOff(cause: unknown): SnowleaseError {
+  if (cause instanceof SnowleaseError) return cause;
+  return new SnowleaseError("CONFIG_INVALID", "Expected the whole body; it broke off.", {}, { cause });
 }
 
 /** A body of which nobody said how long it is (Transfer-Encoding: chunked). */

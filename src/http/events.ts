@@ -3,7 +3,7 @@ import { SnowleaseError } from "../core/errors.ts";
 import type { AppContext } from "./context.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 import { checkNamespace } from "./namespaces.ts";
-import { type Route, route } from "./route.ts";
+import { otherRoute, type Route } from "./route.ts";
 
 /** What streams may take. */
 export interface StreamLimits {
@@ -158,7 +158,7 @@ export class EventStreams {
 export function eventRoutes({ registry }: AppContext, streams: EventStreams | undefined): readonly Route[] {
   if (streams === undefined) return [];
   return [
-    route({
+    otherRoute({
       method: "GET",
       path: "/v1/:namespace/events",
       summary:

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import type { ApiRequest } from "./request.ts";
 
 /**
  * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,
@@ -15,7 +16,7 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
  * @param isPage whether it is asked for a page for people.
  * @throws SnowleaseError FORBIDDEN
  */
-export function guard({ headers, url, method }: Request, hosts: Hosts, isPage = false): void {
+export function guard({ headers, url, method }: ApiRequest, hosts: Hosts, isPage = false): void {
   const host = headers.get("host");
   if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
     const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";

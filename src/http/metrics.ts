@@ -5,12 +5,11 @@ import { type ErrorCode, errorCodes } from "../core/errors.ts";
 import type { PoolBounds } from "../core/layout.ts";
 import type { Lease } from "../core/lease.ts";
 import type { Pong, Registry } from "../core/registry.ts";
-import type { IdSource } from "../ops/ids.ts";
 import { Survey } from "../ops/survey.ts";
 import type { RegistryCall } from "../ops/watched.ts";
 import type { EventStreams } from "./events.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
-import { type Route, route } from "./route.ts";
+import { otherRoute, type Route } from "./route.ts";
 
 /** What there is to measure. */
 export interface MetricsOptions {
@@ -59,6 +58,8 @@ export class Metrics {
   readonly #survey: Survey;
   readonly #namespaces = new Set<string>();
   readonly #own = new Map<string, OwnLease>();
+  /** Namespace -> IDs made. Figures that are read now and then are cheaper to count by hand than by the counter at each request. */
+  readonly #made = new Map<string, number>();
   #looking: Promise<void> | undefined;
   #looked = -Infinity;
   #pinging = false;
@@ -67,7 +68,6 @@ export class Metrics {
 
   readonly #events: Readonly<Partial<Record<EventName, Counter<"namespace">>>>;
   readonly #renewals: Counter<"namespace">;
-  readonly #ids: Counter<"namespace">;
   readonly #rollbacks: Counter<"namespace" | "action">;
   readonly #steps: Counter<"direction">;
   readonly #errors: Counter<"code">;
@@ -96,7 +96,6 @@ export class Metrics {
       quarantine: perNamespace("quarantines_total", "Quarantines: the registry may have forgotten windows."),
     };
     this.#renewals = perNamespace("renewals_total", "Windows extended.");
-    this.#ids = perNamespace("ids_made_total", "IDs made on this daemon's own leases.");
     this.#rollbacks = new Counter({
       name: "snowlease_clock_rollbacks_total",
       help: "Times that the clock showed less than IDs of this daemon already carried, by what was done.",
@@ -142,6 +141,7 @@ export class Metrics {
     });
     this.#describeNamespaces(registers);
     this.#describeOwnLeases(registers);
+    this.#describeMade(registers);
     describeStreams(streams, registers);
     const build = new Gauge({
       name: "snowlease_build_info",
@@ -175,16 +175,10 @@ export class Metrics {
     this.#errors.inc({ code });
   }
 
-  /** The same source; what it makes is counted. */
-  counted(source: IdSource): IdSource {
-    return {
-      ...source,
-      take: async (namespace, count) => {
-        const ids = await source.take(namespace, count);
-        this.#ids.inc({ namespace: this.#labelOf(namespace) }, ids.length);
-        return ids;
-      },
-    };
+  /** Counts IDs made on one of the daemon's own leases. */
+  made(namespace: string, count: number): void {
+    const label = this.#labelOf(namespace);
+    this.#made.set(label, (this.#made.get(label) ?? 0) + count);
   }
 
   /** Shows one of the daemon's own leases for as long as it lives. */
@@ -231,8 +225,8 @@ export class Metrics {
   }
 
   #zero(namespace: string): void {
-    const counters = [...Object.values(this.#events), this.#renewals, this.#ids];
-    for (const counter of counters) counter.inc({ namespace }, 0);
+    for (const counter of [...Object.values(this.#events), this.#renewals]) counter.inc({ namespace }, 0);
+    this.#made.set(namespace, 0);
   }
 
   #labelOf(namespace = others): string {
@@ -312,6 +306,20 @@ export class Metrics {
     });
   }
 
+  #describeMade(registers: Collection[]): void {
+    const made = this.#made;
+    void new Counter({
+      name: "snowlease_ids_made_total",
+      help: "IDs made on this daemon's own leases.",
+      labelNames: ["namespace"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [namespace, count] of made) this.inc({ namespace }, count);
+      },
+    });
+  }
+
   #describeOwnLeases(registers: Collection[]): void {
     const own = this.#own;
     const clock = this.#clock;
@@ -370,7 +378,7 @@ function outcomeOf(answer: unknown): string | undefined {
 export function metricsRoutes(metrics: Metrics | undefined): readonly Route[] {
   if (metrics === undefined) return [];
   return [
-    route({
+    otherRoute({
       method: "GET",
       path: "/metrics",
       summary: "Figures for Prometheus, in its text format",

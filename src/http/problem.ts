@@ -47,18 +47,17 @@ export class HttpRefusal extends SnowleaseError {
 }
 
 /** An answer in its parts, for whoever has no Response to send. */
-interface Parts {
+export interface Parts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** An error as RFC 9457 has it. */
-export function problemResponse(error: SnowleaseError): Response {
-  const { body, ...init } = problemParts(error);
-  return new Response(body, init);
+export function responseOf({ body, ...init }: Parts): Response {
+  return new Response(init.status === 204 ? null : body, init);
 }
 
+/** An error as RFC 9457 has it. */
 export function problemParts(error: SnowleaseError): Parts {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;

@@ -1,25 +1,32 @@
-import type { Context } from "hono";
 import { z } from "zod";
 import { type ErrorCode, shown, SnowleaseError } from "../core/errors.ts";
 import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { readJson } from "./body.ts";
 import { checked } from "./check.ts";
+import type { Parts } from "./problem.ts";
+import type { ApiRequest } from "./request.ts";
 import type { Access } from "./tokens.ts";
 
+/** A request that was let in. */
+export interface Visit {
+  readonly request: ApiRequest;
+  /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
+  readonly param: (name: string) => string | undefined;
+  /** Throws when who asked would not be let in any more, as after its token was taken away. */
+  readonly admit: () => void;
+}
+
 /** A request that was read and checked. What its path does not name is empty. */
-interface Call<Body, Query> {
+interface Call<Body, Query> extends Pick<Visit, "request" | "admit"> {
   readonly namespace: string;
   readonly workerId: number;
   readonly id: string;
-  readonly request: Request;
-  /** Throws when who asked would not be let in any more, as after its token was taken away. */
-  readonly admit: () => void;
   readonly body: Body;
   readonly query: Query;
 }
 
-/** One route, as its author writes it: the same schemas validate, and describe. */
-export interface RouteSpec<Body, Query, Answer> {
+/** What there is to say of a route: the same schemas validate, and describe. */
+interface Facts<Body, Query> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
@@ -34,43 +41,73 @@ export interface RouteSpec<Body, Query, Answer> {
   readonly status: 200 | 201 | 204;
   readonly body?: z.ZodType<Body>;
   readonly query?: z.ZodType<Query>;
-  readonly answer?: z.ZodType<Answer>;
+  readonly answer?: z.ZodType;
   /** Of an answer that is no JSON. Default application/json. */
   readonly media?: string;
   /** Errors that only some routes have. */
   readonly problems?: readonly ErrorCode[];
-  readonly handle: (call: Call<Body, Query>) => Promise<Answer | Response>;
 }
 
-/** One route, as the app and the description see it. */
-export interface Route extends Omit<RouteSpec<unknown, unknown, unknown>, "handle"> {
-  readonly run: (c: Context, admit: () => void) => Promise<Response>;
+/** A route that answers with JSON, or with nothing. */
+export interface JsonRoute extends Facts<unknown, unknown> {
+  readonly run: (visit: Visit) => Promise<Parts>;
+}
+
+/** A route that answers with something else. */
+export interface OtherRoute extends Facts<unknown, unknown> {
+  readonly respond: (visit: Visit) => Promise<Response>;
+}
+
+export type Route = JsonRoute | OtherRoute;
+
+interface JsonRouteSpec<Body, Query, Answer> extends Facts<Body, Query> {
+  readonly answer?: z.ZodType<Answer>;
+  readonly handle: (call: Call<Body, Query>) => Promise<Answer>;
+}
+
+interface OtherRouteSpec<Body, Query> extends Facts<Body, Query> {
+  readonly media: string;
+  readonly handle: (call: Call<Body, Query>) => Promise<Response>;
 }
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
 const workerPath = z.object({ workerId });
 const plainInteger = /^-?(?:0|[1-9]\d{0,15})$/;
 
-export function route<Body = undefined, Query = undefined, Answer = void>(spec: RouteSpec<Body, Query, Answer>): Route {
-  const { handle, path, status, body, query } = spec;
+export function route<Body = undefined, Query = undefined, Answer = void>(
+  spec: JsonRouteSpec<Body, Query, Answer>,
+): JsonRoute {
+  const { handle, status, ...facts } = spec;
+  const read = reader(spec);
+  return {
+    ...facts,
+    status,
+    async run(visit) {
+      const answer = await handle(await read(visit));
+      if (status === 204) return { status, headers: {}, body: "" };
+      return { status, headers: jsonHeaders, body: JSON.stringify(answer) };
+    },
+  };
+}
+
+export function otherRoute<Body = undefined, Query = undefined>(spec: OtherRouteSpec<Body, Query>): OtherRoute {
+  const { handle, ...facts } = spec;
+  const read = reader(spec);
+  return { ...facts, respond: async (visit) => handle(await read(visit)) };
+}
+
+/** Reads and checks requests for a route. */
+function reader<Body, Query>({ path, query, body }: Facts<Body, Query>): (visit: Visit) => Promise<Call<Body, Query>> {
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
-
-  async function run({ req }: Context, admit: () => void): Promise<Response> {
-    const answer = await handle({
-      namespace: inNamespace ? namespaceOf(req.param("namespace")) : "",
-      workerId: ofWorker ? checked(workerPath, { workerId: numberOf(req.param("workerId")) }, "the path").workerId : 0,
-      id: (ofId && req.param("id")) || "",
-      request: req.raw,
-      admit,
-      query: readQuery(req.url, query),
-      body: body === undefined ? (undefined as Body) : checked(body, await readJson(req.raw), "the body"),
-    });
-    if (answer instanceof Response) return answer;
-    if (status === 204) return new Response(null, { status });
-    return new Response(JSON.stringify(answer), { status, headers: jsonHeaders });
-  }
-
-  return { ...spec, run };
+  return async ({ request, param, admit }) => ({
+    namespace: inNamespace ? namespaceOf(param("namespace")) : "",
+    workerId: ofWorker ? checked(workerPath, { workerId: numberOf(param("workerId")) }, "the path").workerId : 0,
+    id: (ofId && param("id")) || "",
+    request,
+    admit,
+    query: readQuery(request.url, query),
+    body: body === undefined ? (undefined as Body) : checked(body, await readJson(request), "the body"),
+  });
 }
 
 function namespaceOf(name: string | undefined): string {

@@ -10,7 +10,7 @@ import { getRequestListener } from "@hono/node-server";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import type { App } from "./app.ts";
 import type { Certificates } from "./certificates.ts";
-import { HttpRefusal, problemResponse } from "./problem.ts";
+import { HttpRefusal, problemParts, responseOf } from "./problem.ts";
 import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
@@ -54,7 +54,9 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certifi
   const listener = getRequestListener((request, connection) => app.fetch(request, connection), {
     // What is no request at all: a Host that is none or missing, a target that is no URL.
     errorHandler: () =>
-      problemResponse(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
+      responseOf(
+        problemParts(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
+      ),
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
@@ -71,8 +73,13 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certifi
         });
   refuseUnparsed(server, maxHeaderSize);
   server.on("request", (request, response) => {
-    if (isFor(request)) return void listener(request, response);
-    refuseUnread(response, "Expected the target and the Host header to name the same host; send the path alone.");
+    if (!isFor(request)) {
+      return refuseUnread(
+        response,
+        "Expected the target and the Host header to name the same host; send the path alone.",
+      );
+    }
+    if (!app.answer(request, response)) void listener(request, response);
   });
   watchUnused(server);
   server.maxConnections = maxConnections;

@@ -24,11 +24,13 @@ export interface OwnLeaseOptions extends Omit<
   readonly pool?: PoolBounds | undefined;
   /** Called with each lease that was claimed. */
   readonly onLease?: ((lease: Lease) => void) | undefined;
+  /** Called with how many IDs were made. */
+  readonly onMade?: ((namespace: string, count: number) => void) | undefined;
 }
 
 /** One lease a namespace, claimed when the first ID is asked for and kept until the end. */
 export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
-  const { onLease, ...shared } = options;
+  const { onLease, onMade, ...shared } = options;
   const generators = new Map<string, Promise<Snowflake>>();
   const stop = new AbortController();
 
@@ -66,12 +68,15 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
       if (stop.signal.aborted) throw closing();
       const generator = await generatorOf(namespace);
       const ids = new BigUint64Array(count);
-      for (let made = 0; made < count;) {
+      let made = rest(generator, ids);
+      const atOnce = made === count;
+      while (made < count) {
         ids[made++] = await generator.nextAsync({ signal: stop.signal });
         if (made < count) made += rest(generator, ids.subarray(made));
       }
+      onMade?.(namespace, count);
       // Who waits for a tick may get what was left of the ones before it.
-      return ids.toSorted();
+      return atOnce ? ids : ids.toSorted();
     },
 
     async close() {

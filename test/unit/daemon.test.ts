@@ -2,8 +2,10 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { layouts } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { ownLeases } from "../../src/ops/ids.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { freePort } from "../support/servers.ts";
 
@@ -109,6 +111,30 @@ test("a drain finishes what is in flight, takes nothing new, gives its own worke
   expect(closed).toBe(true);
   expect(await memory.worker("orders", 0)).toMatchObject({ state: "free", clean: true });
   expect(lines.map(({ event }) => event)).toEqual(["listening", "draining", "claimed", "released", "stopped"]);
+});
+
+test("once its worker IDs are given back, a daemon claims none for whoever still asks", async () => {
+  const registry = memoryRegistry();
+  const holder = { host: "here", ip: "127.0.0.1", pid: 1, instance: "daemon" };
+  const source = ownLeases(
+    { registry, clock: systemClock, makeToken: () => "0".repeat(32) },
+    {
+      layout: layouts.westid,
+      window: 60_000,
+      operationTimeout: 1000,
+      claimTimeout: 0,
+      maxWait: 500,
+      reuse: "any",
+      holder,
+    },
+  );
+  expect(await source.take("orders", 1)).toHaveLength(1);
+  await source.close();
+  for (const namespace of ["orders", "bills"]) {
+    await expect(source.take(namespace, 1)).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
+  }
+  expect(await registry.worker("orders", 0)).toMatchObject({ state: "free", fence: 1 });
+  expect(await registry.describe("bills")).toBeUndefined();
 });
 
 test("a connection that idles does not hold up a drain", async () => {

@@ -32,7 +32,7 @@ class Starter {
     const script = `
       import { listenOnSocket, makeServer } from ${JSON.stringify(dist)};
       process.stdin.on("data", async () => {
-        const server = makeServer({ fetch: () => new Response(String(process.pid)) });
+        const server = makeServer({ answer: () => false, fetch: () => new Response(String(process.pid)) });
         try {
           await listenOnSocket(server, ${JSON.stringify(path)});
           console.log("listening");

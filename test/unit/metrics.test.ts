@@ -191,20 +191,19 @@ test("the clock's offset against the registry, and its steps", async () => {
 test("the daemon's own leases: IDs made, and how long their windows last", async () => {
   const observed = makeObserved();
   const { registry, clock, metrics, figures } = observed;
-  const source = metrics.counted(
-    ownLeases(
-      { registry, clock, makeToken },
-      {
-        layout: defaultLayout,
-        window: 60_000,
-        operationTimeout: 1000,
-        claimTimeout: 0,
-        maxWait: 500,
-        reuse: "any",
-        holder: { host: "here", ip: "127.0.0.1", pid: 1, instance: "daemon" },
-        onLease: (lease) => metrics.owns(lease),
-      },
-    ),
+  const source = ownLeases(
+    { registry, clock, makeToken },
+    {
+      layout: defaultLayout,
+      window: 60_000,
+      operationTimeout: 1000,
+      claimTimeout: 0,
+      maxWait: 500,
+      reuse: "any",
+      holder: { host: "here", ip: "127.0.0.1", pid: 1, instance: "daemon" },
+      onLease: (lease) => metrics.owns(lease),
+      onMade: (namespace, count) => metrics.made(namespace, count),
+    },
   );
   const orders = { namespace: "orders" };
   await source.take("orders", 10);

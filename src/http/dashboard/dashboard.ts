@@ -11,7 +11,8 @@ import { namespacePattern } from "../../registries/daemon/requests.ts";
 import { readForm } from "../body.ts";
 import { eventNames, type Journal } from "../journal.ts";
 import { problemParts, statusOf } from "../problem.ts";
-import type { Route } from "../route.ts";
+import type { ApiRequest } from "../request.ts";
+import type { OtherRoute } from "../route.ts";
 import type { Tokens } from "../tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { notice, page, signInPart } from "./page.ts";
@@ -36,9 +37,9 @@ export interface DashboardOptions {
 
 /** The pages for people, and who has signed in to them. */
 export interface Dashboard {
-  readonly routes: readonly Route[];
+  readonly routes: readonly OtherRoute[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
-  authorizationOf(request: Request): string | null;
+  authorizationOf(request: ApiRequest): string | null;
 }
 
 /** What the address of a page asks for. */
@@ -86,16 +87,16 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
   const assetUrl = (name: string): string => `/${name}?${assets.get(name)?.hash}`;
 
-  function credentials(request: Request): string | null {
+  function credentials(request: ApiRequest): string | null {
     return request.headers.get("authorization") ?? sessions.authorizationOf(request);
   }
 
   /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
-  function checkReader(request: Request, namespace: string): void {
+  function checkReader(request: ApiRequest, namespace: string): void {
     tokens?.admit(credentials(request), "read", namespace);
   }
 
-  function mayRead(request: Request, namespace: string): boolean {
+  function mayRead(request: ApiRequest, namespace: string): boolean {
     try {
       checkReader(request, namespace);
       return true;
@@ -119,7 +120,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return new Response(String(text).replace(/\n\s+/g, "\n"), { status, headers: pageHeaders });
   }
 
-  async function show(request: Request): Promise<Response> {
+  async function show(request: ApiRequest): Promise<Response> {
     const asked = readAsked(new URL(request.url).searchParams);
     const known = [...new Set([...namespaces(), defaultNamespace])].filter((name) => mayRead(request, name)).toSorted();
     const first = known.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
@@ -199,7 +200,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return last !== undefined && until > clock.now() ? notice("warn", "QUARANTINE", last.message) : "";
   }
 
-  async function asPage(request: Request, make: () => Promise<Response>): Promise<Response> {
+  async function asPage(request: ApiRequest, make: () => Promise<Response>): Promise<Response> {
     try {
       return await make();
     } catch (cause) {
@@ -230,7 +231,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     }
   }
 
-  async function signIn(request: Request): Promise<Response> {
+  async function signIn(request: ApiRequest): Promise<Response> {
     const form = await readForm(request);
     const next = safeNext(form.get("next"));
     const token = form.get("token")?.trim() ?? "";
@@ -244,7 +245,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return seeOther(next, sessions.start(request, token));
   }
 
-  const route = (method: "GET" | "POST", path: string, run: (request: Request) => Promise<Response>): Route => {
+  const route = (method: "GET" | "POST", path: string, run: (request: ApiRequest) => Promise<Response>): OtherRoute => {
     const [access, status] = ["open", 200] as const;
     return {
       method,
@@ -253,7 +254,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       access,
       status,
       page: true,
-      run: (c) => asPage(c.req.raw, () => run(c.req.raw)),
+      respond: ({ request }) => asPage(request, () => run(request)),
     };
   };
 

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, monotonic } from "../../core/clock.ts";
+import type { ApiRequest } from "../request.ts";
 
 /** How long somebody stays signed in, ms. */
 const lifetime = 12 * 3_600_000;
@@ -26,7 +27,7 @@ export class Sessions {
   }
 
   /** Signs in with a token that was looked at: the `Set-Cookie` for it. */
-  start(request: Request, token: string): string {
+  start(request: ApiRequest, token: string): string {
     const id = randomBytes(16).toString("hex");
     this.#sessions.set(id, { token, ends: monotonic(this.#clock) + lifetime });
     const [oldest = ""] = this.#sessions.keys();
@@ -35,13 +36,13 @@ export class Sessions {
   }
 
   /** Signs out: the `Set-Cookie` for it. */
-  end(request: Request): string {
+  end(request: ApiRequest): string {
     this.#sessions.delete(idOf(request) ?? "");
     return cookie(request, "", 0);
   }
 
   /** The `Authorization` that a request would have had; null where nobody is signed in. */
-  authorizationOf(request: Request): string | null {
+  authorizationOf(request: ApiRequest): string | null {
     const id = idOf(request) ?? "";
     const session = this.#sessions.get(id);
     if (session === undefined) return null;
@@ -51,23 +52,23 @@ export class Sessions {
   }
 }
 
-function cookie(request: Request, value: string, maxAge: number): string {
+function cookie(request: ApiRequest, value: string, maxAge: number): string {
   const secure = isSecure(request) ? "; Secure" : "";
   return `${nameOf(request)}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${secure}`;
 }
 
-function idOf(request: Request): string | undefined {
+function idOf(request: ApiRequest): string | undefined {
   const wanted = `${nameOf(request)}=`;
   const found = (request.headers.get("cookie") ?? "").split("; ").find((pair) => pair.startsWith(wanted));
   return found?.slice(wanted.length);
 }
 
 /** One for each port: several daemons of one host would else sign each other's users out. */
-function nameOf(request: Request): string {
+function nameOf(request: ApiRequest): string {
   const [, port = ""] = /:(\d{1,5})$/.exec(request.headers.get("host") ?? "") ?? [];
   return `${isSecure(request) ? "__Host-" : ""}snowlease${port}`;
 }
 
-function isSecure(request: Request): boolean {
+function isSecure(request: ApiRequest): boolean {
   return request.url.startsWith("https:");
 }
