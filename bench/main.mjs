@@ -49,7 +49,7 @@ function heading() {
   const command = ["npm run bench --", ...asked, "--page", values.page].join(" ");
   return `# Figures
 
-What things cost on one machine, beside their yardsticks: what \`${command}\` wrote. Ratios are medians of those within one
+For whoever wants numbers: what things cost on one machine, beside their yardsticks, as \`${command}\` wrote it. Ratios are medians of those within one
 round of an interleaved run; the times go with the machine. [Performance](performance.md) says what they mean.`;
 }
 
