@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
@@ -87,6 +87,15 @@ describe("pages", () => {
       }
     }
   });
+});
+
+test("excerpts are what the example says", () => {
+  const folder = join(root, "examples/own-registry");
+  const example = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
+  const lines = new Set(example.flatMap((text) => text.split("\n").map((line) => line.trim())));
+  for (const { where, text } of blocks.filter(({ info }) => info.get("norun") === "excerpt")) {
+    for (const line of text.split("\n")) if (line.trim() !== "…") expect(lines, where).toContain(line.trim());
+  }
 });
 
 describe("TypeScript", () => {
