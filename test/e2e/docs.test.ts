@@ -18,7 +18,7 @@ import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 const run = promisify(execFile);
 const pages = documentation();
 const blocks = pages.flatMap((page) => page.blocks);
-const others = ["CONTRIBUTING.md", "prove/README.md", "spec/README.md"].map(readPage);
+const others = ["CONTRIBUTING.md", "examples/README.md", "prove/README.md", "spec/README.md"].map(readPage);
 
 /** Why a block is not run here. The list is to stay short, and each to be a good reason. */
 const unrun: Readonly<Record<string, string>> = {
@@ -110,9 +110,11 @@ describe("TypeScript", () => {
 
   test("every block compiles as it stands, against the published types", async () => {
     const files = new Map(code.map((block) => [writeSnippet(folder, block), block.where]));
-    const { stdout } = await run(join(root, "node_modules/.bin/tsc"), ["-p", folder]).catch((error: unknown) => {
-      return error as { stdout: string };
-    });
+    const { stdout } = await run(join(root, "node_modules/.bin/tsc"), ["-p", "."], { cwd: folder }).catch(
+      (error: unknown) => {
+        return error as { stdout: string };
+      },
+    );
     const told = stdout.replace(/^([\w-]+\.ts)/gm, (file: string) => files.get(file) ?? file);
     expect(told).toBe("");
   });
