@@ -129,7 +129,8 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
       pause = Math.min(wait, longestLook, left(claimTimeout));
     } catch (cause) {
       const error = asSnowleaseError(cause);
-      const timeout = isSnowleaseError(error, "REGISTRY_UNAVAILABLE")
+      const unheard = isSnowleaseError(error, "REGISTRY_UNAVAILABLE") && error.details.lasting !== true;
+      const timeout = unheard
         ? Math.max(operationTimeout, claimTimeout)
         : isSnowleaseError(error, "QUARANTINE") || isSnowleaseError(error, "RATE_LIMITED")
           ? claimTimeout

@@ -31,6 +31,8 @@ export type ErrorCode = (typeof errorCodes)[number];
 export interface ErrorDetails {
   /** Milliseconds after which the same call may succeed; absent where waiting does not help. */
   readonly retryAfterMs?: number | undefined;
+  /** Present on REGISTRY_UNAVAILABLE: somebody has to mend something first, and a claim does not ask again. */
+  readonly lasting?: boolean | undefined;
   readonly [fact: string]: unknown;
 }
 

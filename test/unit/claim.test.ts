@@ -214,6 +214,20 @@ describe("a claim whose answer is lost", () => {
     expect((made.settled as Claim).since - 1_700_000_000_000).toBe((made.settled as Claim).asked);
   });
 
+  it("asks once where somebody has to mend something first", async () => {
+    let asked = 0;
+    const damaged: Registry = {
+      ...registry,
+      async claim() {
+        asked++;
+        throw new SnowleaseError("REGISTRY_UNAVAILABLE", "The file is damaged.", { lasting: true });
+      },
+    };
+    const made = attempt({ claimTimeout: 60_000 }, damaged);
+    await clock.advance(0);
+    expect([errorOf(made).message, asked]).toEqual(["The file is damaged.", 1]);
+  });
+
   it("gives up after `operationTimeout`, or `claimTimeout` when that is longer", async () => {
     for (const [operationTimeout, claimTimeout] of [
       [2000, 0],

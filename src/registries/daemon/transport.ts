@@ -232,7 +232,7 @@ async function exchange<Answer>(
     request.destroy();
     const lasting = isUntrusted(cause) || isForbidden(cause);
     const why = `did not answer: ${reasonOf(cause)}; ${adviceOn(cause)}`;
-    return { outcome: "failed", error: unavailable(target, why, cause), sent, lasting };
+    return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
   } finally {
     timer.abort();
   }
@@ -321,8 +321,13 @@ function nonsense<Answer>(target: Address, what: string): Attempt<Answer> {
   return { outcome: "failed", error, sent: true };
 }
 
-function unavailable({ shown: address }: Address, what: string, cause?: unknown): SnowleaseError {
-  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The daemon at ${address} ${what}.`, { address }, { cause });
+function unavailable(
+  { shown: address }: Address,
+  what: string,
+  { cause, lasting = false }: { readonly cause?: unknown; readonly lasting?: boolean } = {},
+): SnowleaseError {
+  const details = { address, ...(lasting && { lasting }) };
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The daemon at ${address} ${what}.`, details, { cause });
 }
 
 function late(targets: readonly Address[], timeout: number): SnowleaseError {

@@ -63,13 +63,15 @@ export function fileError(cause: unknown, path: string): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const said = cause instanceof Error ? cause.message : String(cause);
   const { code, says, advice } = isIncomplete(cause) ? incomplete : (known[sqliteCode(cause) ?? 0] ?? other);
-  return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${said}); ${advice}.`, { path }, { cause });
+  const details = { path, ...(isDamage(cause) && { lasting: true }) };
+  return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${said}); ${advice}.`, details, { cause });
 }
 
 /** What SQLite found wrong in a file. */
 export function damageError(said: string, path: string): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry file \`${path}\` is damaged (${said}); ${damaged}.`, {
     path,
+    lasting: true,
   });
 }
 
