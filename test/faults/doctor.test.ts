@@ -1,15 +1,20 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { chmodSync, closeSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
-import { Sandbox } from "../support/cli.ts";
+import { cliFile, Sandbox } from "../support/cli.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
+import { clocksMissing, WallClock } from "../support/holder.ts";
+import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { openSql } from "../support/sql.ts";
 import { namespace } from "../support/subject.ts";
+import { nodeText, setNode } from "../support/zookeeper-tree.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** A store, and how to hurt it. */
 interface Patient {
@@ -23,7 +28,8 @@ interface Store<Server extends Patient> {
   readonly missing: string | undefined;
   readonly start: () => Promise<Server>;
   readonly open: (url: string) => Promise<Registry>;
-  readonly setReadOnly: (server: Server, to: boolean) => Promise<unknown>;
+  /** Absent where a server by itself is never so. */
+  readonly setReadOnly?: (server: Server, to: boolean) => Promise<unknown>;
   readonly setSchema: (server: Server, version: number) => Promise<unknown>;
 }
 
@@ -60,6 +66,76 @@ const postgres: Store<PostgresServer> = {
     server.query(`UPDATE workerid_meta_${namespace} SET value = '${version}' WHERE name = 'schema'`),
 };
 
+/** A MariaDB as somebody reaches it who may not write where only administrators may. */
+class GuardedMariadb implements Patient {
+  readonly server: MariadbServer;
+
+  constructor(server: MariadbServer) {
+    this.server = server;
+  }
+
+  get port(): number {
+    return this.server.port;
+  }
+
+  url(): string {
+    return this.server.url().replace("root@", "plain@");
+  }
+
+  remove(): Promise<void> {
+    return this.server.remove();
+  }
+}
+
+const mariadb: Store<GuardedMariadb> = {
+  name: "MariaDB",
+  missing: mariadbMissing,
+  async start() {
+    const server = await MariadbServer.start();
+    await server.query("CREATE USER plain@'%'");
+    await server.query("GRANT ALL ON snowlease.* TO plain@'%'");
+    return new GuardedMariadb(server);
+  },
+  open: openSql,
+  setReadOnly: ({ server }, to) => server.query(`SET GLOBAL read_only = ${to ? 1 : 0}`),
+  setSchema: ({ server }, version) =>
+    server.query(`UPDATE workerid_meta_${namespace} SET value = '${version}' WHERE name = 'schema'`),
+};
+
+/** One server of an ensemble of one. */
+class LoneZooKeeper implements Patient {
+  readonly #ensemble: ZooKeeper;
+  readonly port: number;
+
+  constructor(ensemble: ZooKeeper, port: number) {
+    this.#ensemble = ensemble;
+    this.port = port;
+  }
+
+  url(): string {
+    return this.#ensemble.url();
+  }
+
+  remove(): Promise<void> {
+    return this.#ensemble.remove();
+  }
+}
+
+const zooKeeper: Store<LoneZooKeeper> = {
+  name: "ZooKeeper",
+  missing: zooKeeperMissing,
+  async start() {
+    const ensemble = await ZooKeeper.start();
+    return new LoneZooKeeper(ensemble, ensemble.servers[0]?.port ?? 0);
+  },
+  open: openZooKeeper,
+  async setSchema({ port }, version) {
+    const path = `/snowlease/${namespace}/meta`;
+    const meta = JSON.parse(await nodeText(port, path)) as object;
+    await setNode(port, path, JSON.stringify({ ...meta, schema: version }));
+  },
+};
+
 function examinations<Server extends Patient>({ missing, start, open, setReadOnly, setSchema }: Store<Server>): void {
   describe.skipIf(missing !== undefined)(missing ?? "doctor", () => {
     let server: Server;
@@ -90,9 +166,9 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
     });
     afterEach(() => proxy.heal());
 
-    async function examined(way: string): Promise<Found & { readonly code: number }> {
+    async function examined(way: string, env?: Record<string, string>): Promise<Found & { readonly code: number }> {
       const args = ["doctor", "--json", "--registry", way, "--namespace", namespace];
-      const { code, stdout, stderr } = await sandbox.run(args);
+      const { code, stdout, stderr } = await sandbox.run(args, { env });
       expect(stderr).toBe("");
       const found = JSON.parse(stdout) as Found;
       for (const { detail } of found.findings) expect(detail).toMatch(/^[^\r\n]+[.)]$/);
@@ -101,7 +177,7 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
     }
 
     /** At once: each waits in vain for some seconds. */
-    const allExamined = (): Promise<Found[]> => Promise.all(ways.map(examined));
+    const allExamined = (): Promise<Found[]> => Promise.all(ways.map((way) => examined(way)));
 
     const failures = ({ findings }: Found): string[] =>
       findings.filter(({ status }) => status === "fail").map(({ detail }) => detail);
@@ -125,6 +201,26 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
           detail: expect.stringMatching(/answers in \d+\.\d\d ms\. Look at/) as string,
         });
         expect(code).toBe(0);
+      }
+    });
+
+    test.skipIf(clocksMissing !== undefined)(clocksMissing ?? "this host's clock is an hour off", async () => {
+      for (const [shift, where] of [
+        [3600, "behind"],
+        [-3600, "ahead of"],
+      ] as const) {
+        for (const way of ways) {
+          const { code, findings } = await examined(way, new WallClock(shift).environment);
+          expect(findings.find(({ check }) => check === "clock")).toMatchObject({
+            status: "fail",
+            detail: expect.stringMatching(
+              new RegExp(
+                `^The registry's clock is 3[56]\\d{5} ms ${where} this host's.* Set the clock that is wrong\\.$`,
+              ),
+            ) as string,
+          });
+          expect(code).toBe(1);
+        }
       }
     });
 
@@ -157,18 +253,18 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
     });
 
     // Behind this, a Redis is in quarantine.
-    test("it lets itself be read only", async () => {
-      await setReadOnly(server, true);
+    test.skipIf(setReadOnly === undefined)("it lets itself be read only", async () => {
+      await setReadOnly?.(server, true);
       try {
         proxy.reset();
         for (const found of await allExamined()) {
           const told = failures(found);
           expect(told.length).toBeGreaterThan(0);
           for (const detail of told)
-            expect(detail).toMatch(/^REGISTRY_UNAVAILABLE: .*(?:standby|replica|behind this daemon)/);
+            expect(detail).toMatch(/^REGISTRY_UNAVAILABLE: .*(?:standby|replica|read.only|behind this daemon)/);
         }
       } finally {
-        await setReadOnly(server, false);
+        await setReadOnly?.(server, false);
       }
     });
   });
@@ -176,3 +272,96 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
 
 describe(redis.name, () => examinations(redis));
 describe(postgres.name, () => examinations(postgres));
+describe(mariadb.name, () => examinations(mariadb));
+describe(zooKeeper.name, () => examinations(zooKeeper));
+
+describe("an embedded registry", () => {
+  let sandbox: Sandbox;
+  let file: string;
+  beforeEach(async () => {
+    sandbox = new Sandbox();
+    file = join(sandbox.work, "registry.db");
+    await sandbox.read(["id", "-n", "1", "--registry", sandbox.registry]);
+  });
+
+  /** The findings, and how many of them are bad. */
+  async function examined(child?: ChildProcess): Promise<Found & { readonly code: number }> {
+    const args = ["doctor", "--json", "--registry", sandbox.registry];
+    const { code, stdout } = await (child === undefined ? sandbox.run(args) : sandbox.started(child).ended);
+    return { ...(JSON.parse(stdout) as Found), code };
+  }
+
+  test("that is well", async () => {
+    const { code, findings } = await examined();
+    expect(code).toBe(0);
+    const checks = findings.map(({ check }) => check);
+    const all = ["registry", "promise", "schema", "clock", "namespace", "renewal", "layout", "pool", "file", "process"];
+    expect(checks).toEqual(expect.arrayContaining(all));
+  });
+
+  test("of a newer schema", async () => {
+    const version = Buffer.from([0, 0, 0, 2]);
+    const handle = openSync(file, "r+");
+    writeSync(handle, version, 0, 4, 60);
+    closeSync(handle);
+    expect(await examined()).toMatchObject({
+      code: 1,
+      findings: expect.arrayContaining([
+        {
+          check: "registry",
+          status: "fail",
+          detail: expect.stringMatching(/^SCHEMA_INCOMPATIBLE: .* schema 2,/) as string,
+        },
+      ]) as unknown,
+    });
+  });
+
+  test("that is damaged", async () => {
+    const handle = openSync(file, "r+");
+    for (let page = 2; page < 6; page++) writeSync(handle, Buffer.alloc(4096, 0xa5), 0, 4096, page * 4096);
+    closeSync(handle);
+    const { code, findings } = await examined();
+    expect(code).toBe(1);
+    const [bad] = findings.filter(({ status }) => status === "fail");
+    expect(bad?.detail).toMatch(/^REGISTRY_UNAVAILABLE: The registry file .* is damaged/);
+  });
+
+  test("whose pool is nearly used up, and whose layout ends soon", async () => {
+    const now = Date.now();
+    const end = 2 ** 40 - 30 * 86_400_000;
+    const layout = `timestamp:40,worker:3,sequence:12@${now - end}/1`;
+    const registry = ["--registry", sandbox.registry, "--namespace", "small"];
+    await sandbox.read(["init", ...registry, "--layout", layout]);
+    await sandbox.read(["pin", "0", "1", "2", "3", "4", "5", "6", "--reason", "taken", ...registry]);
+    const { stdout } = await sandbox.run(["doctor", "--json", ...registry]);
+    const found = (check: string): unknown =>
+      (JSON.parse(stdout) as Found).findings.find((each) => each.check === check);
+    expect(found("pool")).toMatchObject({
+      status: "warn",
+      detail: expect.stringContaining("7 of the 8 worker IDs") as string,
+    });
+    expect(found("layout")).toMatchObject({ status: "warn" });
+  });
+
+  const canUnshare = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "true"]).status === 0;
+
+  test.skipIf(!canUnshare)("in a PID namespace of its own (needs root that may make one)", async () => {
+    const detail = async (child?: ChildProcess): Promise<string | undefined> =>
+      (await examined(child)).findings.find(({ check }) => check === "process")?.detail;
+    const args = ["--pid", "--fork", "--mount-proc", process.execPath, cliFile, "doctor", "--json"];
+    const apart = spawn("unshare", [...args, "--registry", sandbox.registry], sandbox.surroundings());
+    expect(await detail(apart)).toMatch(/^This is a PID namespace of its own \(pid:\[\d+\]\), as of a container: /);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("that may only be read (needs root that becomes another)", async () => {
+    for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
+    chmodSync(file, 0o644);
+    const nobody = ["--reuid", "65534", "--clear-groups", process.execPath, cliFile, "doctor", "--json"];
+    const found = await examined(
+      spawn("setpriv", [...nobody, "--registry", sandbox.registry], sandbox.surroundings({ HOME: "/nowhere" })),
+    );
+    const told = found.findings.filter(({ status }) => status === "fail").map(({ detail }) => detail);
+    expect(told).toContain(`${file} and its folder cannot be written (EACCES); mend their permissions.`);
+    expect(found.code).toBe(1);
+  });
+});

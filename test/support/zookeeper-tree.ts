@@ -30,6 +30,15 @@ export function makeNode(port: number, path: string, text = ""): Promise<void> {
   return withDriver(port, (client) => called((done) => client.create(path, Buffer.from(text), done)));
 }
 
+/** What a node holds. */
+export function nodeText(port: number, path: string): Promise<string> {
+  return withDriver(port, (client) => {
+    return new Promise((resolve, reject) =>
+      client.getData(path, (error, data) => (error ? reject(new Error(String(error))) : resolve(String(data)))),
+    );
+  });
+}
+
 /** What somebody does who knows better: writes into a node, whatever it held. */
 export function setNode(port: number, path: string, text: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));

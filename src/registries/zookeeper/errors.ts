@@ -75,3 +75,12 @@ export function foreignNode(path: string, what: string): SnowleaseError {
     `ZooKeeper holds at \`${path}\` ${what}, which Snowlease never wrote: put it right, or use another namespace or chroot.`,
   );
 }
+
+/** A namespace of another version of this program. */
+export function otherSchema(path: string, stored: number, known: number): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `What ZooKeeper holds at \`${path}\` is of version ${stored}, and this Snowlease knows version ${known}; run the version that wrote it, or use another namespace.`,
+    { stored, known },
+  );
+}

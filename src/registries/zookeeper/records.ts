@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { HistoryRow, NamespaceInfo, Recents } from "../../core/registry.ts";
 import type { Stored } from "../../core/window.ts";
 import type { Node } from "./session.ts";
-import { foreignNode } from "./errors.ts";
+import { foreignNode, otherSchema } from "./errors.ts";
 
 /** Of the nodes: what `nodes.ts` lists and what they hold. */
 export const schemaVersion = 1;
@@ -58,7 +58,7 @@ export function metaBytes(info: NamespaceInfo): Uint8Array {
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE, as for the others */
 export function readMeta(node: Node, path: string): NamespaceInfo {
   const { schema, ...info } = read(meta, node.data, path);
-  if (schema !== schemaVersion) throw foreignNode(path, `what another version (schema ${schema}) wrote`);
+  if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
   return info;
 }
 
