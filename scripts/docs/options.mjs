@@ -7,8 +7,15 @@ export function options() {
     `\`${name}\``,
     flag === undefined ? "" : `\`${flag}\` \`${env}\``,
     scopes.includes("url") ? "yes" : "",
+    takersOf(scopes),
     byDefault,
     description,
   ]);
-  return table([["option", "flag, environment", "in a URL", "default", "meaning"], ...rows]);
+  return table([["option", "flag, environment", "in a URL", "of", "default", "meaning"], ...rows]);
+}
+
+/** Who takes it: whoever claims (a command, a program), the daemon, or programs alone. */
+function takersOf(scopes) {
+  const takers = [scopes.includes("cli") && "claim", scopes.includes("daemon") && "daemon"].filter(Boolean);
+  return takers.length > 0 ? takers.join(", ") : "library";
 }
