@@ -85,30 +85,26 @@ export class WallGate {
     this.#wall = clock.now();
   }
 
-  /** How many ns after the gate was made the monotonic clock showed `nanos`: exact for a hundred days. */
-  since(nanos: bigint): number {
-    reading[0] = nanos;
-    return (((words[upperWord] as number) - this.#upper) | 0) * 2 ** 32 + ((words[lowerWord] as number) - this.#lower);
-  }
-
-  /** What the monotonic clock shows so many ns after the gate was made. */
-  at(since: number): bigint {
-    return this.#nanos + BigInt(since);
-  }
-
-  /** Reads the wall clock, Unix ms. `since`: the monotonic clock, where it was read a moment ago. */
-  read(since: number = this.since(this.#clock.nanos())): number {
+  /** Reads the wall clock, Unix ms. */
+  read(): number {
+    const since = this.#since();
     const wall = this.#clock.now();
     const begin = (wall - this.#wall) * 1e6;
     const least = since - begin;
     // Looked at once more where there is doubt: reading the wall clock may have taken any time.
-    const contradicted = least < this.#zero && this.since(this.#clock.nanos()) - begin < this.#zero;
+    const contradicted = least < this.#zero && this.#since() - begin < this.#zero;
     if (least - 1e6 > this.#zero || contradicted) this.#zero = least - 1e6;
     return wall;
   }
 
-  /** How many ns after the gate was made the wall clock is known to show less than `wall` still. */
-  before(wall: number): number {
-    return Math.floor((wall - this.#wall) * 1e6 + this.#zero);
+  /** The reading of the monotonic clock before which the wall clock is known to show less than `wall` still. */
+  before(wall: number): bigint {
+    return this.#nanos + BigInt(Math.floor((wall - this.#wall) * 1e6 + this.#zero));
+  }
+
+  /** How many ns after the gate was made this is: exact for a hundred days. */
+  #since(): number {
+    reading[0] = this.#clock.nanos();
+    return (((words[upperWord] as number) - this.#upper) | 0) * 2 ** 32 + ((words[lowerWord] as number) - this.#lower);
   }
 }

@@ -207,9 +207,15 @@ export class Layout {
 
   /**
    * The ID of integers that the caller has checked: `tick` 0 to `maxTick`, `workerId` within `pool`, `sequence` 0 to
-   * `maxSequence`, `rollback` 0 to `maxRollback`. Made for a generator's hot path; anything else wants `compose`.
+   * `maxSequence`, `rollback` 0 to `maxRollback`. Anything else wants `compose`.
    */
   encode(tick: number, workerId: number, sequence: number, rollback: number = 0): bigint {
+    this.put(halves, tick, workerId, sequence, rollback);
+    return id64[0] as bigint;
+  }
+
+  /** Puts the ID that `encode` makes into the two words of a 64-bit number. Made for a generator's hot path. */
+  put(words: Uint32Array, tick: number, workerId: number, sequence: number, rollback: number): void {
     const high = Math.floor(workerId / this.#countScale);
     const low = workerId - high * this.#countScale;
     const count = rollback * (this.maxSequence + 1) + sequence;
@@ -218,9 +224,8 @@ export class Layout {
     const scaled = (this.wrap === undefined ? tick : tick % this.#ticks) * this.#timestampScale;
     const scaledUpper = Math.floor(scaled / two32);
     const restUpper = Math.floor(rest / two32);
-    halves[upperWord] = scaledUpper + restUpper;
-    halves[lowerWord] = scaled - scaledUpper * two32 + (rest - restUpper * two32);
-    return id64[0] as bigint;
+    words[upperWord] = scaledUpper + restUpper;
+    words[lowerWord] = scaled - scaledUpper * two32 + (rest - restUpper * two32);
   }
 
   /**

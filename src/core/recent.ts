@@ -54,7 +54,7 @@ export class RecentTicks implements Ticks {
   readonly #mask: number;
   /** Pairs of a tick and its highest sequence: side by side, since reaching for memory is most of what a first ID costs. */
   readonly #slots: Float64Array;
-  #floor: number;
+  readonly #from: number;
   #highest = -1;
 
   /**
@@ -70,13 +70,13 @@ export class RecentTicks implements Ticks {
     const slots = 2 ** Math.ceil(Math.log2(this.#span + 1));
     this.#mask = slots - 1;
     this.#slots = new Float64Array(2 * slots).fill(-1);
-    this.#floor = firstWholeTick(layout, from);
+    this.#from = firstWholeTick(layout, from);
     if (inherited !== undefined) for (const [tick, sequence] of read(layout, inherited)) this.raise(tick, sequence);
   }
 
   /** Lowest tick that may still be used. */
   get floor(): number {
-    return this.#floor;
+    return Math.max(this.#from, this.#highest - this.#span);
   }
 
   /** Highest tick ever used; -1 when there was none. */
@@ -86,6 +86,8 @@ export class RecentTicks implements Ticks {
 
   /** Highest sequence used in a tick at or above the floor; -1 when it was not used. */
   sequenceOf(tick: number): number {
+    // The most frequent answer, and the one for which the memory, which is slow to reach, need not be read.
+    if (tick > this.#highest) return -1;
     const slot = 2 * (tick & this.#mask);
     return this.#slots[slot] === tick ? (this.#slots[slot + 1] as number) : -1;
   }
@@ -100,11 +102,8 @@ export class RecentTicks implements Ticks {
 
   /** Notes that sequences up to this one were handed out in a tick. Ticks below the floor are past caring. */
   raise(tick: number, sequence: number): void {
-    if (tick < this.#floor || sequence <= this.sequenceOf(tick)) return;
-    if (tick > this.#highest) {
-      this.#highest = tick;
-      this.#floor = Math.max(this.#floor, tick - this.#span);
-    }
+    if (tick < this.floor || sequence <= this.sequenceOf(tick)) return;
+    if (tick > this.#highest) this.#highest = tick;
     const slot = 2 * (tick & this.#mask);
     this.#slots[slot] = tick;
     this.#slots[slot + 1] = sequence;
@@ -115,12 +114,13 @@ export class RecentTicks implements Ticks {
    * is raised instead: a shorter memory is safe, a cut one is not.
    */
   handOver(until: number): Recents {
+    const { floor } = this;
     const entries: number[] = [];
-    for (let tick = this.#floor; tick <= this.#highest; tick++) {
+    for (let tick = floor; tick <= this.#highest; tick++) {
       const sequence = this.sequenceOf(tick);
       if (sequence >= 0) entries.push(tick, sequence);
     }
-    let first = this.#floor;
+    let first = floor;
     let bytes = write(first, entries);
     while (bytes.length > maxBytes) {
       entries.splice(0, Math.ceil(entries.length / 8) * 2);

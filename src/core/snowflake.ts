@@ -3,13 +3,13 @@ import { monotonic, WallGate, type Clock } from "./clock.ts";
 import { type Encoding, encodings, type EncodingName, Neighbours } from "./encoding.ts";
 import type { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
-import type { Holding, Lease, Ledger } from "./lease.ts";
+import type { Holding, Lease, Ledger, Tenure } from "./lease.ts";
 import { notHeld } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { writeRun } from "./run.ts";
 import { type TextOptions, TextRun } from "./text-run.ts";
 import { type Mode, type SnowflakeOptions, TickBook } from "./tick-book.ts";
-import { littleEndian } from "./words.ts";
+import { littleEndian, lowerWord, upperWord } from "./words.ts";
 
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
@@ -51,12 +51,13 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   readonly #gate: WallGate;
   readonly #book: TickBook;
 
-  /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline. */
+  /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline: at first, one. */
   #next = 0;
   #last = -1;
   #deadline = 0n;
-  /** What the wall clock showed when the tick was opened; 0 once #deadline was told from it. */
+  /** What the wall clock showed when the tick was opened; 0: none is open. */
   #opened = 0;
+  #tenure: Tenure | undefined;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
@@ -66,7 +67,6 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   readonly #shift: number;
   readonly #unit: number;
   #low = 0;
-  #base = 0n;
   readonly #fitsNumber: boolean;
   #baseNumber = 0;
   readonly #neighbours = new Neighbours();
@@ -101,8 +101,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * where waiting helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
    */
   next(): bigint {
-    const nanos = this.#clock.nanos();
-    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    if (!this.#isOpen()) this.#openOrThrow();
     return this.#take();
   }
 
@@ -112,16 +111,14 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    */
   nextNumber(): number {
     if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
-    const nanos = this.#clock.nanos();
-    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    if (!this.#isOpen()) this.#openOrThrow();
     return this.#baseNumber + this.#next++ * this.#unit;
   }
 
   /** The next ID as text, decimal unless told otherwise. Throws like `next`. */
   nextString(format: EncodingName = "decimal"): string {
     if (format === "decimal") return this.next().toString();
-    const nanos = this.#clock.nanos();
-    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    if (!this.#isOpen()) this.#openOrThrow();
     const text = this.#neighbours.at(this.#next, format);
     if (text === undefined) return this.#takeString(format);
     this.#next++;
@@ -139,9 +136,8 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     const deadline = monotonic(this.#clock) + timeout;
     for (;;) {
       signal?.throwIfAborted();
-      const nanos = this.#clock.nanos();
-      if (this.#next <= this.#last && nanos < this.#deadline) return this.#take();
-      const error = this.#open(nanos, this.#few);
+      if (this.#isOpen()) return this.#take();
+      const error = this.#open(this.#few);
       if (error === undefined) return this.#take();
       const left = deadline - monotonic(this.#clock);
       if (!this.#worthWaiting(error) || left <= 0) throw error;
@@ -159,11 +155,10 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
     if (target.length === 0) return 0;
-    const nanos = this.#clock.nanos();
-    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    if (!this.#isOpen()) this.#openOrThrow();
     let made = this.#fillFrom(target, 0);
     if (!this.#hasMore) return made;
-    while (made < target.length && this.#open(this.#clock.nanos()) === undefined) made += this.#fillFrom(target, made);
+    while (made < target.length && this.#open() === undefined) made += this.#fillFrom(target, made);
     return made;
   }
 
@@ -181,11 +176,10 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   fillText(target: Uint8Array, options?: TextOptions): number {
     if (!(target instanceof Uint8Array)) refuse("target", "to be a Uint8Array", target);
     const texts = new TextRun(options);
-    const nanos = this.#clock.nanos();
-    if (this.#next > this.#last || nanos >= this.#deadline) this.#openOrThrow(nanos);
+    if (!this.#isOpen()) this.#openOrThrow();
     let end = this.#textFrom(target, 0, texts);
     if (!this.#hasMore) return end;
-    while (this.#next > this.#last && this.#open(this.#clock.nanos()) === undefined) {
+    while (this.#next > this.#book.last && this.#open() === undefined) {
       end = this.#textFrom(target, end, texts);
     }
     return end;
@@ -215,6 +209,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   seal(): Usage | undefined {
     this.#book.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
+    this.#opened = 0;
     return this.#book.seal();
   }
 
@@ -226,9 +221,15 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     return this.#id[0] as bigint;
   }
 
+  /** The ID of sequence 0 in the open tick. */
+  get #base(): bigint {
+    this.#words[lowerWord] = this.#low;
+    return this.#id[0] as bigint;
+  }
+
   /** Fills an array, from `start`, with what the open tick has; returns how many. */
   #fillFrom(target: BigUint64Array, start: number): number {
-    const count = Math.min(target.length - start, this.#last - this.#next + 1);
+    const count = Math.min(target.length - start, this.#book.last - this.#next + 1);
     const sequence = this.#next;
     this.#next += count;
     if (this.#narrow) {
@@ -244,9 +245,9 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   /** Writes what the open tick has and the buffer has room for, from `at`; returns where it ends. */
   #textFrom(target: Uint8Array, at: number, texts: TextRun): number {
     const step = BigInt(this.#unit);
-    while (this.#next <= this.#last) {
+    while (this.#next <= this.#book.last) {
       const first = this.#base + BigInt(this.#next) * step;
-      const count = Math.min(texts.fitting(first, step, target.length - at), this.#last - this.#next + 1);
+      const count = Math.min(texts.fitting(first, step, target.length - at), this.#book.last - this.#next + 1);
       if (count === 0) break;
       this.#next += count;
       at = texts.write(target, at, count, first, step);
@@ -266,51 +267,55 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     return text;
   }
 
-  #openOrThrow(nanos: bigint): void {
-    let error = this.#open(nanos);
+  /** Whether there is an ID for which the clock need not be read. */
+  #isOpen(): boolean {
+    return this.#next <= this.#last && this.#clock.nanos() < this.#deadline;
+  }
+
+  #openOrThrow(): void {
+    let error = this.#open();
     const { spin } = this.#clock;
     const full = error?.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
     if (full && this.#layout.tick === 1 && spin !== undefined) {
       spin(this.#layout.timeOf(this.#book.tick + 1), longestSpin);
-      error = this.#open(this.#clock.nanos());
+      error = this.#open();
     }
     if (error !== undefined) throw error;
   }
 
   /**
    * Opens a tick, or says why there is none.
-   * @param nanos the monotonic clock, read a moment ago.
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
-  #open(nanos: bigint, ticks: number = 1): SnowleaseError | undefined {
-    const since = this.#gate.since(nanos);
-    // Told when a second ID is asked for: a bigint for each tick is more than its only ID should cost.
-    if (this.#opened > 0 && this.#next <= this.#last) {
-      const end = this.#gate.before(this.#opened + 1);
-      this.#opened = 0;
-      if (since < end) {
-        this.#deadline = this.#gate.at(end);
+  #open(ticks: number = 1): SnowleaseError | undefined {
+    const { tenure } = this.lease;
+    let wall = this.#clock.now();
+    // How long the tick stays open is asked when it is to make a second ID: many make but one.
+    if (wall === this.#opened && tenure === this.#tenure && this.#next <= this.#book.last) {
+      wall = this.#gate.read();
+      if (wall === this.#opened) {
+        this.#last = this.#book.last;
+        this.#deadline = this.#gate.before(wall + 1);
         return undefined;
       }
     }
     this.#book.leave(this.#next);
-    [this.#next, this.#last] = [0, -1];
-    const { tenure } = this.lease;
+    this.#next = 0;
+    this.#last = -1;
+    this.#opened = 0;
     if (tenure === undefined) return notHeld(this.lease);
-    const wall = this.#gate.read(since);
     const error = this.#book.turn(wall, tenure, ticks);
     if (error !== undefined) return error;
-    const { tick, next, last, rollbacks } = this.#book;
-    [this.#next, this.#last] = [next, last];
-    // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
-    this.#deadline = 0n;
-    this.#opened = wall;
-    this.#base = this.#layout.encode(tick, tenure.workerId, 0, rollbacks);
-    if (this.#fitsNumber) this.#baseNumber = Number(this.#base);
-    this.#id[0] = this.#base;
-    this.#low = this.#words[0] as number;
+    const { tick, next, rollbacks } = this.#book;
+    this.#layout.put(this.#words, tick, tenure.workerId, 0, rollbacks);
+    this.#low = this.#words[lowerWord] as number;
+    if (this.#fitsNumber) this.#baseNumber = Number(this.#id[0]);
     // An ID that is 0 looks like none at all. Worker 0 would make it once in each wrap.
-    if (this.#base === 0n && this.#next === 0) this.#next = 1;
+    this.#next = next === 0 && this.#low === 0 && this.#words[upperWord] === 0 ? 1 : next;
+    this.#last = this.#next;
+    // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
+    this.#opened = wall;
+    this.#tenure = tenure;
     this.#neighbours.forget();
     return undefined;
   }

@@ -62,6 +62,12 @@ export class TickBook {
   #sealed = 0;
   /** Highest wall clock reading in this tenure, Unix ms. */
   #seen = 0;
+  /**
+   * The tenure in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
+   * every line that they do not run is one that need not be fetched: after a millisecond of other things, that is what they cost.
+   */
+  #checked: Tenure | undefined;
+  #clear = 0;
   #rung: string | undefined;
 
   /** @throws SnowleaseError CONFIG_INVALID for options that do not go together. */
@@ -96,6 +102,7 @@ export class TickBook {
   leave(next: number): void {
     this.note(next);
     this.tick = -1;
+    this.last = -1;
   }
 
   /**
@@ -103,6 +110,17 @@ export class TickBook {
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   turn(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
+    if (tenure === this.#checked && wall > this.#seen && wall < this.#clear) {
+      const tick = this.#layout.tickOf(wall);
+      if (tick > this.#memory.highest) {
+        this.#seen = wall;
+        this.tick = tick;
+        this.next = firstSequence(tick, this.#spread);
+        this.last = this.#layout.maxSequence;
+        return undefined;
+      }
+    }
+    this.#checked = undefined;
     if (tenure.generation === this.#sealed) return notHeld(this.#lease);
     if (tenure.generation !== this.#generation) this.#begin(tenure);
     return this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
@@ -119,6 +137,7 @@ export class TickBook {
   seal(): Usage | undefined {
     const checkpoint = this.checkpoint();
     this.#sealed = this.#generation;
+    this.#checked = undefined;
     const { from, tenure } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
     // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
@@ -155,6 +174,10 @@ export class TickBook {
     if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
     if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
     this.#see(wall);
+    if (this.#share === undefined && this.#rung === undefined) {
+      this.#checked = tenure;
+      this.#clear = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(tenure.until)));
+    }
     if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, tenure)) return undefined;
     this.tick = tick;
     // One that led the clock may have used up the next ones, too.

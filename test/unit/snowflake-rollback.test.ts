@@ -27,16 +27,37 @@ describe("a clock that goes back", () => {
   it("within the open tick goes unnoticed until that is known to end on the monotonic clock", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(0.9);
-    expect(next()).toEqual([start, 0]);
+    expect([next(), next()]).toEqual([
+      [start, 0],
+      [start, 1],
+    ]);
     await clock.advance(0.1);
-    expect(next()).toEqual([start + 1, 0]);
+    expect([next(), next()]).toEqual([
+      [start + 1, 0],
+      [start + 1, 1],
+    ]);
     clock.step(-100);
     await clock.advance(0.5);
-    expect(next()).toEqual([start + 1, 1]);
+    expect(next()).toEqual([start + 1, 2]);
     await clock.advance(0.5);
     expect(next()).toEqual([start - 98, 0]);
     await clock.advance(0);
     expect(rollbacks).toEqual([{ behind: 99, action: "continue" }]);
+  });
+
+  it("behind the first ID of a tick is noticed by the second", async () => {
+    const { clock, next, rollbacks } = await open();
+    await clock.advance(5);
+    expect(next()).toEqual([start + 5, 0]);
+    clock.step(-3);
+    expect(next()).toEqual([start + 2, 0]);
+    clock.step(3);
+    // The tick that was open is a used one now: behind what was made in it.
+    expect(next()).toEqual([start + 5, 1]);
+    clock.step(1);
+    expect(next()).toEqual([start + 6, 0]);
+    await clock.advance(0);
+    expect(rollbacks).toEqual([{ behind: 3, action: "continue" }]);
   });
 
   it("tells of each rollback once", async () => {
