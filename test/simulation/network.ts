@@ -1,5 +1,6 @@
 import { SnowleaseError } from "../../src/core/errors.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import type { Leasing } from "./store.ts";
 import type { Machine, World } from "./world.ts";
 
 /** How often a message meets each fate. */
@@ -8,23 +9,35 @@ export interface Weather {
   readonly loseReply: number;
   /** The caller gives up, and the message arrives all the same, later. */
   readonly lateRequest: number;
+  /** The same of give-backs, where it is more often. */
+  readonly lateRelease?: number;
   readonly repeatRequest: number;
 }
 
 /**
  * The way from a machine to the registry. Every request and every reply is under way until the scheduler lets it arrive; it may
  * be lost, doubled, or come late, after the caller was told that there is no answer.
+ * @param server the machine that answers, where it is one that stops and dies like any other.
  */
-export function overNetwork(world: World, machine: Machine, registry: Registry, weather: Weather): Registry {
+export function overNetwork(
+  world: World,
+  machine: Machine,
+  registry: Leasing,
+  weather: Weather,
+  server?: Machine,
+): Registry {
   const { random } = world;
 
-  function carry<Request, Answer>(call: (request: Request) => Promise<Answer>): (request: Request) => Promise<Answer> {
+  function carry<Request, Answer>(
+    call: (request: Request) => Promise<Answer>,
+    lateness: number = weather.lateRequest,
+  ): (request: Request) => Promise<Answer> {
     return (request) =>
       new Promise<Answer>((resolve, reject) => {
         const noAnswer = (): void =>
           reject(new SnowleaseError("REGISTRY_UNAVAILABLE", "No answer in this simulation."));
-        const lost = random.chance(weather.loseRequest);
-        const late = !lost && random.chance(weather.lateRequest);
+        const lost = server?.dead === true || random.chance(weather.loseRequest);
+        const late = !lost && random.chance(lateness);
         if (lost || late) world.later(machine, noAnswer);
         if (lost) return;
         const arrive = (): void => {
@@ -37,17 +50,19 @@ export function overNetwork(world: World, machine: Machine, registry: Registry, 
           );
         };
         // The request itself travels on when its sender stops or dies.
-        world.later(undefined, arrive);
-        if (random.chance(weather.repeatRequest)) world.later(undefined, arrive);
+        world.later(server, arrive);
+        if (random.chance(weather.repeatRequest)) world.later(server, arrive);
       });
   }
 
   const { takeLanes } = registry;
-  return {
-    ...registry,
-    ...(takeLanes && { takeLanes: carry(takeLanes) }),
+  const reached: Leasing = {
     claim: carry((request) => registry.claim(request)),
     renew: carry((request) => registry.renew(request)),
-    release: carry((request) => registry.release(request)),
+    release: carry((request) => registry.release(request), Math.max(weather.lateRequest, weather.lateRelease ?? 0)),
+    forceRelease: (request) => registry.forceRelease(request),
+    ...(takeLanes && { takeLanes: carry(takeLanes) }),
   };
+  // A lease asks for nothing else.
+  return reached as Registry;
 }

@@ -1,3 +1,4 @@
+import { recordIn } from "../../core/era.ts";
 import type { PoolBounds } from "../../core/layout.ts";
 import { look, type PoolView } from "../../core/pool.ts";
 import type { ClaimRequest } from "../../core/registry.ts";
@@ -6,7 +7,7 @@ import { isFree, type Stored } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import { type Parameters, Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";
-import { ofEra, ownedEntry, poolEntry, type Space } from "./space.ts";
+import { ownedEntry, poolEntry, type Space } from "./space.ts";
 import { together, type Unit } from "./unit.ts";
 
 /** How many numbers a look for an unused one lists, at first and at the most. */
@@ -223,7 +224,7 @@ export class Candidates implements PoolView {
   }
 
   #shown(kept: Kept): Stored {
-    const record = ofEra(kept, this.#space);
+    const record = recordIn(this.#space, kept.record, kept.era);
     this.#kept.set(record, kept);
     return record;
   }

@@ -1,3 +1,4 @@
+import { claimIn, recordIn } from "../../core/era.ts";
 import { type Decision, decideClaim } from "../../core/pool.ts";
 import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
 import { grantOf, type Stored } from "../../core/window.ts";
@@ -52,7 +53,7 @@ export async function claimOnce(
   const record = opened(store, space, request, kept);
   const pool = poolName(request.pool);
   await unit.write(() => [
-    kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, pool),
+    kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, { pool }),
     take(unit, record, kept?.row),
     noteClaim(unit, record, kept?.record),
   ]);
@@ -66,7 +67,7 @@ export async function claimOnce(
 async function repeatClaim(unit: Unit, space: Space, kept: Kept): Promise<Grant> {
   const { record, era } = kept;
   const goesOn = era === space.era;
-  const after = goesOn ? record : { ...record, token: undefined, clean: false, recents: undefined };
+  const after = goesOn ? record : { ...recordIn(space, record, era), token: undefined };
   await unit.write(() => [put(unit, space, kept, after)]);
   // What another server granted may be forgotten here: the token is free for another worker ID.
   if (!goesOn) throw new Changed("its token is free");
@@ -74,17 +75,13 @@ async function repeatClaim(unit: Unit, space: Space, kept: Kept): Promise<Grant>
 }
 
 /** A claim's record with what this era, and foreigners who keep no windows, add to the rule: they open a window later. */
-function opened(record: Stored, space: Space, request: ClaimRequest, kept: Kept | undefined): Stored {
-  const fence = Math.max(kept?.record.fence ?? 0, space.eraBegin) + 1;
-  let { from, until, recents } = record;
-  from = Math.max(from, space.eraBegin);
-  if (space.beside && kept?.row === undefined) {
-    // It was in nobody's hands, or never in ours: a foreigner's clock may be ahead by as much as any other's.
-    from = Math.max(from, space.clock + space.info.maxClockSkew);
-    until = Math.max(until, from + request.window);
-    recents = undefined;
-  }
-  return { ...record, fence, from, until, recents, floor: recents?.from ?? from };
+function opened(store: Stored, space: Space, request: ClaimRequest, kept: Kept | undefined): Stored {
+  const record = claimIn(space, store, kept?.record);
+  if (!space.beside || kept?.row !== undefined) return record;
+  // It was in nobody's hands, or never in ours: a foreigner's clock may be ahead by as much as any other's.
+  const from = Math.max(record.from, space.clock + space.info.maxClockSkew);
+  const until = Math.max(record.until, from + request.window);
+  return { ...record, from, until, recents: undefined, floor: from };
 }
 
 /** Shows Java processes that the number is taken. */

@@ -1,5 +1,6 @@
+import { checkpointIn, renewalIn, usageIn } from "../../core/era.ts";
 import { isSnowleaseError } from "../../core/errors.ts";
-import type { Checkpoint, NamespaceInfo, Registry, WorkerRecord } from "../../core/registry.ts";
+import type { NamespaceInfo, Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkOwner, checkPin, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
@@ -120,10 +121,10 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         checkSkew(asked.clock, space.clock, space.info);
         // Somebody who keeps no window has the number now: what would be made from here on would be made twice.
         if (kept === undefined || !isOurs(kept.row, kept.record)) return { outcome: "lost" };
-        const checkpoint = ofThisEra(asked.checkpoint, kept.record, space);
+        const checkpoint = checkpointIn(space, asked.checkpoint, kept.record);
         const after = renewed(kept.record, { ...asked, checkpoint }, space.clock);
         if (after === undefined) return { outcome: "lost" };
-        const present = kept.era === space.era ? after : inEra(after, space);
+        const present = renewalIn(space, after, kept.era);
         await unit.write(() => [put(unit, space, kept, present)]);
         return { outcome: "renewed", from: present.from, until: present.until, clock: space.clock };
       }),
@@ -134,12 +135,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const [space, kept] = await together([spaceOf(attempt), keptAt(unit, request.workerId)]);
         if (kept === undefined) return { outcome: "lost" };
         const { record } = kept;
-        // What was granted under another era is not what is stored: how far it reached nobody knows here. Nor is it where a renewal
-        // raised the window to this era, and its holder never heard.
-        const isOfThisEra =
-          kept.era === space.era && (request.used === undefined || !isBeforeEra(request.used.until, record, space));
-        const told = record.token === undefined || isOfThisEra ? request.used : undefined;
-        const used = told && { ...told, checkpoint: ofThisEra(told.checkpoint, record, space) };
+        const used = usageIn(space, request.used, record, kept.era);
         const asked = { ...request, clock: request.clock + attempt.waited, used };
         const after = released(record, asked, space.clock);
         if (after === undefined) return { outcome: "lost" };
@@ -261,24 +257,6 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     const cut = theirs.length === page ? records.slice(0, page) : records;
     return { records: cut, last: theirs.length === page ? cut.at(-1)?.workerId : full };
   }
-}
-
-/** A record of an older era that its holder renews: it may use no time before this era's begin. */
-function inEra(record: Stored, { eraBegin }: Space): Stored {
-  const from = Math.max(record.from, eraBegin);
-  return { ...record, from, floor: from };
-}
-
-/**
- * What a holder says of the time before the last quarantine, which it has come through, is left out: that window is closed, and how
- * far it reached may have been forgotten here.
- */
-function ofThisEra(checkpoint: Checkpoint | undefined, record: Stored, space: Space): Checkpoint | undefined {
-  return checkpoint !== undefined && isBeforeEra(checkpoint.timestamp, record, space) ? undefined : checkpoint;
-}
-
-function isBeforeEra(timestamp: number, { fence }: Stored, { eraBegin }: Space): boolean {
-  return fence <= eraBegin && timestamp < eraBegin;
 }
 
 function shownKept({ record, row }: Kept, clock: number): WorkerRecord {

@@ -1,9 +1,9 @@
+import { type Era, nextEra } from "../../core/era.ts";
 import { SnowleaseError } from "../../core/errors.ts";
 import type { NamespaceInfo } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
 import type { Dialect } from "./dialect.ts";
 import { missingTables, otherSchema, type Place } from "./errors.ts";
-import { type Kept, maybeText, numberOf } from "./records.ts";
+import { maybeText, numberOf } from "./records.ts";
 import type { Unit } from "./unit.ts";
 
 /** A row of the table of what is fixed. */
@@ -13,15 +13,12 @@ interface Entry {
 }
 
 /** What an operation begins with: one reading of what is fixed for a namespace, and of the server. */
-export interface Space {
+export interface Space extends Era {
   readonly info: NamespaceInfo;
   /** The database's clock, Unix ms. */
   readonly clock: number;
   /** Which server this is. */
   readonly identity: string;
-  readonly era: number;
-  /** The end of the last quarantine: no window of this era begins before it. */
-  readonly eraBegin: number;
   /** Whether somebody was seen who keeps no window: what none of us held all the time may have been used by them. */
   readonly beside: boolean;
   readonly entries: ReadonlyMap<string, Entry>;
@@ -76,9 +73,7 @@ export async function guard(unit: Unit, dialect: Dialect, space: Space): Promise
   const { identity, entries, info, clock } = space;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return space;
-  // No two eras bear the same number, even if this table was lost in between.
-  const era = Math.max(clock, space.era + 1);
-  const eraBegin = Math.max(clock + info.maxWindow + 2 * info.maxClockSkew, space.eraBegin);
+  const { era, eraBegin } = nextEra(space, clock, info);
   await unit.write(() =>
     Object.entries({ era, quarantine: eraBegin, identity }).map(([name, value]) => {
       const { version = 0 } = entries.get(name) ?? {};
@@ -97,9 +92,4 @@ export function checkQuarantine({ clock, eraBegin }: Space, { title, where }: Pl
     `${title} ${where} is another server than the one that wrote last (promoted, moved or restored), and may have forgotten windows: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`,
     { retryAfterMs, until: eraBegin },
   );
-}
-
-/** A record as this era may use it: nobody continues behind what an older one says. */
-export function ofEra({ record, era }: Kept, space: Space): Stored {
-  return era === space.era ? record : { ...record, clean: false, recents: undefined };
 }

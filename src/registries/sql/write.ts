@@ -12,17 +12,20 @@ import { Changed, together, type Unit } from "./unit.ts";
  * Raced, and the operation decides again.
  */
 
-/** Stores a record in the place of the one that was read. `pool`: from which it is claimed now. */
+/**
+ * Stores a record in the place of the one that was read. `pool`: from which it is claimed now. `era`: the present one where a holder
+ * speaks, or has come to its end; what anybody else changes makes a record no newer than it was.
+ */
 export async function put(
   unit: Unit,
   space: Space,
   kept: Kept,
   record: Stored,
-  pool: string | undefined = kept.pool,
+  { pool = kept.pool, era = space.era }: { readonly pool?: string | undefined; readonly era?: number } = {},
 ): Promise<void> {
   const filed = isForeign(kept.row, kept.record) ? foreign : pool;
   const columns = columnsOf(record, pool, filed);
-  await unit.swap("record.put", { ...columns, ...conditions(space), era: space.era, version: kept.version });
+  await unit.swap("record.put", { ...columns, ...conditions(space), era, version: kept.version });
 }
 
 /** Stores the first record of a number. */
@@ -49,7 +52,7 @@ export async function noteForeigners(unit: Unit, space: Space, { first, last }: 
     const row = await unit.get("record.get", { worker_id: first });
     const kept = row && keptOf(row);
     if (kept !== undefined && isForeign(kept.row, kept.record)) {
-      await put(unit, space, kept, kept.record);
+      await put(unit, space, kept, kept.record, kept);
       noted++;
     }
     const beside = space.entries.get("beside");
@@ -86,12 +89,12 @@ export async function pin(
   await together([
     // Whoever claims looks for such pins only where there were any.
     isFirst && unit.change("meta.add", { name: ownedEntry, value: "1" }),
-    kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record),
+    kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record, kept),
   ]);
 }
 
 /** Puts a pinned number back; one that nobody ever used loses its record then. */
 export async function unpin(unit: Unit, space: Space, kept: Kept): Promise<void> {
   if (kept.record.fence === 0) return forget(unit, space, kept);
-  await put(unit, space, kept, unpinnedRecord(kept.record));
+  await put(unit, space, kept, unpinnedRecord(kept.record), kept);
 }

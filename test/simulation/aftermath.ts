@@ -1,0 +1,47 @@
+import { isSnowleaseError } from "../../src/core/errors.ts";
+import { Lease } from "../../src/core/lease.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import type { Fleet } from "./fleet.ts";
+import { type Judge, last } from "./judge.ts";
+import type { Scenario } from "./scenario.ts";
+import type { Leasing } from "./store.ts";
+import { Machine, type World } from "./world.ts";
+
+/**
+ * Everybody is dead. When the longest window has passed, by the slowest clock, and at most one quarantine, each number of the pool can
+ * be claimed and makes IDs that nobody made.
+ */
+export async function aftermath(
+  world: World,
+  server: Machine,
+  store: Leasing,
+  { options }: Scenario,
+  judge: Judge,
+  fleet: Fleet,
+): Promise<void> {
+  const { maxClockSkew = 0 } = options.limits ?? {};
+  const behind = Math.max(0, judge.latest - server.now());
+  // A window may have ended in the middle of a tick, which is nobody's then.
+  world.advance(behind + options.window + maxClockSkew + options.layout.tick);
+  let quarantine = true;
+  const { first, last: end } = options.pool;
+  for (let workerId = first; workerId <= end; workerId++) {
+    const clock = new Machine(world, server.offset);
+    const host = { registry: store as Registry, clock, makeToken: () => fleet.makeToken(last) };
+    const holder = { host: "c", ip: "", pid: 1, instance: "" };
+    const wish = { ...options, workerId, claimTimeout: 0, operationTimeout: 0, holder };
+    try {
+      const lease = await Lease.claim(host, wish).catch((error: unknown) => {
+        if (!quarantine || !isSnowleaseError(error, "QUARANTINE")) throw error;
+        quarantine = false;
+        world.advance((error.details.retryAfterMs ?? 0) + options.layout.tick);
+        return Lease.claim(host, wish);
+      });
+      judge.made(new Snowflake(lease).next(), last, last);
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      judge.accuse(`Worker ${workerId} cannot be had after all windows have passed: ${text}`);
+    }
+  }
+}

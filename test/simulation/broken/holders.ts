@@ -1,0 +1,128 @@
+import type { Lease, Tenure } from "../../../src/core/lease.ts";
+import type { Grant } from "../../../src/core/registry.ts";
+import { Snowflake } from "../../../src/core/snowflake.ts";
+import type { Variant } from "../variant.ts";
+import {
+  asGranted,
+  asUsed,
+  type Broken,
+  distorting,
+  inSilence,
+  knowingBegin,
+  outside,
+  refused,
+  twice,
+} from "./distort.ts";
+
+/*
+ * Holders that break the rule in one way each, as plausible mistakes would. The simulation has to find every one of them.
+ */
+
+/** Gives back only what it used itself: what it inherited is forgotten, and made again by the next one. */
+function recentsNotMerged(): Variant {
+  const inherited = new Map<number, Grant>();
+  const emptied = Uint8Array.of(1);
+  return {
+    traits: { lends: false, leads: false, forgets: false, unsteady: false },
+    view: distorting(
+      (grant) => {
+        inherited.set(grant.fence * 4 + grant.workerId, grant);
+        return grant;
+      },
+      (used, { fence, workerId }) => {
+        const grant = inherited.get(fence * 4 + workerId);
+        const silent = used.checkpoint === undefined || used.checkpoint.timestamp < (grant?.from ?? 0);
+        return used.recents !== undefined && grant?.recents !== undefined && silent
+          ? { ...used, recents: { from: used.recents.from, bytes: emptied } }
+          : used;
+      },
+    ),
+  };
+}
+
+/** Says of ticks that another holder used that nobody did. The registry knows better, and refuses. */
+const recentsReachBelow: Variant = {
+  view: distorting(asGranted, (used) =>
+    used.recents === undefined ? used : { ...used, recents: { ...used.recents, from: used.recents.from - 3000 } },
+  ),
+};
+
+/** Believes that what it inherited lists nothing, so that it makes those IDs again. */
+const recentsIgnored: Variant = {
+  view: distorting(
+    (grant) =>
+      grant.recents === undefined
+        ? grant
+        : { ...grant, recents: { from: grant.recents.from, bytes: Uint8Array.of(1) } },
+    asUsed,
+  ),
+};
+
+/** Goes on with the window that it has just given back. */
+const goesOnAfterRelease: Variant = {
+  kind: {
+    hold(lease) {
+      let snowflake = new Snowflake(lease);
+      return {
+        emit: () => snowflake.next(),
+        close() {
+          const { tenure } = lease;
+          const closing = snowflake.close();
+          if (tenure !== undefined) snowflake = new Snowflake(frozen(lease, tenure));
+          return closing;
+        },
+      };
+    },
+  },
+};
+
+/** A lease that never hears that it has ended. */
+function frozen(lease: Lease, tenure: Tenure): Lease {
+  const { clock, layout, namespace } = lease;
+  const { workerId, from, until } = tenure;
+  const ghost = { clock, layout, namespace, workerId, from, until, tenure, state: "held" };
+  return { ...ghost, attach() {}, noteRollback() {}, close: async () => {} } as unknown as Lease;
+}
+
+/** Does not look at the end of its window: what every peer does that trusts a lease, a pid or a heartbeat. */
+const windowNotChecked: Variant = {
+  view: (store) => ({
+    ...store,
+    async claim(request) {
+      const answer = await store.claim(request);
+      return answer.outcome === "granted" ? { ...answer, until: answer.until + 1e9 } : answer;
+    },
+    release: ({ used: _, ...request }) => store.release(request),
+  }),
+};
+
+/** Does not look at the beginning of its window; and says so little of what it used that the store cannot see it. */
+const beginNotChecked = (): Variant =>
+  knowingBegin(
+    ({ recents: _, ...grant }) => ({ ...grant, from: grant.from - 20_000 }),
+    ({ until }, begin) => ({ until: Math.max(begin, until) }),
+  );
+
+/** Gives back a window that ends before the last tick that it used, which it had told. The store sees through it. */
+const lastTickForgotten = (): Variant =>
+  knowingBegin(asGranted, ({ checkpoint }, begin) => ({
+    until: Math.max(begin, checkpoint?.timestamp ?? begin),
+    checkpoint,
+  }));
+
+/** The same by a holder that never tells how far it has come. */
+const lastTickForgottenInSilence = (): Variant =>
+  inSilence(
+    knowingBegin(asGranted, ({ checkpoint }, begin) => ({ until: Math.max(begin, checkpoint?.timestamp ?? begin) })),
+  );
+
+export const brokenHolders: readonly Broken[] = [
+  { name: "recents not merged", variant: recentsNotMerged, found: [twice] },
+  { name: "recents reaching below recentFrom", variant: () => recentsReachBelow, found: [refused] },
+  { name: "inherited recents ignored", variant: () => recentsIgnored, found: [twice] },
+  { name: "goes on after release", variant: () => goesOnAfterRelease, found: [twice, outside] },
+  { name: "end of the window not checked", variant: () => windowNotChecked, found: [twice, outside] },
+  { name: "beginning of the window not checked", variant: beginNotChecked, found: [twice, outside] },
+  { name: "last tick forgotten, though told", variant: lastTickForgotten, found: [refused] },
+  { name: "last tick forgotten in silence", variant: lastTickForgottenInSilence, found: [twice] },
+];

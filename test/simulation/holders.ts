@@ -1,0 +1,106 @@
+import type { Lease } from "../../src/core/lease.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { Ring } from "../../src/core/ring.ts";
+import { Snowflake } from "../../src/core/snowflake.ts";
+import { BorrowedLanes } from "../../src/shared/borrowed.ts";
+import type { SharedLedger } from "../../src/shared/ledger.ts";
+import { lendingRegistry } from "../../src/shared/lending.ts";
+import { joinLease } from "../../src/shared/member.ts";
+import { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
+import type { Tally } from "./events.ts";
+import type { Scenario } from "./scenario.ts";
+import type { Random } from "./world.ts";
+
+/** A holder as the simulation sees it: makes IDs, and ends in one way or another. */
+export interface Holder {
+  emit(): bigint;
+  close(): Promise<void>;
+  /** What its child processes lease from. */
+  readonly lent?: Registry | undefined;
+}
+
+/** A rollback of some seconds is already too large to be told of, so that switching because of one is met too. */
+const rollback = { maxWait: 500, maxTell: 3000 };
+
+const [mostThreads, joins, ends] = [4, 0.3, 0.1];
+
+/** How a holder comes to be. */
+export interface Kind {
+  /** Whether it claims as one that leads the clock. */
+  readonly leads?: boolean | undefined;
+  hold(lease: Lease, random: Random, tally: Tally): Holder;
+}
+
+const wall: Kind = {
+  hold(lease) {
+    const snowflake = new Snowflake(lease, { rollback });
+    return { emit: () => snowflake.next(), close: () => snowflake.close() };
+  },
+};
+
+/** Makes IDs ahead of the clock, as far as its window reaches. */
+export const leading: Kind = {
+  leads: true,
+  hold(lease) {
+    const snowflake = new Snowflake(lease, { mode: "lead" });
+    return { emit: () => snowflake.next(), close: () => snowflake.close() };
+  },
+};
+
+/** The same with IDs that are prepared: some are never emitted, and lie in the window all the same. */
+const prepared: Kind = {
+  leads: true,
+  hold(lease) {
+    const ring = new Ring(new Snowflake(lease, { mode: "lead" }), { boost: 2 });
+    return { emit: () => ring.next(), close: () => ring.close() };
+  },
+};
+
+/** Shares its lease with threads and with child processes. */
+export const lending: Kind = {
+  hold(lease, random, tally) {
+    const ids = new SharedSnowflake(lease, { rollback });
+    const lent = lendingRegistry(lease, ids.lanes as SharedLedger);
+    return { ...threaded(ids, random, tally), lent };
+  },
+};
+
+/** Of a lease's generator and those of other threads, one after the other. Threads come, and go with or without a word. */
+function threaded(ids: SharedSnowflake, random: Random, tally: Tally): Holder {
+  const threads: Pick<Snowflake<never>, "next" | "close">[] = [];
+  return {
+    emit() {
+      if (threads.length < mostThreads && random.chance(joins)) {
+        threads.push(joinLease(ids.share(), { clock: ids.lease.clock }));
+        tally.count("thread that joined");
+      } else if (random.chance(ends)) {
+        const thread = threads.shift();
+        if (random.chance(0.5)) void thread?.close();
+        else if (thread !== undefined) tally.count("thread that ended without a word");
+      }
+      const maker = random.pick([ids, ...threads]);
+      const id = maker.next();
+      if (maker !== ids) tally.count("ID by a thread");
+      return id;
+    },
+    close: () => ids.close(),
+  };
+}
+
+export function honest({ lends, leads }: Scenario, random: Random): Kind {
+  if (lends && random.chance(0.8)) return lending;
+  if (leads) return random.pick([leading, leading, prepared, wall]);
+  return random.pick([wall, wall, wall, wall, leading, prepared]);
+}
+
+/** A child process, on a lease of its parent's: goes on with the lanes that it has, whatever becomes of the parent. */
+export async function child(lease: Lease, random: Random, tally: Tally): Promise<Holder> {
+  const hasThreads = random.chance(0.4);
+  const lanes = await BorrowedLanes.open(lease, hasThreads).catch(async (error: unknown) => {
+    await lease.close();
+    throw error;
+  });
+  if (hasThreads) return threaded(new SharedSnowflake(lease, { rollback }, undefined, lanes), random, tally);
+  const snowflake = new Snowflake(lease, { rollback, share: lanes });
+  return { emit: () => snowflake.next(), close: () => snowflake.close() };
+}
