@@ -12,6 +12,7 @@ const flawTexts = {
   unrecorded: "IDs outside every window that the registry has on record",
   overlaps: "windows of one worker ID that overlap",
   fences: "fences that did not rise",
+  refusals: "refusals for which nothing was the reason",
 } as const;
 
 export type Flaw = keyof typeof flawTexts;
@@ -72,7 +73,7 @@ export async function check(
       before.push(ids);
       const facts = readFacts(log);
       const course = new Course(log, facts, leases);
-      verdict.countErrors(facts);
+      verdict.countErrors(log, facts);
       const start = ids;
       let [lastUpper, lastInTick] = [-1, -1];
       let [isOutside, isUnrecorded] = [false, false];
@@ -119,7 +120,14 @@ function nameOf(log: string): string {
 }
 
 class Findings {
-  readonly flaws: Record<Flaw, number> = { duplicates: 0, outside: 0, unrecorded: 0, overlaps: 0, fences: 0 };
+  readonly flaws: Record<Flaw, number> = {
+    duplicates: 0,
+    outside: 0,
+    unrecorded: 0,
+    overlaps: 0,
+    fences: 0,
+    refusals: 0,
+  };
   readonly findings: string[] = [];
   readonly errors: Record<string, number> = {};
 
@@ -127,8 +135,10 @@ class Findings {
     if (this.flaws[flaw]++ < mostFindings) this.findings.push(`${flaw}: ${words()}`);
   }
 
-  countErrors(facts: readonly Fact[]): void {
+  countErrors(log: string, facts: readonly Fact[]): void {
     const { errors = {} } = facts.findLast(({ errors }) => errors !== undefined) ?? {};
+    for (const { strange } of facts)
+      if (strange !== undefined) this.add("refusals", () => `${strange}, to ${nameOf(log)}`);
     for (const [code, count] of Object.entries(errors)) this.errors[code] = (this.errors[code] ?? 0) + count;
   }
 }

@@ -29,6 +29,8 @@ function note(fact) {
 function count(error) {
   const code = error?.code ?? String(error);
   errors[code] = (errors[code] ?? 0) + 1;
+  // Whatever is done to it: it may try again, or its lease is lost.
+  if (!error?.retryable && code !== "LEASE_LOST") note({ strange: `${code}: ${error?.message}` });
 }
 
 function turn() {

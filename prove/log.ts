@@ -16,6 +16,8 @@ export interface Fact {
   readonly window?: (Window & { readonly generation: number }) | undefined;
   /** It made the last ID on the lease: it gives it up by itself, or was told that it is somebody else's. */
   readonly left?: "own will" | "lost" | undefined;
+  /** An error of which nothing that was done to it can be the reason. */
+  readonly strange?: string | undefined;
   /** Error code -> how often, so far. */
   readonly errors?: Readonly<Record<string, number>> | undefined;
 }

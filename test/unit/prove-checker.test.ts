@@ -133,6 +133,13 @@ describe("the checker of the proof suite", () => {
     expect(await flawsOf([[window(0, 10, 2)], [window(20, 30, 3)], [window(10, 20, 1)]])).toEqual({ fences: 1 });
   });
 
+  test("finds a refusal for which nothing was the reason", async () => {
+    const strange = "CONFIG_INVALID: Expected `until` to be from 1 to 2";
+    const { flaws, findings } = await verdictOf([[window(0, 10, 1), { strange }]]);
+    expect(flaws).toMatchObject({ refusals: 1 });
+    expect(findings).toEqual([`refusals: ${strange}, to holder 0 life 1`]);
+  });
+
   test("counts the refusals of each life, as it told them last", async () => {
     const { errors } = await verdictOf([
       [{ errors: { LEASE_EXPIRED: 1 } }, { errors: { LEASE_EXPIRED: 3 } }],
