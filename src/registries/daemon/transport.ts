@@ -11,6 +11,7 @@ import type { z } from "zod";
 import { monotonic, type Clock } from "../../core/clock.ts";
 import { shown, SnowleaseError } from "../../core/errors.ts";
 import { problem, type Problem } from "./answers.ts";
+import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./settings.ts";
 
 /** One call of the API. */
@@ -86,6 +87,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   /** The address that answered last: the first one to ask. */
   let favourite = 0;
   let closed = false;
+  const deadlines = new Deadlines(clock);
 
   /** Asks each address in turn, until one has an answer that no other would change. */
   async function round<Answer>(
@@ -100,7 +102,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       // One that keeps silent must leave the others their share of the time.
       const share = (deadline - monotonic(clock)) / (targets.length - i);
       if (share <= 0) break;
-      const attempt = await exchange(target, call, share, clock);
+      const attempt = await exchange(target, call, share, deadlines);
       if (attempt.outcome === "answered") favourite = at;
       if (attempt.outcome !== "failed") return attempt;
       failures.push(attempt);
@@ -203,9 +205,9 @@ async function exchange<Answer>(
   target: Address,
   call: ApiCall<Answer>,
   timeout: number,
-  clock: Clock,
+  deadlines: Deadlines,
 ): Promise<Attempt<Answer>> {
-  const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body);
   const request = target.send({
     ...target.options,
     agent: target.agent,
@@ -213,7 +215,7 @@ async function exchange<Answer>(
     path: target.path + call.path,
     headers: {
       ...target.headers,
-      ...(body !== undefined && { "content-type": "application/json", "content-length": body.length }),
+      ...(body !== undefined && { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
     },
   });
   let sent = false;
@@ -221,38 +223,45 @@ async function exchange<Answer>(
     if (!socket.connecting) sent = true;
     else socket.once("connect", () => (sent = true));
   });
-  const timer = new AbortController();
-  const late = clock.sleep(timeout, { signal: timer.signal, keepAlive: false }).then((): never => {
-    throw new Error(`no answer within ${Math.ceil(timeout)} ms`);
-  });
   try {
-    const [response, text] = await Promise.race([answerTo(request, body), late]);
+    const [response, text] = await answerTo(request, body, timeout, deadlines);
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
     const lasting = isUntrusted(cause) || isForbidden(cause);
     const why = `did not answer: ${reasonOf(cause)}; ${adviceOn(cause)}`;
     return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
-  } finally {
-    timer.abort();
   }
 }
 
-function answerTo(request: ClientRequest, body: Buffer | undefined): Promise<readonly [IncomingMessage, string]> {
+function answerTo(
+  request: ClientRequest,
+  body: string | undefined,
+  timeout: number,
+  deadlines: Deadlines,
+): Promise<readonly [IncomingMessage, string]> {
   return new Promise((resolve, reject) => {
-    request.on("error", reject);
+    const answered = deadlines.within(timeout, () => reject(new Error(`no answer within ${Math.ceil(timeout)} ms`)));
+    const fail = (cause: Error): void => {
+      answered();
+      reject(cause);
+    };
+    request.on("error", fail);
     // The one sign of a connection that ended without an error, as one does that is to switch protocols.
-    request.once("close", () => reject(new Error("the connection ended before the answer did")));
+    request.once("close", () => fail(new Error("the connection ended before the answer did")));
     request.once("response", (response) => {
       const chunks: Buffer[] = [];
       let size = 0;
       response.on("data", (chunk: Buffer) => {
         size += chunk.length;
         if (size <= maxAnswer) return void chunks.push(chunk);
-        reject(new Error(`its answer is longer than ${maxAnswer} bytes`));
+        fail(new Error(`its answer is longer than ${maxAnswer} bytes`));
       });
-      response.once("end", () => resolve([response, Buffer.concat(chunks).toString("utf8")]));
-      response.once("error", reject);
+      response.once("end", () => {
+        answered();
+        resolve([response, Buffer.concat(chunks).toString("utf8")]);
+      });
+      response.once("error", fail);
     });
     request.end(body);
   });
