@@ -15,6 +15,7 @@ import { figure, printTable } from "./table.mjs";
 
 const connections = 16;
 const requestsPerRound = 8000;
+const [leases, renewals] = [1000, 3];
 const transports = { TCP: "tcp", "Unix socket": "unix" };
 const body = JSON.stringify({ count: 1 });
 
@@ -50,6 +51,7 @@ export const groups = {
   ids: {
     cases: {
       ...perTransport("bare HTTP", (transport) => loadCase("bare", transport)),
+      ...perTransport("bare HTTP and JSON", (transport) => loadCase("json", transport)),
       ...perTransport("daemon", (transport) => loadCase("daemon", transport)),
     },
   },
@@ -82,11 +84,11 @@ async function startServer(kind) {
   const [{ socket, port }] = await once(child, "message");
   return {
     target: (transport) => (transport === "unix" ? { socketPath: socket } : { host: "127.0.0.1", port }),
-    /** CPU time used so far, us. */
-    async cpu() {
-      child.send("cpu");
-      const [{ user, system }] = await once(child, "message");
-      return user + system;
+    /** CPU time used so far, us, and the memory that is resident, bytes. */
+    async usage() {
+      child.send("usage");
+      const [{ user, system, rss }] = await once(child, "message");
+      return { cpu: user + system, rss };
     },
     async close() {
       child.disconnect();
@@ -115,10 +117,10 @@ async function loadCase(kind, transport) {
   return {
     warm: () => load().then(() => null),
     async round() {
-      const [cpu, begin] = [await server.cpu(), performance.now()];
+      const [{ cpu }, begin] = [await server.usage(), performance.now()];
       await load();
       const seconds = (performance.now() - begin) / 1000;
-      return { rate: requestsPerRound / seconds, cpu: ((await server.cpu()) - cpu) / requestsPerRound };
+      return { rate: requestsPerRound / seconds, cpu: ((await server.usage()).cpu - cpu) / requestsPerRound };
     },
     close() {
       for (const socket of sockets) socket.destroy();
@@ -160,10 +162,11 @@ function isWhole(answer) {
   return length === undefined ? answer.endsWith("\r\n0\r\n\r\n") : answer.length === end + 4 + Number(length);
 }
 
-/** Prints round trips of claims and renewals beside what they are made of, then what a request for an ID costs the server. */
+/** Prints round trips of claims and renewals beside what they are made of, then what a request for an ID costs the server, and what its memory is. */
 export async function run() {
   await printLeases();
   await printIds();
+  await printMemory();
 }
 
 async function printLeases() {
@@ -189,15 +192,38 @@ async function printLeases() {
 async function printIds() {
   const results = await interleave(import.meta.url, "ids", Object.keys(groups.ids.cases), { rounds: 5 });
   const rows = [...results].map(([name, { rounds }]) => {
-    const bare = results.get(name.replace("daemon", "bare HTTP")).rounds;
-    const ratio = median(rounds.map(({ cpu }, i) => cpu / bare[i].cpu));
+    const [, transport] = name.split(", ");
+    const beside = (yardstick) => {
+      const bare = results.get(`${yardstick}, ${transport}`).rounds;
+      return figure(median(rounds.map(({ cpu }, i) => cpu / bare[i].cpu)));
+    };
     return [
       name,
       figure(median(rounds.map(({ rate }) => rate))),
       figure(median(rounds.map(({ cpu }) => cpu))),
-      figure(ratio),
+      beside("bare HTTP"),
+      beside("bare HTTP and JSON"),
     ];
   });
   const title = `Requests for one ID, ${connections} connections at once`;
-  printTable(title, ["", "a second", "server CPU us", "of a bare handler"], rows);
+  printTable(title, ["", "a second", "server CPU us", "of bare HTTP", "of HTTP and JSON"], rows);
+}
+
+/** What a daemon takes of memory, with nobody's leases and with many, each renewed a few times. */
+async function printMemory() {
+  const server = await startServer("daemon");
+  const { port } = server.target("tcp");
+  const registry = await openRegistry({ kind: "http", urls: [`http://127.0.0.1:${port}`] }, { operationTimeout: 5000 });
+  const rows = [];
+  const print = async (name) => rows.push([name, figure((await server.usage()).rss / 2 ** 20)]);
+  await registry.init({ namespace: "bench", layout: layouts.westid.fingerprint });
+  await print("no lease");
+  const cycles = Array.from({ length: leases }, (_, i) => cycle(registry, layouts.westid, i));
+  for (const { claim } of cycles) await claim();
+  await print(`${leases} live leases`);
+  for (let i = 0; i < renewals; i++) for (const { renew } of cycles) await renew();
+  await print(`the same, each renewed ${renewals} times`);
+  await registry.close();
+  await server.close();
+  printTable("Memory of a daemon with an embedded registry", ["", "resident MiB"], rows);
 }
