@@ -175,12 +175,14 @@ describe("inspect", () => {
     writeFileSync(
       hook,
       `import { appendFileSync } from "node:fs";
-      export async function load(url, context, next) {
+      export function load(url, context, next) {
         appendFileSync(${JSON.stringify(loaded)}, url + "\\n");
         return next(url, context);
       }`,
     );
-    const register = `data:text/javascript,import{register}from"node:module";register(${JSON.stringify(pathToFileURL(hook).href)})`;
+    const at = JSON.stringify(pathToFileURL(hook).href);
+    // Newer versions of Node have hooks of their own thread, and warn of the others.
+    const register = `data:text/javascript,import{load}from${at};import node from"node:module";if("registerHooks"in node)node.registerHooks({load});else node.register(${at})`;
     await sandbox.read(["inspect", "1"], { env: { NODE_OPTIONS: `--import ${JSON.stringify(register)}` } });
     const urls = readFileSync(loaded, "utf8");
     expect(urls).toContain("cli/inspect.js");

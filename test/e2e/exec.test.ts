@@ -360,8 +360,7 @@ describe("a lease that cannot be kept", () => {
 
   test("the program's exit code is ours even where the registry cannot be told of the end", async () => {
     const { daemon, url } = await sandbox.serve();
-    const args = ["exec", "--registry", url, "--operation-timeout", "200ms", "--", "sh", "-c", "read line; exit 3"];
-    const running = sandbox.start(args);
+    const running = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 3"]);
     await until(async () => (await live()) === 1);
     await daemon.kill();
     running.closeStdin("on\n");
