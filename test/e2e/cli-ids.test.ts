@@ -347,7 +347,7 @@ describe("assign", () => {
   });
 
   test("ends with 4 when the lease is lost", async () => {
-    const holder = sandbox.start(["assign", "--registry", sandbox.registry, "--window", "1s"]);
+    const holder = sandbox.start(["assign", "--registry", sandbox.registry, "--window", "6s"]);
     await holder.line();
     await sandbox.read(["release", "--registry", sandbox.registry, "0", "--force"]);
     expect(await holder.ended).toMatchObject({

@@ -83,14 +83,17 @@ test.skipIf(redisMissing !== undefined)("clients.ts leases where a ready client 
 test.each([
   ["nest.ts", [], 10],
   ["threads.mjs", ["3", "2000"], 8000],
-])("%s makes each ID once, and gives its worker ID back", async (name, args, count) => {
+])("%s makes each ID once on one worker ID, and gives it back", async (name, args, count) => {
   const sandbox = new Sandbox();
   const [first, second] = await Promise.all([run(name, args, sandbox), run(name, args, sandbox)]);
   const ids = `${first}${second}`.trim().split("\n");
   expect(ids).toHaveLength(2 * count);
   await expectAudited(sandbox, sandbox.registry, ids);
-  const workers = await sandbox.read(["workers", "--json", "--registry", sandbox.registry]);
-  expect((JSON.parse(workers) as { clean: boolean }[]).filter(({ clean }) => !clean)).toEqual([]);
+  const text = await sandbox.read(["workers", "--json", "--registry", sandbox.registry]);
+  const workers = JSON.parse(text) as { clean: boolean }[];
+  expect(workers.filter(({ clean }) => !clean)).toEqual([]);
+  // One for each process, however many threads it has.
+  expect(workers.length).toBeLessThanOrEqual(2);
 });
 
 test("login-token.mjs shows a session from login to clean-up", async () => {

@@ -301,7 +301,7 @@ describe("a lease that cannot be kept", () => {
         `process.on("SIGTERM", () => { console.log("asked"); process.exit(0); }); setInterval(() => {}, 9); console.log("ready");`,
       ),
       "--window",
-      "1s",
+      "6s",
     );
     expect(await running.line()).toBe("ready");
     await sandbox.read(["release", "--registry", sandbox.registry, "--force", "0"]);
@@ -348,7 +348,17 @@ describe("a lease that cannot be kept", () => {
   test("goes on when the registry comes back in time", async () => {
     const { daemon, url } = await sandbox.serve();
     const { port } = new URL(url);
-    const running = sandbox.start(["exec", "--registry", url, "--window", "6s", "--", "sh", "-c", "read line; exit 3"]);
+    const running = sandbox.start([
+      "exec",
+      "--registry",
+      url,
+      "--window",
+      "20s",
+      "--",
+      "sh",
+      "-c",
+      "read line; exit 3",
+    ]);
     await until(async () => (await live()) === 1);
     const before = (await worker(0))?.until ?? 0;
     await daemon.kill();
