@@ -5,10 +5,11 @@ import { type Broken, outside, twice } from "./distort.ts";
 
 /** After a switch, uses the new worker ID with the window of the old one. */
 const keepsWindow: Variant = {
-  traits: { unsteady: true, forgets: false, lends: false },
+  traits: { unsteady: true, forgets: false, lends: false, leads: true },
   kind: {
+    leads: true,
     hold(lease) {
-      const snowflake = new Snowflake(withFirstWindow(lease));
+      const snowflake = new Snowflake(withFirstWindow(lease), { mode: "lead" });
       return { emit: () => snowflake.next(), close: () => snowflake.close() };
     },
   },
