@@ -146,10 +146,41 @@ test("a thread whose lender has given the worker ID back makes no more, and what
   expect(await error).toEqual([expect.objectContaining({ code: "LEASE_LOST" })]);
   const record = await registry.worker(namespace, workerId);
   expect(record?.clean).toBe(true);
+  const last = Math.max(...thread.ids().map((id) => defaultLayout.decompose(id).timestamp));
+  expect(record?.until).toBeGreaterThan(last);
   const next = await snowlease({ registry, namespace, workerId, claimTimeout: 6000 });
   onTestFinished(() => next.close());
   const after = await Promise.all(Array.from({ length: 5000 }, () => next.nextAsync()));
   await expectDistinct([...thread.ids(), ...after]);
+});
+
+test("a child that was stopped while its lender gave the worker ID back uses what it has, and the next holder begins behind that", async () => {
+  const ids = await share();
+  const { workerId } = ids.lease;
+  const lender = await lendLease(ids);
+  const child = new HolderProcess({ namespace }, { environment: lender.env });
+  onTestFinished(() => child.kill());
+  await child.ask("start");
+  await child.ask("run");
+  await eventually(
+    async () => child.ids().length,
+    (count) => count > 1000,
+  );
+  child.signal("SIGSTOP");
+  await lender[Symbol.asyncDispose]();
+  await ids.close();
+  const before = child.ids().length;
+  child.signal("SIGCONT");
+  const next = await snowlease({ registry, namespace, workerId, window: 6000, claimTimeout: 12_000 });
+  onTestFinished(() => next.close());
+  const after: bigint[] = [];
+  for (let turn = 0; turn < 100; turn++) {
+    after.push(...next.take(4096));
+    await sleep(1);
+  }
+  expect(child.ids().length).toBeGreaterThan(before);
+  await child.kill();
+  await expectDistinct([...child.ids(), ...after]);
 });
 
 test("child processes that borrow, are killed with -9 and stopped, beside their lender and its threads: none twice", async () => {
