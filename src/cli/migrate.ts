@@ -36,7 +36,7 @@ const stepsOf: Readonly<Record<string, readonly Step[]>> = {
   renumber: ["apply"],
   revert: ["apply"],
   watch: ["status"],
-  force: ["finish"],
+  force: ["apply", "finish"],
 };
 
 export const migrate: Command = {
@@ -48,7 +48,7 @@ export const migrate: Command = {
       `apply PLAN pins those worker IDs: each for the host that uses it, a shared one for nobody. PLAN is ${defaultFile} where it is left out.`,
     "Then stop each host's old program and start it with this registry, those that collide first: it goes on with its own number (a " +
       "host is known by its address, see --ip), in a window that opens maxClockSkew later. status shows how far that is; finish takes the pins " +
-      "back when all have moved. apply --revert takes them back at any time. The source is only read.",
+      "back when all have moved. apply --revert takes them back at any time; while worker IDs are leased it wants --force. The source is only read.",
     "What is promised: a number of a host that has yet to move is leased to nobody else; and a host that takes its own over uses no time up to that " +
       "claim + maxClockSkew (at each start until finish). A program of the old scheme that goes on beyond that is seen by nobody.",
   ],
@@ -71,7 +71,10 @@ export const migrate: Command = {
     { name: "renumber", description: "apply: pin for nobody, so that each host gets another number." },
     { name: "revert", description: "apply: take the pins back." },
     { name: "watch", description: "status: go on until all have moved." },
-    { name: "force", description: "finish: also with hosts that have not moved." },
+    {
+      name: "force",
+      description: "finish: also with hosts that have not moved. apply --revert: also while worker IDs are leased.",
+    },
   ],
   operands: { name: "plan [URL] | apply|status|finish [PLAN]", least: 1, most: 2 },
 
@@ -226,7 +229,7 @@ async function applyStep(invocation: Invocation): Promise<void> {
   if (flags.has("revert")) {
     if (flags.has("renumber"))
       throw new SnowleaseError("CONFIG_INVALID", "Expected `--revert` without `--renumber`; leave one out.");
-    const reverted = await withPlan(invocation, "unpinned", revertPlan);
+    const reverted = await withPlan(invocation, "unpinned", (request) => revertPlan(request, flags.has("force")));
     if (json) return output.json(reverted);
     await output.line(`Taken back: ${reverted.unpinned} pins.`);
     if (reverted.live === 0) return;
@@ -234,6 +237,8 @@ async function applyStep(invocation: Invocation): Promise<void> {
       `${reverted.live} worker IDs are leased: a claim from now on may get one that a host of the old scheme uses. Move those hosts back first, or apply again.`,
     );
   }
+  if (flags.has("force"))
+    throw new SnowleaseError("CONFIG_INVALID", "Expected `--force` of `migrate apply` with `--revert`; leave it out.");
   const applied = await withPlan(invocation, "pinned", (request) => applyPlan(request, flags.has("renumber")));
   if (json) return output.json(applied);
   const { pinned, unchanged, others, left } = applied;

@@ -10,6 +10,7 @@ import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts"
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -110,7 +111,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
       const request = claimRequest({ namespace: "default", holder, clock: Date.now() });
       expect(await granted(registry, request)).toMatchObject({ workerId: 1 });
       expect(await migrationStatus({ registry, plan })).toMatchObject({ moved: 1, old: 0, conflict: 0 });
-      await revertPlan({ registry, plan });
+      await expect(revertPlan({ registry, plan })).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
+      await revertPlan({ registry, plan }, true);
     } finally {
       await registry.close();
     }
@@ -140,6 +142,32 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     expect(await everything()).toEqual(before);
     await client.set("cosid:{bills}:itc_idx", "a text");
     expect(await refused("cosid-redis", server.url("?namespace=bills"))).toMatch(/^NOT_FOUND: There is no machine ID/);
+  });
+
+  test("a user who may only read is enough", async () => {
+    const client = server.client();
+    await client.call(
+      "ACL",
+      "SETUSER",
+      "reader",
+      "on",
+      ">look",
+      "~*",
+      "resetchannels",
+      "-@all",
+      "+@read",
+      "+@connection",
+    );
+    await westid(2, 44, "10.0.0.8", "boxxer");
+    await client.hset("cosid:{orders}:itc_idx", { "10.0.0.7:8080": "0|0" });
+    const url = server.url().replace("//", "//reader:look@");
+    expect((await planned("westid-redis", url)).plan.hosts).toHaveLength(1);
+    expect((await planned("cosid-redis", url)).plan.hosts).toHaveLength(1);
+    const denied = ((await client.call("ACL", "LOG")) as unknown[][]).map(
+      (entry) => entry[entry.indexOf("object") + 1],
+    );
+    // That is the driver, which looks whether the server has loaded its data.
+    expect(denied.filter((command) => command !== "info")).toEqual([]);
   });
 
   test("what is not there, and a URL of another kind, are told in a line", async () => {
@@ -232,6 +260,26 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
       expect(await everything()).toEqual(before);
     });
 
+    test("a user who may only read is enough", async () => {
+      const isMysql = dialect === "mysql";
+      await server.query(isMysql ? "CREATE USER reader@'%'" : "CREATE ROLE reader LOGIN");
+      for (const table of tables) {
+        await server.query(`GRANT SELECT ON ${table} TO reader${isMysql ? "@'%'" : ""}`);
+        await server.query(`DELETE FROM ${table}`);
+      }
+      if (!isMysql) await server.query("ALTER ROLE reader SET default_transaction_read_only = on");
+      const time = "CURRENT_TIMESTAMP";
+      await server.query(`INSERT INTO workerid_assign VALUES (3, 44, '10.0.0.7', 'alpha', ${time})`);
+      await server.query(
+        "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE) VALUES ('a', '1', 2, CURRENT_DATE)",
+      );
+      await server.query("INSERT INTO cosid_machine VALUES ('orders.0', 'orders', 0, 0, '10.0.0.7:80', 1, 0)");
+      const url = server.url().replace(/\/\/[^@]+@/, "//reader@");
+      for (const from of ["westid-sql", "uid-generator", "cosid-sql"] as const) {
+        expect((await planned(from, url)).plan.hosts, from).toHaveLength(1);
+      }
+    });
+
     test("a table that is not there, or is another program's, is told in a line", async () => {
       const before = await server.query("SELECT * FROM cosid_machine");
       await server.query("ALTER TABLE cosid_machine RENAME TO kept_machine");
@@ -248,6 +296,51 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
     });
   });
 });
+
+driveStandIn();
+
+describe.skipIf(oracleStandIn.missing !== undefined)(
+  oracleStandIn.missing ?? "worker IDs in Oracle (a stand-in)",
+  () => {
+    test("westid, uid-generator and CosId: read as on any other database, and left as they are", async () => {
+      const server = await oracleStandIn.start();
+      try {
+        const text = "VARCHAR2(100) NOT NULL";
+        for (const statement of [
+          `CREATE TABLE workerid_assign (worker_id NUMBER(10) PRIMARY KEY, pid NUMBER(10) NOT NULL, ip ${text}, hostname ${text}, create_time TIMESTAMP NOT NULL)`,
+          `CREATE TABLE WORKER_NODE (ID NUMBER(19) PRIMARY KEY, HOST_NAME ${text})`,
+          `CREATE TABLE cosid_machine (name ${text}, namespace ${text}, machine_id NUMBER(10), last_timestamp NUMBER(19), instance_id VARCHAR2(100), distribute_time NUMBER(19), revert_time NUMBER(19))`,
+          "INSERT INTO workerid_assign VALUES (3, 44, '10.0.0.7', 'alpha', CURRENT_TIMESTAMP)",
+          "INSERT INTO workerid_assign VALUES (9, 46, 'lease@0a1b2c3d4', 'ours', CURRENT_TIMESTAMP)",
+          "INSERT INTO WORKER_NODE VALUES (2, '10.0.0.8')",
+          "INSERT INTO cosid_machine VALUES ('orders.0', 'orders', 0, 1795000000000, '10.0.0.7:80', 1, 0)",
+        ]) {
+          await server.query(statement);
+        }
+        const everything = (): Promise<unknown> =>
+          Promise.all(
+            ["workerid_assign", "WORKER_NODE", "cosid_machine"].map((table) =>
+              server.query(`SELECT * FROM ${table} ORDER BY 1`),
+            ),
+          );
+        const before = await everything();
+        expect(await whole((await planned("westid-sql", server.url())).plan)).toEqual([
+          [3, "10.0.0.7", 0, "used by alpha/44 (10.0.0.7)"],
+        ]);
+        expect(await whole((await planned("uid-generator", server.url())).plan)).toEqual([
+          [1, undefined, 0, "burnt by uid-generator, which may have used times ahead of the clock"],
+          [2, undefined, 0, "retired, used by 10.0.0.8"],
+        ]);
+        expect(await whole((await planned("cosid-sql", server.url())).plan)).toEqual([
+          [0, undefined, 0, "retired, used by 10.0.0.7:80 (10.0.0.7)"],
+        ]);
+        expect(await everything()).toEqual(before);
+      } finally {
+        await server.remove();
+      }
+    });
+  },
+);
 
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "worker IDs of Leaf in ZooKeeper", () => {
   type Client = ReturnType<typeof zookeeper.createClient>;

@@ -177,6 +177,8 @@ describe("the page", () => {
     await claim("bills");
     const { text } = await send("GET", "/?namespace=orders");
     expect(text).toContain('href="/?namespace=bills"');
+    // One that another daemon serves is not known here before somebody names it.
+    expect(text).toContain("Any other of the registry can be named here.");
     expect(text).toMatch(/href="\/\?namespace=orders"\s+aria-current="page"/);
   });
 

@@ -168,7 +168,7 @@ describe("a migration", () => {
   };
 
   test("pins what is used, and once only; takes all back; leaves other pins as they are", async () => {
-    const { registry, plan } = await begun();
+    const { registry, clock, plan } = await begun();
     await registry.pin(namespace, 3, "kept by an operator");
     await registry.pin(namespace, 9, "migration: of another plan");
     const others = [{ workerId: 3, reason: "kept by an operator" }];
@@ -189,6 +189,16 @@ describe("a migration", () => {
     expect(await pins()).toEqual(first);
     expect(await revertPlan({ registry, plan })).toEqual({ unpinned: 3, live: 0 });
     expect(await pins()).toEqual([[3, "kept by an operator", undefined]]);
+    await applyPlan({ registry, plan });
+    const { workerId } = await granted(registry, claimRequest({ namespace, clock: clock.now() }));
+    await expect(revertPlan({ registry, plan })).rejects.toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringMatching(
+        new RegExp(`^1 worker IDs are leased \\(${workerId} by .*\\), and .* \`--force\`\\.$`),
+      ) as string,
+    });
+    expect(await revertPlan({ registry, plan }, true)).toEqual({ unpinned: 2, live: 1 });
+    expect(await revertPlan({ registry, plan })).toEqual({ unpinned: 0, live: 1 });
   });
 
   test("pins for nobody what somebody holds who may close its window before its host's last use", async () => {

@@ -304,7 +304,8 @@ function headerPart(
           list="namespaces"
           required
           pattern="${namespacePattern.source}"
-          placeholder="namespace"
+          placeholder="another one"
+          title="Listed are the namespaces that this daemon was asked for since it started. Any other of the registry can be named here."
           autocomplete="off"
           autocapitalize="off"
           spellcheck="false"

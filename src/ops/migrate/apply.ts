@@ -1,4 +1,4 @@
-import { isSnowleaseError } from "../../core/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkOwner, checkPin } from "../../core/pin.ts";
 import { noNamespace } from "../../core/window.ts";
@@ -71,19 +71,34 @@ export async function applyPlan(
   };
 }
 
-/** Takes back every pin that a plan made in its namespace. Repeatable. Returns how many, and who holds worker IDs. */
-export async function revertPlan({
-  registry,
-  plan,
-  named,
-  onProgress,
-}: MigrationRequest): Promise<{ readonly unpinned: number; readonly live: number }> {
+/**
+ * Takes back every pin that a plan made in its namespace. Repeatable.
+ * @param force also while worker IDs are leased: whoever claims next may get the number of a host that makes IDs without a lease.
+ * @returns how many, and how many worker IDs are leased.
+ * @throws SnowleaseError WORKER_ID_HELD where some are, and there are pins, without `force`.
+ */
+export async function revertPlan(
+  { registry, plan, named, onProgress }: MigrationRequest,
+  force: boolean = false,
+): Promise<{ readonly unpinned: number; readonly live: number }> {
   const { namespace } = plan;
   const info = await infoOf(registry, namespace);
   checkPlan(plan, named, info.layout);
   const records = [...(await recordsOf(registry, namespace)).values()];
-  const unpinned = await unpinAll(registry, namespace, records.filter(isOurs), onProgress);
-  return { unpinned, live: records.filter(({ state }) => state === "live").length };
+  const pins = records.filter(isOurs);
+  const leased = records.filter(({ state }) => state === "live");
+  if (pins.length > 0 && leased.length > 0 && !force) throw stillLeased(leased);
+  const unpinned = await unpinAll(registry, namespace, pins, onProgress);
+  return { unpinned, live: leased.length };
+}
+
+function stillLeased(leased: readonly WorkerRecord[]): SnowleaseError {
+  const some = leased.slice(0, 5).map(({ workerId, holder }) => `${workerId} by ${holder?.host} (${holder?.ip})`);
+  const more = leased.length > some.length ? ", …" : "";
+  return new SnowleaseError(
+    "WORKER_ID_HELD",
+    `${leased.length} worker IDs are leased (${some.join(", ")}${more}), and without the pins a claim may get one that a host of the old scheme uses: move those hosts back first, or take the pins back all the same with \`--force\`.`,
+  );
 }
 
 /** Takes pins back. */
