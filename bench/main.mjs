@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { printedPage, printLine } from "./table.mjs";
 
-const sections = ["generator", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon", "boot"];
+const sections = ["generator", "sustained", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon", "boot"];
 const { values, positionals: asked } = parseArgs({ options: { page: { type: "string" } }, allowPositionals: true });
 const unknown = asked.find((name) => !sections.includes(name));
 if (unknown !== undefined) {

@@ -20,6 +20,14 @@ export interface WaitOptions {
 
 const defaultWait = 5000;
 
+/** Who waits for the next tick. */
+interface Waiter {
+  /** On the monotonic clock, ms. */
+  readonly deadline: number;
+  /** Without an ID: to see for itself. */
+  readonly answer: (id: bigint | undefined) => void;
+}
+
 /** A full 1-ms tick is waited out by spinning; twice its length has passed only when the clock stands still. */
 const longestSpin = 2;
 
@@ -70,6 +78,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   readonly #fitsNumber: boolean;
   #baseNumber = 0;
   readonly #neighbours = new Neighbours();
+  readonly #queue: Waiter[] = [];
 
   /**
    * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when it has a generator already, and for a lease that
@@ -133,18 +142,35 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
     const { signal, timeout = defaultWait } = options;
     if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
-    const deadline = monotonic(this.#clock) + timeout;
-    for (;;) {
+    let deadline = Infinity;
+    // Behind those who wait already: who never pauses would else leave them nothing.
+    let queues = this.#queue.length > 0 && signal === undefined && timeout > this.#layout.tick;
+    for (let ms = 0; ;) {
       signal?.throwIfAborted();
-      if (this.#isOpen()) return this.#take();
-      const error = this.#open(this.#few);
-      if (error === undefined) return this.#take();
-      const left = deadline - monotonic(this.#clock);
-      if (!this.#worthWaiting(error) || left <= 0) throw error;
-      const ms = Math.min(error.details.retryAfterMs ?? left, left);
-      // Only the clock ends a full tick; a listener on the lease for each such wait would pile up until the next renewal.
-      if (error.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall") await this.#clock.sleep(ms, { signal });
-      else await this.#sleepOrChange(ms, signal);
+      if (!queues) {
+        if (this.#isOpen()) return this.#take();
+        const error = this.#open(this.#few);
+        if (error === undefined) return this.#take();
+        const now = monotonic(this.#clock);
+        if (deadline === Infinity) deadline = now + timeout;
+        const left = deadline - now;
+        if (!this.#worthWaiting(error) || left <= 0) throw error;
+        ms = Math.min(error.details.retryAfterMs ?? left, left);
+        queues = this.#isFull(error) && signal === undefined && ms < left;
+        if (!queues) {
+          // Only the clock ends a full tick; a listener on the lease for each such wait would pile up until the next renewal.
+          if (this.#isFull(error)) await this.#clock.sleep(ms, { signal });
+          else await this.#sleepOrChange(ms, signal);
+          continue;
+        }
+      }
+      if (deadline === Infinity) deadline = monotonic(this.#clock) + timeout;
+      const id = await new Promise<bigint | undefined>((answer) => {
+        this.#queue.push({ deadline, answer });
+        if (this.#queue.length === 1) void this.#serve(ms);
+      });
+      if (id !== undefined) return id;
+      queues = false;
     }
   }
 
@@ -275,7 +301,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   #openOrThrow(): void {
     let error = this.#open();
     const { spin } = this.#clock;
-    const full = error?.code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
+    const full = error !== undefined && this.#isFull(error);
     if (full && this.#layout.tick === 1 && spin !== undefined) {
       spin(this.#layout.timeOf(this.#book.tick + 1), longestSpin);
       error = this.#open();
@@ -318,6 +344,33 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     this.#tenure = tenure;
     this.#neighbours.forget();
     return undefined;
+  }
+
+  /** Gives those who wait for the next tick an ID each, in the order in which they came; nobody any more where it is not the tick that is full. */
+  async #serve(ms: number): Promise<void> {
+    const queue = this.#queue;
+    while (queue.length > 0) {
+      await this.#clock.sleep(ms);
+      const waiting = queue.splice(0);
+      let error: SnowleaseError | undefined;
+      let served = 0;
+      while (served < waiting.length && (this.#isOpen() || (error = this.#open(this.#few)) === undefined)) {
+        waiting[served++]?.answer(this.#take());
+      }
+      const now = error !== undefined && this.#isFull(error) ? monotonic(this.#clock) : Infinity;
+      ms = error?.details.retryAfterMs ?? 0;
+      for (const waiter of waiting.slice(served)) {
+        if (waiter.deadline > now) {
+          queue.push(waiter);
+          ms = Math.min(ms, waiter.deadline - now);
+        } else waiter.answer(undefined);
+      }
+    }
+  }
+
+  /** Whether it is the tick that is full: the next one ends it. */
+  #isFull({ code }: SnowleaseError): boolean {
+    return code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
   }
 
   #worthWaiting({ code, retryable }: SnowleaseError): boolean {

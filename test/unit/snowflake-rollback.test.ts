@@ -60,6 +60,20 @@ describe("a clock that goes back", () => {
     expect(rollbacks).toEqual([{ behind: 3, action: "continue" }]);
   });
 
+  it("is told again when the clock has gone on beyond in between", async () => {
+    const { clock, next, rollbacks } = await open();
+    await clock.advance(10);
+    for (const by of [0, -3, 10, -5, 20, 1]) {
+      clock.step(by);
+      next();
+    }
+    await clock.advance(0);
+    expect(rollbacks).toEqual([
+      { behind: 3, action: "continue" },
+      { behind: 5, action: "continue" },
+    ]);
+  });
+
   it("tells of each rollback once", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(100);

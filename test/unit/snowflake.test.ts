@@ -338,6 +338,69 @@ describe("nextAsync", () => {
     expect(ticks.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
+  it("serves those who wait in the order in which they came, before who comes without a pause", async () => {
+    const { ids, clock } = await open({ layout: small });
+    let greedy = 0;
+    let closed = false;
+    const rush = async (): Promise<void> => {
+      for (; !closed; greedy++) await ids.nextAsync({ timeout: 60_000 });
+    };
+    const rushing = Array.from({ length: 6 }, rush);
+    await settled();
+    const served: number[] = [];
+    const patient = Array.from({ length: 8 }, async (_, i) => {
+      await ids.nextAsync();
+      served.push(i);
+    });
+    await clock.advance(10);
+    expect(served).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    await Promise.all(patient);
+    expect(greedy).toBeGreaterThan(8);
+    closed = true;
+    await clock.advance(10);
+    await Promise.all(rushing);
+  });
+
+  it("lets nobody overtake who waits, also where a timer is late", async () => {
+    const { ids, clock } = await open({ layout: small });
+    ids.fill(new BigUint64Array(4));
+    const first = ids.nextAsync();
+    await settled();
+    clock.step(1);
+    const second = ids.nextAsync();
+    await clock.advance(1);
+    expect(await first).toBeLessThan(await second);
+  });
+
+  it("rejects who waits behind others when its own time is up", async () => {
+    const layout = Layout.parse("timestamp:41,worker:10,sequence:1@1490346283706/50");
+    const { ids, clock } = await open({ layout });
+    ids.fill(new BigUint64Array(2));
+    await clock.advance(50 - ((start - layout.epoch) % 50));
+    ids.fill(new BigUint64Array(2));
+    const states = watch(...[5000, 120, 5000, 60, 5000, 30].map((timeout) => ids.nextAsync({ timeout })));
+    await clock.advance(29);
+    expect(states).toEqual(["pending", "pending", "pending", "pending", "pending", "pending"]);
+    await clock.advance(2);
+    expect(states).toEqual(["pending", "pending", "pending", "pending", "pending", "SEQUENCE_EXHAUSTED"]);
+    await clock.advance(20);
+    expect(states.slice(0, 5)).toEqual(["resolved", "resolved", "pending", "pending", "pending"]);
+    await clock.advance(11);
+    expect(states.slice(2, 5)).toEqual(["pending", "SEQUENCE_EXHAUSTED", "pending"]);
+    await clock.advance(40);
+    expect(states.slice(2, 5)).toEqual(["resolved", "SEQUENCE_EXHAUSTED", "resolved"]);
+  });
+
+  it("refuses all who wait for the next tick when the lease is given back", async () => {
+    const { ids, clock } = await open({ layout: small });
+    ids.fill(new BigUint64Array(4));
+    const states = watch(...Array.from({ length: 3 }, () => ids.nextAsync()));
+    await settled();
+    await ids.close();
+    await clock.advance(2);
+    expect(states).toEqual(["LEASE_LOST", "LEASE_LOST", "LEASE_LOST"]);
+  });
+
   it("waits for the window to open", async () => {
     const clock = fakeClock({ start });
     const { ids, lease } = await quarantined(clock, start + 3000);
