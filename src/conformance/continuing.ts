@@ -6,7 +6,9 @@ import { heldBy, long, on, recentsFrom, short, type Held, type Trial } from "./t
 async function givenBack(trial: Trial, begin = 100): Promise<{ first: Held; until: number; inside: number }> {
   const first = await trial.claim({ workerId: 7 });
   const until = first.request.clock + 500;
-  await trial.released(first, { until, recents: recentsFrom(first.grant.from + begin) });
+  // Its clock stands still meanwhile: however long that takes, `inside` is not behind it.
+  const { clock } = first.request;
+  await trial.released(first, { until, recents: recentsFrom(first.grant.from + begin) }, { clock });
   return { first, until, inside: until - 300 };
 }
 
