@@ -296,6 +296,21 @@ describe("a window", () => {
     expect((await registry.worker("default", 7))?.recents).toBeUndefined();
   });
 
+  it("that a quarantine raises among IDs closes the ticks before its new begin, though the old window had them", async () => {
+    const clock = fakeClock({ start });
+    const { lease, ids, next } = await quarantined(clock, start + 20);
+    expect(next()).toEqual([start, 0]);
+    await clock.advance(1);
+    expect(next()).toEqual([start + 1, 0]);
+    await lease.renew();
+    for (const at of [2, 3, 19]) {
+      await clock.advance(start + at - clock.now());
+      expect(thrown(() => ids.next())).toEqual(coded("WINDOW_NOT_OPEN", { from: start + 20, retryAfterMs: 20 - at }));
+    }
+    await clock.advance(1);
+    expect(next()).toEqual([start + 20, 0]);
+  });
+
   it("has no tick past the end of the layout", async () => {
     const clock = fakeClock({ start: westid.endOfLife - 1 });
     const { ids, next } = await open({ clock });
