@@ -1,5 +1,6 @@
 import { checkInteger, checkTruth, refuse } from "./check.ts";
 import { shown, SnowleaseError } from "./errors.ts";
+import { bitsOf, type IdentityField, joined, namesOf, ones, placed } from "./fields.ts";
 import {
   checkField,
   formatPool,
@@ -15,12 +16,6 @@ import {
 import { lowerWord, upperWord } from "./words.ts";
 
 export type { LayoutField, LayoutSpec, PoolBounds };
-
-/** A field of a lease's number, and where it lies in it. */
-interface IdentityField extends LayoutField {
-  readonly shift: number;
-  readonly mask: number;
-}
 
 /** What an ID tells. */
 export interface IdParts {
@@ -377,32 +372,3 @@ export const layouts: { readonly [Name in PresetName]: Layout } = Object.fromEnt
 
 /** `westid`. */
 export const defaultLayout: Layout = layouts.westid;
-
-/** So many bits, up to 31, all of them 1. As an integer: what `**` makes V8 keeps as a double, which made taking an ID apart a third dearer. */
-function ones(bits: number): number {
-  return (2 ** bits - 1) | 0;
-}
-
-function bitsOf(fields: readonly LayoutField[]): number {
-  return fields.reduce((sum, field) => sum + field.bits, 0);
-}
-
-/** Where identity fields lie in a lease's number. */
-function placed(fields: readonly LayoutField[]): IdentityField[] {
-  // The keys of an object are interned strings; as a key, one that was cut out of a notation costs 100 ns each time.
-  const names = Object.keys(Object.fromEntries(fields.map(({ name }) => [name, 0])));
-  return fields.map(({ bits }, i) => {
-    return { name: names[i] ?? "", bits, shift: bitsOf(fields.slice(i + 1)), mask: ones(bits) };
-  });
-}
-
-function namesOf(fields: readonly LayoutField[]): string {
-  return fields.map(({ name }) => name).join(", ");
-}
-
-/** The bits of `values`, the first field on top. */
-function joined(fields: readonly LayoutField[], values: Readonly<Record<string, unknown>>): number {
-  return fields.reduce((number, { name, bits }) => {
-    return number * 2 ** bits + checkInteger(name, values[name], 0, 2 ** bits - 1, `${bits} bits`);
-  }, 0);
-}

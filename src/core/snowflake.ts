@@ -1,9 +1,10 @@
 import { checkInteger, refuse } from "./check.ts";
 import { monotonic, WallGate, type Clock } from "./clock.ts";
-import { type Encoding, encodings, type EncodingName, Neighbours } from "./encoding.ts";
+import { type Encoding, encodings, type EncodingName } from "./encoding.ts";
 import type { SnowleaseError } from "./errors.ts";
 import type { Layout } from "./layout.ts";
 import type { Holding, Lease, Ledger, Tenure } from "./lease.ts";
+import { Neighbours } from "./neighbours.ts";
 import { notHeld } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { writeRun } from "./run.ts";

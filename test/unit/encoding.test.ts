@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeAny, type EncodingName, encodings, Neighbours } from "../../src/core/encoding.ts";
+import { decodeAny, type EncodingName, encodings } from "../../src/core/encoding.ts";
+import { Neighbours } from "../../src/core/neighbours.ts";
 import { isSnowleaseError } from "../../src/core/errors.ts";
 
 const max = 2n ** 63n - 1n;
