@@ -18,7 +18,7 @@ const layers = {
   "registries/": ["core/", "assets.ts", "node:"],
   "assigners/": ["core/", "registries/index.ts", "node:"],
   "shared/": ["core/", "node:"],
-  "option-kinds.ts": ["core/", "registries/index.ts", "npm:zod"],
+  "option-kinds.ts": ["core/", "registries/index.ts", "node:"],
   "options.ts": ["core/", "option-kinds.ts"],
   "config.ts": ["core/", "options.ts", "node:"],
   "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "node:"],

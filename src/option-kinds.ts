@@ -1,4 +1,4 @@
-import { z } from "zod";
+import { isIP } from "node:net";
 import { parseAddress, type RegistryAddress } from "./core/address.ts";
 import type { WorkerIdAssigner } from "./core/assigner.ts";
 import { Layout, type PoolBounds } from "./core/layout.ts";
@@ -6,10 +6,15 @@ import { parsePool } from "./core/notation.ts";
 import type { Registry } from "./core/registry.ts";
 import { addressOfClient } from "./registries/index.ts";
 
+/*
+ * By hand, and not with the library that describes HTTP's bodies: every process that asks for a worker ID reads options first, and
+ * loading that would be a third of the time to its first ID.
+ */
+
 /** A kind of value that an option may take. */
 export interface Kind<Value> {
-  /** Reads what was given, as it is or as a text. */
-  readonly schema: z.ZodType<Value>;
+  /** Reads what was given, as it is or as a text; undefined where it is none. Throws a SnowleaseError that says more. */
+  readonly read: (given: unknown) => Value | undefined;
   /** What a value has to be: goes on after "Expected `name`". */
   readonly rule: string;
   /** Stands for such a value in `--help`; undefined for a flag without one. */
@@ -20,94 +25,100 @@ export interface Kind<Value> {
 const longest = 2 ** 31 - 1;
 const decimal = "(?:0|[1-9][0-9]{0,9})";
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const integerPattern = new RegExp(`^${decimal}$`);
 const durationPattern = new RegExp(`^(${decimal})(ms|s|m|h)?$`);
+const hostAndPortPattern = new RegExp(`^(\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):(${decimal})$`);
 
 export function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
-  return { value, rule, schema: z.string().regex(pattern) };
+  return { value, rule, read: (given) => (typeof given === "string" && pattern.test(given) ? given : undefined) };
 }
 
 export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
-  return { value: words.join("|"), rule: `to be one of ${words.join(", ")}`, schema: z.literal(words) };
-}
-
-export function integer(value: string): Kind<number> {
-  const text = z
-    .string()
-    .regex(new RegExp(`^${decimal}$`))
-    .transform(Number);
-  const schema = z.union([z.number(), text]).pipe(z.int().min(0).max(longest));
-  return { value, rule: `to be an integer from 0 to ${longest}`, schema };
-}
-
-export function duration(least: number): Kind<number> {
-  const text = z
-    .string()
-    .regex(durationPattern)
-    .transform((given) => {
-      const [, number, unit = "ms"] = durationPattern.exec(given) ?? [];
-      return Number(number) * (units[unit] ?? Number.NaN);
-    });
   return {
-    value: "TIME",
-    rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
-    schema: z.union([z.number(), text]).pipe(z.int().min(least).max(longest)),
+    value: words.join("|"),
+    rule: `to be one of ${words.join(", ")}`,
+    read: (given) => words.find((word) => word === given),
   };
 }
 
-/** An object with these methods. */
-function having<Value>(...methods: readonly string[]): z.ZodType<Value> {
-  return z.custom<Value>(
-    (value) =>
-      typeof value === "object" &&
-      value !== null &&
-      methods.every((name) => typeof Reflect.get(value, name) === "function"),
-  );
+export function integer(value: string): Kind<number> {
+  return {
+    value,
+    rule: `to be an integer from 0 to ${longest}`,
+    read: (given) => within(typeof given === "string" && integerPattern.test(given) ? Number(given) : given, 0),
+  };
+}
+
+export function duration(least: number): Kind<number> {
+  return {
+    value: "TIME",
+    rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
+    read(given) {
+      const [, number, unit = "ms"] = (typeof given === "string" && durationPattern.exec(given)) || [];
+      return within(number === undefined ? given : Number(number) * (units[unit] ?? Number.NaN), least);
+    },
+  };
+}
+
+function within(number: unknown, least: number): number | undefined {
+  return typeof number === "number" && Number.isInteger(number) && number >= least && number <= longest
+    ? number
+    : undefined;
 }
 
 export const registryUrl: Kind<RegistryAddress | Registry> = {
   value: "URL",
   rule: "to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client",
-  schema: z.union([
-    having<Registry>("claim", "renew", "release", "close"),
-    z.string().transform(parseAddress),
-    having<object>().transform(addressOfClient),
-  ]),
+  read(given) {
+    if (typeof given === "string") return parseAddress(given);
+    if (isRegistry(given)) return given;
+    return isObject(given) ? addressOfClient(given) : undefined;
+  },
 };
 
 export const layout: Kind<Layout> = {
   value: "LAYOUT",
   rule: "to be a preset's name or a notation",
-  schema: z.union([z.instanceof(Layout), z.string().transform(Layout.parse)]),
+  read(given) {
+    if (typeof given === "string") return Layout.parse(given);
+    return given instanceof Layout ? given : undefined;
+  },
 };
 
 export const pool: Kind<PoolBounds> = {
   value: "RANGE",
   rule: "to be a range of worker IDs such as 512-1023",
-  schema: z.union([z.strictObject({ first: z.int(), last: z.int() }), z.string().transform(parsePool)]),
+  read(given) {
+    if (typeof given === "string") return parsePool(given);
+    if (!isRecord(given)) return undefined;
+    const { first, last, ...others } = given;
+    if (!isWhole(first) || !isWhole(last) || Object.keys(others).length > 0) return undefined;
+    return { first, last };
+  },
 };
 
 export const truth: Kind<boolean> = {
   rule: "to be true or false",
-  schema: z.union([z.boolean(), z.literal(["true", "false"]).transform((text) => text === "true")]),
+  read(given) {
+    if (given === "true" || given === "false") return given === "true";
+    return typeof given === "boolean" ? given : undefined;
+  },
 };
 
 export const ipAddress: Kind<string> = {
   value: "ADDRESS",
   rule: "to be an IPv4 or IPv6 address",
-  schema: z.union([z.ipv4(), z.ipv6()]),
+  // An IPv6 address with a zone is that of one link only.
+  read: (given) => (typeof given === "string" && isIP(given) !== 0 && !given.includes("%") ? given : undefined),
 };
 
 export const hostAndPort: Kind<{ host: string; port: number }> = {
   value: "HOST:PORT",
   rule: "to be HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070",
-  schema: z
-    .string()
-    .regex(new RegExp(`^(?:\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):${decimal}$`))
-    .transform((text) => {
-      const at = text.lastIndexOf(":");
-      return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
-    })
-    .refine(({ port }) => port < 65_536),
+  read(given) {
+    const [, host = "", port = "65536"] = (typeof given === "string" && hostAndPortPattern.exec(given)) || [];
+    return Number(port) < 65_536 ? { host: host.replace(/^\[|\]$/g, ""), port: Number(port) } : undefined;
+  },
 };
 
 export const path: Kind<string> = matching("PATH", /^[^\u0000-\u001f\u007f]+$/, "to be a path");
@@ -120,21 +131,53 @@ export const label: Kind<string> = matching(
 export const assigner: Kind<WorkerIdAssigner | string> = {
   value: "PATH",
   rule: "to be the path of a module whose default export is a WorkerIdAssigner, or a WorkerIdAssigner",
-  schema: z.union([having<WorkerIdAssigner>("assign"), path.schema]),
+  read: (given) => (isAssigner(given) ? given : path.read(given)),
 };
 
 export const workerId: Kind<number | string> = {
   value: "NUMBER",
   rule: "to be a worker ID",
-  schema: z.union([z.number(), z.string()]),
+  read: (given) =>
+    typeof given === "string" || (typeof given === "number" && Number.isFinite(given)) ? given : undefined,
 };
 
 export const fields: Kind<Record<string, number>> = {
   rule: "to be an object of integers",
-  schema: z.record(z.string(), z.int().min(0)),
+  read(given) {
+    if (!isRecord(given)) return undefined;
+    const entries = Object.entries(given).flatMap(([name, value]) =>
+      isWhole(value) && value >= 0 ? [[name, value]] : [],
+    );
+    return entries.length === Object.keys(given).length ? Object.fromEntries(entries) : undefined;
+  },
 };
 
 export const properties: Kind<Record<string, unknown>> = {
   rule: "to be an object",
-  schema: z.record(z.string(), z.unknown()),
+  read: (given) => (isRecord(given) ? { ...given } : undefined),
 };
+
+function isObject(given: unknown): given is object {
+  return typeof given === "object" && given !== null;
+}
+
+/** Whether it is an object of names and values, and not one of another kind, such as an array. */
+function isRecord(given: unknown): given is Record<string, unknown> {
+  return Object.prototype.toString.call(given) === "[object Object]";
+}
+
+function isWhole(given: unknown): given is number {
+  return Number.isSafeInteger(given);
+}
+
+function isRegistry(given: unknown): given is Registry {
+  return hasMethods(given, "claim", "renew", "release", "close");
+}
+
+function isAssigner(given: unknown): given is WorkerIdAssigner {
+  return hasMethods(given, "assign");
+}
+
+function hasMethods(given: unknown, ...methods: readonly string[]): boolean {
+  return isObject(given) && methods.every((name) => typeof Reflect.get(given, name) === "function");
+}

@@ -328,9 +328,9 @@ export function readOption<Name extends OptionName>(
   value: unknown,
   from: string,
 ): NonNullable<OptionValues[Name]> {
-  const { schema, rule, secret = false } = definitions[name];
-  const result = blaming(from, () => schema.safeParse(value));
-  if (result.success) return result.data as NonNullable<OptionValues[Name]>;
+  const { read, rule, secret = false } = definitions[name];
+  const result = blaming(from, () => read(value));
+  if (result !== undefined) return result as NonNullable<OptionValues[Name]>;
   // An object may hold a password somewhere inside, and need not have a JSON form.
   const got = secret
     ? "another text"

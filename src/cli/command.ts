@@ -1,7 +1,7 @@
 import type { OptionScope } from "../config.ts";
 import type { Output } from "./output.ts";
 
-/** A flag of a command's own; what is configuration comes from the schema in config.ts. */
+/** A flag of a command's own; what is configuration comes from the table in options.ts. */
 export interface Flag {
   /** Without the dashes. */
   readonly name: string;
@@ -42,7 +42,7 @@ export interface Command {
   readonly examples: readonly string[];
   /**
    * The options of config.ts that it takes: all of a scope, or some by name. Named ones all have values, so that a command line
-   * with only such can be read without loading the schema.
+   * with only such can be read without loading the table of options.
    */
   readonly settings: OptionScope | readonly string[];
   /** Of a whole scope, those that mean nothing to it. */

@@ -49,7 +49,7 @@ export const inspect: Command = {
   },
 };
 
-/** As configured. Most of what configures a layout is read here, so that a look at an ID need not load the whole schema. */
+/** As configured. Most of what configures a layout is read here, so that a look at an ID need not load the table of options. */
 async function layoutOf(invocation: Invocation): Promise<Layout> {
   const given = invocation.flags.get("layout") ?? process.env["SNOWLEASE_LAYOUT"];
   const hasFile =
