@@ -7,7 +7,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { printedPage, printLine } from "./table.mjs";
+import { printedPage, printHeading, printLine } from "./table.mjs";
 
 const sections = ["generator", "sustained", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon", "boot"];
 const { values, positionals: asked } = parseArgs({ options: { page: { type: "string" } }, allowPositionals: true });
@@ -32,17 +32,12 @@ printLine(
     .map(([name, version]) => `${name} ${version}`)
     .join(", "),
 );
-const loadBefore = load();
 for (const name of asked.length > 0 ? asked : sections) {
   const { run } = await import(`./${name}.mjs`);
+  printHeading(name, `load of the machine before it: ${loadavg()[0].toFixed(1)}`);
   await run();
-}
-printLine(`\nLoad of the machine before: ${loadBefore}, behind: ${load()}`);
-if (values.page !== undefined) writeFileSync(values.page, `${heading()}\n\n${printedPage()}`);
-
-/** Of the last minute. */
-function load() {
-  return loadavg()[0].toFixed(1);
+  // After each, so that a run which is broken off leaves what it had.
+  if (values.page !== undefined) writeFileSync(values.page, `${heading()}\n\n${printedPage()}`);
 }
 
 function heading() {

@@ -7,6 +7,12 @@ export function printLine(text) {
   printed.push(text.trim());
 }
 
+/** Prints what begins here, and how the machine was. */
+export function printHeading(name, circumstances) {
+  console.log(`\n${name} (${circumstances})`);
+  printed.push(`## ${name}`, `${circumstances[0].toUpperCase()}${circumstances.slice(1)}.`);
+}
+
 /** Prints rows of texts in columns, the first to the left, the others to the right. */
 export function printTable(title, head, rows) {
   const all = [head, ...rows].map((row) => head.map((_, i) => String(row[i] ?? "")));
@@ -19,7 +25,7 @@ export function printTable(title, head, rows) {
   const [names, ...others] = all;
   const sides = names.map((_, i) => (i === 0 ? "---" : "---:"));
   printed.push(
-    `## ${title}`,
+    `### ${title[0].toUpperCase()}${title.slice(1)}`,
     [names, sides, ...others]
       .map((row) => `| ${row.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`)
       .join("\n"),
