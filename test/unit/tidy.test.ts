@@ -32,3 +32,28 @@ test("some claims forget what was kept long enough; one that cannot says nothing
   await claim("002");
   expect(await fences()).toEqual([3, 4, 5]);
 });
+
+test("a process that looked through a namespace does not do so again on the same day", async () => {
+  const clock = fakeClock();
+  const memory = memoryRegistry({ clock });
+  const pruned: string[] = [];
+  const registry = tidying({
+    ...memory,
+    prune(namespace, before) {
+      pruned.push(namespace);
+      return memory.prune(namespace, before);
+    },
+  });
+  const day = 24 * 3_600_000;
+  let claims = 0;
+  const claim = (namespace: string): Promise<unknown> =>
+    granted(registry, claimRequest({ namespace, token: `00${++claims}`.padEnd(32, "7"), clock: clock.now() }));
+  for (const namespace of ["orders", "orders", "bills", "orders"]) await claim(namespace);
+  expect(pruned).toEqual(["orders", "bills"]);
+  await clock.advance(day - 1);
+  await claim("orders");
+  expect(pruned).toHaveLength(2);
+  await clock.advance(1);
+  await claim("orders");
+  expect(pruned).toEqual(["orders", "bills", "orders"]);
+});
