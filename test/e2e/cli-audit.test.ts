@@ -286,7 +286,7 @@ test("a terminal sees how far it is, and nothing of that in the end", async () =
   const onTerminal = program("script", "-qec", `TERM=xterm exec ${line}`, "/dev/null");
   const { stdout } = await onTerminal.ended;
   expect(stdout).toMatch(/\r\u001b\[K\[=* *\] \d+ % reading \d+ IDs\r\u001b\[K/);
-  expect(stdout).toMatch(/\[=+ *\] \d+ % comparing \d+ of 2097153 IDs\r\u001b\[K/);
+  expect(stdout).toMatch(/\[=* *\] \d+ % comparing \d+ of 2097153 IDs\r\u001b\[K/);
   expect(stdout.replaceAll("\r\n", "\n")).toMatch(/\r\u001b\[K1: 2097153 times: [^\r]*\n2097153 IDs\. [^\r]*\n$/);
 });
 
