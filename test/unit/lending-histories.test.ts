@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout } from "../../src/core/layout.ts";
-import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
+import { Lease } from "../../src/core/lease.ts";
 import type { Registry, Usage } from "../../src/core/registry.ts";
 import type { Snowflake } from "../../src/core/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
@@ -11,34 +10,9 @@ import { lendingRegistry } from "../../src/shared/lending.ts";
 import { joinLease } from "../../src/shared/member.ts";
 import { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
 import { overNetwork } from "../simulation/network.ts";
-import { epoch, Machine, World } from "../simulation/world.ts";
-
-const layout = new Layout({
-  fields: [
-    { name: "timestamp", bits: 30 },
-    { name: "worker", bits: 2 },
-    { name: "sequence", bits: 7 },
-  ],
-  epoch: epoch - 600_000,
-  tick: 100,
-});
-
-const options: LeaseOptions = {
-  namespace: "default",
-  layout,
-  pool: { first: 0, last: 3 },
-  workerId: 2,
-  window: 10_000,
-  claimTimeout: 0,
-  maxWait: 500,
-  operationTimeout: 3000,
-  reuse: "any",
-  onLost: "stop",
-  holder: { host: "a", ip: "10.0.0.1", pid: 1, instance: "" },
-};
-
-let tokens = 0;
-const makeToken = (): string => (++tokens).toString(16).padStart(32, "0");
+import { Machine, World } from "../simulation/world.ts";
+import { makeToken } from "../support/generator.ts";
+import { layout, options } from "../support/lent-lease.ts";
 
 describe("histories of children that borrow a lease", () => {
   Error.stackTraceLimit = 0;

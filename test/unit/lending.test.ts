@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Layout } from "../../src/core/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import type { ClaimRequest, Grant, LanesRequest, Registry } from "../../src/core/registry.ts";
 import { Snowflake } from "../../src/core/snowflake.ts";
@@ -8,33 +7,8 @@ import { BorrowedLanes } from "../../src/shared/borrowed.ts";
 import { SharedLedger } from "../../src/shared/ledger.ts";
 import { lendingRegistry } from "../../src/shared/lending.ts";
 import { epoch, Machine, World } from "../simulation/world.ts";
-
-const layout = new Layout({
-  fields: [
-    { name: "timestamp", bits: 30 },
-    { name: "worker", bits: 2 },
-    { name: "sequence", bits: 7 },
-  ],
-  epoch: epoch - 600_000,
-  tick: 100,
-});
-
-const options: LeaseOptions = {
-  namespace: "default",
-  layout,
-  pool: { first: 0, last: 3 },
-  workerId: 2,
-  window: 10_000,
-  claimTimeout: 0,
-  maxWait: 500,
-  operationTimeout: 3000,
-  reuse: "any",
-  onLost: "stop",
-  holder: { host: "a", ip: "10.0.0.1", pid: 1, instance: "" },
-};
-
-let tokens = 0;
-const makeToken = (): string => (++tokens).toString(16).padStart(32, "0");
+import { makeToken } from "../support/generator.ts";
+import { layout, options } from "../support/lent-lease.ts";
 
 describe("a lease that is lent", () => {
   let world: World;
