@@ -1,8 +1,8 @@
 // A client that the service has already, in place of a registry's URL: where it connects to and how it logs in is taken from it. The
 // registry's own connections are made anew, so the client is neither used nor closed.
 //
-//   REDIS_URL=redis://localhost npx tsx examples/clients.ts
-//   POSTGRES_URL=… or MYSQL_URL=…, after `snowlease init` there
+//   REDIS_URL=redis://localhost npx tsx examples/clients.ts        after `snowlease init --new` there
+//   POSTGRES_URL=… or MYSQL_URL=…                                  after `snowlease init` there
 import { Redis } from "ioredis";
 import { createPool } from "mysql2/promise";
 import { Pool } from "pg";

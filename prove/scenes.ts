@@ -235,7 +235,7 @@ async function onDaemons(holders: number, folder: string): Promise<Scene> {
 }
 
 async function init(registry: Registry): Promise<void> {
-  await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+  await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint, ...limits });
 }
 
 /** For each client a way of its own to each of these ports. */

@@ -5,7 +5,17 @@ import { dirname, join, relative, resolve } from "node:path";
 
 const src = resolve(import.meta.dirname, "../src");
 
-const machinery = ["core/", "assets.ts", "registries/", "assigners/", "shared/", "config.ts", "node:", "npm:"];
+const machinery = [
+  "core/",
+  "assets.ts",
+  "store-file.ts",
+  "registries/",
+  "assigners/",
+  "shared/",
+  "config.ts",
+  "node:",
+  "npm:",
+];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
@@ -14,15 +24,19 @@ const machinery = ["core/", "assets.ts", "registries/", "assigners/", "shared/",
 const layers = {
   "core/": [],
   "assets.ts": ["node:"],
-  "registries/*/": ["core/", "assets.ts", "node:", "npm:"],
+  "store-file.ts": ["core/", "node:"],
+  "registries/*/": ["core/", "assets.ts", "store-file.ts", "node:", "npm:"],
   "registries/": ["core/", "assets.ts", "node:"],
   "assigners/": ["core/", "registries/index.ts", "node:"],
-  "shared/": ["core/", "node:"],
+  "shared/": ["core/", "store-file.ts", "node:"],
   "option-kinds.ts": ["core/", "registries/index.ts", "node:"],
   "options.ts": ["core/", "option-kinds.ts"],
-  "config.ts": ["core/", "options.ts", "node:"],
-  "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "node:"],
-  "lend.ts": ["core/", "shared/", "http/", "node:"],
+  "lent.ts": ["core/", "options.ts", "node:"],
+  "variables.ts": ["core/", "options.ts", "lent.ts"],
+  "config-file.ts": ["core/", "node:"],
+  "config.ts": ["core/", "options.ts", "config-file.ts", "lent.ts", "variables.ts", "node:"],
+  "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "lent.ts", "node:"],
+  "lend.ts": ["core/", "shared/", "http/", "lent.ts", "node:"],
   "conformance/": ["core/"],
   "conformance.ts": ["core/", "conformance/"],
   "testing.ts": ["core/", "registries/memory/"],
@@ -31,7 +45,7 @@ const layers = {
   "ops/": machinery,
   "http/": [...machinery, "ops/"],
   "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
-  "cli/": [...machinery, "snowlease.ts", "lend.ts", "ops/", "http/", "daemon.ts"],
+  "cli/": [...machinery, "snowlease.ts", "lend.ts", "lent.ts", "ops/", "http/", "daemon.ts"],
 };
 
 const pattern = (part) =>

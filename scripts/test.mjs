@@ -28,6 +28,7 @@ if (!args.includes("--project=unit")) {
     postgresql: "/usr/lib/postgresql/*/bin/initdb",
     python3: "/usr/bin/python3",
     "redis-server": "/usr/bin/redis-server",
+    sqlite3: "/usr/bin/sqlite3",
   });
 }
 

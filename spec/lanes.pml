@@ -4,12 +4,17 @@
  * then on somebody else has the worker ID before, and uses all of it that was not told. Takers stop for as long as they like
  * between any two reads or writes, and between taking a lane and using it.
  *
+ * The tenure lies in two places: the one that the version tells is read, the other one is written, and then the version is raised.
+ * Any thread may end after any step, the lender, too; none of the others waits for it.
+ *
  * Checked: no lane of a span is used twice under one worker ID, by whomever.
  *
  * Each of these macros breaks the rule in one place, and must be found out:
  *
  *   GENERATION_NOT_LOOKED_AT  a lane counts as taken by the exchange alone
  *   GENERATION_LOOKED_BEFORE  the generation is looked at before the exchange, and not after it
+ *   WRITTEN_IN_PLACE          the tenure is written where it is read, and the version raised afterwards
+ *   VERSION_FIRST             the version is raised before the tenure is written
  *   GENERATION_LATE           the generation is written after the words are poisoned: when the next tenure has filled them
  *   GENERATION_EARLY          the next tenure's generation is written before its words
  *   STORED_NOT_EXCHANGED      a lane is taken by reading and writing its word
@@ -39,7 +44,19 @@
 #define lanesOf(word) ((word) % 4)
 
 byte words[WORDS];
-byte generation;
+/* Whether the version is odd: more of it tells nothing, where reading a tenure is one step. */
+bit version;
+/* The generation in each of the two places; 0: no tenure. */
+byte generations[2];
+#define at(version) generations[version]
+
+#if defined(WRITTEN_IN_PLACE)
+#define publish(number) at(version) = number; version = 1 - version
+#elif defined(VERSION_FIRST)
+#define publish(number) version = 1 - version; at(version) = number
+#else
+#define publish(number) at(1 - version) = number; version = 1 - version
+#endif
 
 /* No part of the system: the lanes used of each span, for each tenure's worker ID. */
 byte used[(TENURES + 1) * (SPANS + 1)];
@@ -49,17 +66,17 @@ byte emitted; /* the newest span of which something was used in this tenure */
 #endif
 
 proctype Lender() {
-  byte number, at, newest;
+  byte number, i, newest;
 end:
   do
   :: number < TENURES ->
      number++;
      /* begin */
 #ifdef GENERATION_EARLY
-     generation = number;
+     publish(number);
 #endif
-     for (at : 0 .. WORDS - 1) {
-       words[at] = word(0, ALL)
+     for (i : 0 .. WORDS - 1) {
+       words[i] = word(0, ALL)
      }
 #ifndef INHERITED_LEFT_OUT
      words[1] = word(1, 1);
@@ -67,20 +84,25 @@ end:
 #ifdef ONLY_EMITTED_COUNTED
      emitted = 0;
 #endif
-     generation = number;
+     publish(number);
      printf("tenure %d begins\n", number);
+     /* write: what a renewal has made of it, in the other place */
+     if
+     :: number == 1 -> publish(number)
+     :: true
+     fi;
      /* end */
 #ifndef GENERATION_LATE
-     generation = 0;
+     publish(0);
 #endif
      newest = 0;
-     for (at : 0 .. WORDS - 1) {
+     for (i : 0 .. WORDS - 1) {
        atomic {
          if
-         :: words[at] != ENDED -> newest = MAX(newest, spanOf(words[at]))
+         :: words[i] != ENDED -> newest = MAX(newest, spanOf(words[i]))
          :: else
          fi;
-         words[at] = ENDED
+         words[i] = ENDED
        }
      }
      atomic {
@@ -90,11 +112,11 @@ end:
        /* Never before the window's begin, which lies behind what was inherited: ledger.ts, seal. */
        newest = MAX(newest, 1);
        printf("tenure %d ends: used up to span %d\n", number, newest);
-       for (at : newest + 1 .. SPANS) {
-         assert(usedOf(number, at) == 0);
-         usedOf(number, at) = ALL
+       for (i : newest + 1 .. SPANS) {
+         assert(usedOf(number, i) == 0);
+         usedOf(number, i) = ALL
        }
-       at = 0; newest = 0
+       i = 0; newest = 0
      }
   :: number == TENURES -> break
   od
@@ -103,9 +125,11 @@ end:
 proctype Taker(byte me) {
   byte mine;   /* the generation of the tenure that it has read */
   byte seen, span, lanes;
+  bit look;    /* a version that it has read */
 end:
   do
-  :: atomic { generation > 0 && generation != mine -> mine = generation } /* read: one version, all of it */
+  :: /* read: what lies in the place of one version, before and after which that was the version. Until then nothing is written there. */
+     atomic { at(version) > 0 && at(version) != mine -> mine = at(version) }
   :: mine > 0 ->
      /* take */
      atomic {
@@ -122,9 +146,10 @@ end:
        fi
      }
 #ifdef GENERATION_LOOKED_BEFORE
+     look = version;
      if
-     :: generation == mine
-     :: else -> atomic { span = 0; seen = 0; lanes = 0; goto end }
+     :: at(look) == mine
+     :: else -> atomic { look = 0; span = 0; seen = 0; lanes = 0; goto end }
      fi;
 #endif
      atomic {
@@ -142,9 +167,10 @@ end:
      }
 #ifndef GENERATION_LOOKED_BEFORE
 #ifndef GENERATION_NOT_LOOKED_AT
+     look = version;
      if
-     :: generation == mine
-     :: else -> atomic { span = 0; lanes = 0; goto end }
+     :: at(look) == mine
+     :: else -> atomic { look = 0; span = 0; lanes = 0; goto end }
      fi;
 #endif
 #endif
@@ -155,7 +181,7 @@ end:
 #ifdef ONLY_EMITTED_COUNTED
        emitted = MAX(emitted, span);
 #endif
-       span = 0; lanes = 0
+       look = 0; span = 0; lanes = 0
      }
   od
 }

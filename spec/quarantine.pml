@@ -381,7 +381,7 @@ init {
 #endif
     server[0].primary = true; server[0].replId = 1;
     server[1].replId = 1; server[1].received = 1;
-    /* `snowlease init` */
+    /* `snowlease init --new` */
     data[0].replId = 1; data[0].runId = 1;
     copy(0, 1);
     run World();

@@ -1,8 +1,8 @@
-import { readFileSync, statSync } from "node:fs";
 import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
+import { readConfigFile } from "./config-file.ts";
 import { pathAddress, type RegistryAddress } from "./core/address.ts";
-import { parseWorkerId, type WorkerIdAssigner } from "./core/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "./core/assigner.ts";
 import { blaming, shown, SnowleaseError } from "./core/errors.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import type { LeaseOptions } from "./core/lease.ts";
@@ -12,13 +12,22 @@ import { defaultRollback } from "./core/rollback.ts";
 import type { Mode, SnowflakeOptions } from "./core/tick-book.ts";
 import { checkSpread } from "./core/spread.ts";
 import { checkTerm, usualWindow } from "./core/terms.ts";
-import { type OptionName, type OptionScope, optionTable, type OptionValues, readOption } from "./options.ts";
+import { isFrom, type LentLease, lentLease } from "./lent.ts";
+import {
+  decisiveOptions,
+  type OptionName,
+  type OptionScope,
+  optionTable,
+  type OptionValues,
+  readOption,
+} from "./options.ts";
+import { checkVariables } from "./variables.ts";
 
 export { type Option, type OptionScope, optionTable } from "./options.ts";
 
 /** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
-  /** As passed to `snowlease()`; one that is undefined counts as not given. */
+  /** As passed to `snowlease()`. One that is undefined counts as not given, or is refused: see `decisiveOptions`. */
   readonly options?: object | undefined;
   /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them; names that are no options are somebody else's. */
   readonly flags?: Readonly<Record<string, unknown>> | undefined;
@@ -34,8 +43,10 @@ export interface Config {
   readonly registryFrom: "named" | "default" | "borrowed";
   readonly namespace: string;
   readonly layout: Layout;
-  /** What is left after fixed fields. */
+  /** What may be leased: of `fixed`, what the option `pool` leaves. */
   readonly pool: PoolBounds;
+  /** The worker IDs that have the fixed fields; all of the layout where none is fixed. */
+  readonly fixed: PoolBounds;
   /** Undefined, like `claimTimeout` and `onLost`: see `leaseDefaults`. */
   readonly window: number | undefined;
   readonly claimTimeout: number | undefined;
@@ -66,6 +77,7 @@ export interface Config {
   readonly tlsKey: string | undefined;
   readonly tlsClientCa: string | undefined;
   readonly claimsPerSecond: number | undefined;
+  readonly maxConnections: number | undefined;
   readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
@@ -94,7 +106,6 @@ const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config")
 const ownWindow = 60_000;
 /** Where the registry is a file on this host, a short outage is the end of the host; a crashed holder's ID should rest briefly. */
 const embeddedWindow = 2000;
-const maxFileBytes = 1024 * 1024;
 
 /**
  * Reads all options. Every value that is given is checked, also one that a stronger source overrides. The query of a registry
@@ -103,19 +114,24 @@ const maxFileBytes = 1024 * 1024;
  */
 export function resolveConfig(from: ConfigSources): Config {
   const { env } = from;
+  checkVariables(env);
   const levels = [readProgram(from), readEnvironment(env), readFile(from)];
   const named = levels.find(({ values }) => values.registry !== undefined);
   const query = named === undefined ? new Map<string, string>() : readQuery(named);
   const values = Object.assign({}, ...levels.map((level) => level.values).toReversed()) as OptionValues;
   const sources: Config["sources"] = Object.assign({}, ...levels.map((level) => level.sources).toReversed());
 
-  const namespace = values.namespace ?? "default";
+  checkTokensWay(from, values, sources);
   const [program] = levels as [Level, ...Level[]];
-  const borrowed = env["SNOWLEASE_LEASE_NAMESPACE"] === namespace && isLent(program.values as OptionValues, env);
-  // What surrounds a child of `snowlease exec` went into the lease that it borrows; what the child itself asks for has to fit it.
-  const wishes = borrowed ? (program.values as OptionValues) : values;
-  const layout = values.layout ?? (borrowed ? lentLayout(env) : defaultLayout);
-  const pool = narrowed(wishes, sources, layout, borrowed && named !== program ? new Map() : query);
+  const lent = lentLease(env);
+  const namespace = values.namespace ?? lent?.namespace ?? "default";
+  const borrows = lent?.namespace === namespace && isFrom(lent, (program.values as OptionValues).registry);
+  const borrowed = borrows ? lent : undefined;
+  if (lent !== undefined && !borrows && named === undefined) throw unborrowed(namespace, lent, sources);
+  // What surrounds a borrower went into the lease that it borrows; what it asks for itself has to fit that.
+  const wishes = borrows ? (program.values as OptionValues) : values;
+  const layout = wishes.layout ?? borrowed?.layout ?? defaultLayout;
+  const { pool, fixed } = narrowed(wishes, sources, layout, borrows && named !== program ? new Map() : query);
   const { maxWindow, maxClockSkew } = values;
   const { workerId } = wishes;
   checkWindow("window", values, layout, sources);
@@ -123,11 +139,12 @@ export function resolveConfig(from: ConfigSources): Config {
   checkLongest(values, sources);
 
   return {
-    registry: borrowed ? lender(env) : withToken(values.registry ?? defaultRegistry(env), values.token),
-    registryFrom: borrowed ? "borrowed" : named === undefined ? "default" : "named",
+    registry: borrowed?.address ?? withToken(values.registry ?? defaultRegistry(env), values.token),
+    registryFrom: borrows ? "borrowed" : named === undefined ? "default" : "named",
     namespace,
     layout,
     pool,
+    fixed,
     window: values.window,
     claimTimeout: values.claimTimeout,
     operationTimeout: values.operationTimeout ?? 5000,
@@ -136,13 +153,15 @@ export function resolveConfig(from: ConfigSources): Config {
     mode: values.mode ?? "wall",
     spread: blaming(sources.spread?.text ?? "", () => checkSpread(values.spread ?? 1, layout)),
     limits: {
-      ...(maxWindow !== undefined && !borrowed && { maxWindow }),
-      ...(maxClockSkew !== undefined && !borrowed && { maxClockSkew }),
+      ...(maxWindow !== undefined && !borrows && { maxWindow }),
+      ...(maxClockSkew !== undefined && !borrows && { maxClockSkew }),
     },
     reuse: values.reuse ?? "any",
     onLost: values.onLost,
     workerId:
-      workerId === undefined ? undefined : parseWorkerId(workerId, sources.workerId?.text ?? "", { layout, pool }),
+      workerId === undefined
+        ? undefined
+        : numberWithin(workerId, sources.workerId?.text ?? "", { layout, pool, fixed }),
     properties: values.properties,
     env: wishes.env,
     assigner: wishes.assigner,
@@ -159,6 +178,7 @@ export function resolveConfig(from: ConfigSources): Config {
     tlsKey: values.tlsKey,
     tlsClientCa: values.tlsClientCa,
     claimsPerSecond: values.claimsPerSecond,
+    maxConnections: values.maxConnections,
     insecure: values.insecure ?? false,
     sources,
   };
@@ -206,6 +226,7 @@ function readProgram({ options = {}, flags = {} }: ConfigSources): Level {
   for (const [key, value] of Object.entries(options)) {
     const name = known(key, libraryOptions, "the options");
     if (value !== undefined) give(level, name, value, `the option \`${name}\``);
+    else if (decisiveOptions.has(name)) throw unset(name);
   }
   for (const { name, flag } of optionTable) {
     const value = flag === undefined ? undefined : flags[flag.slice(2)];
@@ -230,50 +251,32 @@ function readFile({ flags = {}, env, cwd }: ConfigSources): Level {
   if (cwd === undefined) return level;
   const named = flags["config"] ?? env["SNOWLEASE_CONFIG"];
   const path = resolve(cwd, typeof named === "string" ? named : "snowlease.json");
-  for (const [key, value] of Object.entries(readJson(path, named !== undefined))) {
+  for (const [key, value] of Object.entries(readConfigFile(path, named !== undefined))) {
     const name = known(key, fileOptions, path);
+    if (named === undefined && name === "assigner") throw notFromFound(name, path, "runs a program");
     give(level, name, value, `\`${name}\` in ${path}`);
   }
   return level;
 }
 
-/** The object in a config file; an empty one where there is no file and none was named. */
-function readJson(path: string, named: boolean): object {
-  const refuse = (what: string, cause?: unknown): never => {
-    throw new SnowleaseError("CONFIG_INVALID", `The config file ${path} ${what}.`, {}, { cause });
-  };
-  let bytes: Uint8Array;
-  try {
-    const stat = statSync(path, { throwIfNoEntry: false });
-    if (stat === undefined) return named ? refuse("does not exist; name another one, or none") : {};
-    if (!stat.isFile()) refuse("is not a regular file; name one that is");
-    if (stat.size > maxFileBytes)
-      refuse(`has ${stat.size} bytes, and at most ${maxFileBytes} are read; name the right one`);
-    bytes = readFileSync(path);
-  } catch (cause) {
-    if (cause instanceof SnowleaseError) throw cause;
-    return refuse(`cannot be read (${(cause as NodeJS.ErrnoException).code}); mend its permissions`, cause);
-  }
-  let text = "";
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    refuse("is not UTF-8; save it as UTF-8");
-  }
-  if (text.startsWith("\ufeff")) refuse("starts with a byte order mark; save it without");
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    // What JSON.parse says may quote the file, and with it a password: only the place is taken from it.
-    const [, position] = /position (\d+)/.exec(String(cause)) ?? [];
-    const before = text.slice(0, Number(position ?? 0)).split("\n");
-    const place = position === undefined ? "" : ` (line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1})`;
-    refuse(`is not JSON${place}; mend it`);
-  }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  return refuse(
-    `holds ${value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`}; it has to be one JSON object`,
+/** Refuses to send a token of the environment to a registry that a file names which was only found in the folder. */
+function checkTokensWay({ flags = {}, env }: ConfigSources, values: OptionValues, sources: Config["sources"]): void {
+  const { registry } = values;
+  const isNamed = (flags["config"] ?? env["SNOWLEASE_CONFIG"]) !== undefined;
+  if (isNamed || sources.registry?.level !== "file" || sources.token?.level !== "environment") return;
+  if (registry === undefined || "claim" in registry) return;
+  if (registry.kind !== "http" && registry.kind !== "unix") return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `${sources.registry.text} names where ${sources.token.text} would be sent, and was only found there; name the file with --config, or the registry with SNOWLEASE_REGISTRY.`,
+  );
+}
+
+/** An option that only a file may give which was named. */
+function notFromFound(name: OptionName, path: string, does: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `\`${name}\` in ${path} ${does}, and the file was only found there; name the file with --config, or give the option with a flag.`,
   );
 }
 
@@ -292,13 +295,13 @@ function readQuery(level: Level): Map<string, string> {
   return rest;
 }
 
-/** The pool within the fixed fields. */
+/** The worker IDs that have the fixed fields, and the pool within them. */
 function narrowed(
   { pool, datacenter, machine, process, fields }: OptionValues,
   sources: Config["sources"],
   layout: Layout,
   query: ReadonlyMap<string, string>,
-): PoolBounds {
+): Pick<Config, "pool" | "fixed"> {
   const url = `the query of the registry URL from ${sources.registry?.text}`;
   const identity = Object.keys(layout.split(0));
   const fixed: Record<string, unknown> = {};
@@ -315,9 +318,10 @@ function narrowed(
     (source) => source?.text,
   );
   if (query.size > 0) blamed.push(url);
-  return blaming(blamed.filter((text) => text !== undefined).join(" or "), () =>
-    layout.narrow(fixed as Record<string, number>, pool),
-  );
+  return blaming(blamed.filter((text) => text !== undefined).join(" or "), () => ({
+    pool: layout.narrow(fixed as Record<string, number>, pool),
+    fixed: layout.narrow(fixed as Record<string, number>),
+  }));
 }
 
 function checkWindow(
@@ -358,25 +362,21 @@ function withToken(registry: RegistryAddress | Registry, token: string | undefin
   return registry.kind === "http" || registry.kind === "unix" ? { ...registry, token } : registry;
 }
 
-/** Whether a lease is lent here that is from the registry which the program names, if it names one. */
-function isLent({ registry }: OptionValues, env: ConfigSources["env"]): boolean {
-  if (env["SNOWLEASE_LEASE_SOCKET"] === undefined) return false;
-  return registry === undefined || (!("claim" in registry) && lentName(registry) === env["SNOWLEASE_LEASE_REGISTRY"]);
+/** A namespace that is not the lent one is leased from a registry that is named: the default one is another than the lender's. */
+function unborrowed(namespace: string, lent: LentLease, sources: Config["sources"]): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `This process was started with a lease of namespace \`${lent.namespace}\` to borrow, and asks for namespace \`${namespace}\` without a registry; ` +
+      `leave ${sources.namespace?.text} out to borrow that lease, or name the registry to lease from (SNOWLEASE_REGISTRY).`,
+  );
 }
 
-/** The name by which a child of `snowlease exec` knows the registry of its lease: without passwords, and from any folder the same. */
-export function lentName(registry: RegistryAddress): string {
-  const { kind } = registry;
-  return kind === "sqlite" || kind === "unix" ? pathAddress(kind, resolve(registry.path)).text : registry.redacted;
-}
-
-/** The lease of the `snowlease exec` that started this process, as a registry. */
-function lender({ SNOWLEASE_LEASE_SOCKET: socket = "" }: ConfigSources["env"]): RegistryAddress {
-  return blaming("SNOWLEASE_LEASE_SOCKET", () => pathAddress("unix", socket));
-}
-
-function lentLayout({ SNOWLEASE_LEASE_LAYOUT: layout }: ConfigSources["env"]): Layout {
-  return layout === undefined ? defaultLayout : readOption("layout", layout, "SNOWLEASE_LEASE_LAYOUT");
+/** An option that was meant, and has no value. */
+function unset(name: OptionName): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected the option \`${name}\` to have a value, got undefined, as from an environment variable that is not set: the IDs could then be those of other generators; set the value, or leave the option out.`,
+  );
 }
 
 /** The option of this name. CONFIG_INVALID when there is none, with the one that was probably meant. */

@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { version } from "./assets.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
+import { printableJson } from "./core/printable.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
 import { shown, SnowleaseError } from "./core/errors.ts";
 import type { Lease } from "./core/lease.ts";
@@ -12,6 +13,7 @@ import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import { claimRate } from "./http/claim-rate.ts";
 import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
+import { Connections, usualConnections } from "./http/connections.ts";
 import { createDashboard } from "./http/dashboard/dashboard.ts";
 import type { Log } from "./http/log.ts";
 import { observe } from "./http/observe.ts";
@@ -45,6 +47,11 @@ export interface DaemonOptions {
   readonly tls?: TlsFiles | undefined;
   /** Claims a second that one client may go on making, after 10 times as many at once; 0: any number. Default 100. */
   readonly claimsPerSecond?: number | undefined;
+  /**
+   * Connections at once. When there is no room for another one, idle ones are ended, those without a token first; one address may have a
+   * quarter of all before it shows a token. Default 10,000, or what the process may open as files less 128.
+   */
+  readonly maxConnections?: number | undefined;
   /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
   readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
@@ -115,7 +122,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     version: version(),
   });
   const { registry, journal: log, streams, metrics } = seen;
+  const most = options.maxConnections ?? usualConnections();
+  const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(most / 4);
+  const connections = new Connections({ most, mostUnknown }, log);
   metrics.addProcess();
+  metrics.addConnections(connections);
   const ids = ownLeases(
     { registry, clock, makeToken: () => randomBytes(16).toString("hex") },
     {
@@ -158,6 +169,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     journal: log,
     namespaces: () => metrics.namespaces,
     tokens,
+    onSignOut: () => streams.review(),
     version: version(),
   });
   const app = createApp({
@@ -171,6 +183,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     streams,
     metrics,
     tokens,
+    onKnown: (socket) => connections.know(socket),
     claimRate: rate,
     hosts,
     clock,
@@ -182,7 +195,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     listen: (server: Server) => Promise<Where>,
     certificates?: Certificates,
   ): Promise<Where> => {
-    const server = makeServer(app, options.limits, certificates);
+    const server = makeServer(app, { connections, limits: options.limits, certificates });
     servers.push(server);
     const where = await listen(server);
     // One connection that cannot be accepted (no file descriptor is left) must not end all the others.
@@ -292,7 +305,8 @@ function stderrLog(): Log {
   const stderr = destination({ fd: 2, sync: true });
   // A terminal that was closed reads no more; what is under way has to come to its end all the same.
   stderr.on("error", () => undefined);
-  return pino({ base: null, formatters: { level: (level) => ({ level }) } }, stderr);
+  const write = (line: string): void => void stderr.write(printableJson(line));
+  return pino({ base: null, formatters: { level: (level) => ({ level }) } }, { write });
 }
 
 /** Writes the life of one of the daemon's own leases to the log. */

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pathAddress } from "./core/address.ts";
 import { isSnowleaseError, SnowleaseError } from "./core/errors.ts";
 import type { Lease } from "./core/lease.ts";
+import { lendingEnvironment, passedOn } from "./lent.ts";
 import { BorrowedLanes } from "./shared/borrowed.ts";
 import type { SharedLedger } from "./shared/ledger.ts";
 import type { SharedSnowflake } from "./shared/shared-snowflake.ts";
@@ -32,26 +33,28 @@ export interface Lender extends AsyncDisposable {
 export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
   const { lease, lanes, origin } = ids;
   if (lanes instanceof BorrowedLanes) return lenderOf(lease);
-  const lender = await lendOverSocket(lease, lanes);
-  return origin === undefined ? lender : { ...lender, env: { ...lender.env, SNOWLEASE_LEASE_REGISTRY: origin } };
+  // Its children are sure to ask, and wait no longer than for any answer; on a busy machine, to load this may take as long.
+  await loadServer();
+  return lendOverSocket(lease, lanes, origin);
 }
 
 /** Who lends a borrowed lease to this process, and to all that it starts. */
 function lenderOf({ namespace }: Lease): Lender {
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter((entry): entry is [string, string] => entry[0].startsWith("SNOWLEASE_LEASE_")),
-  );
-  if (env["SNOWLEASE_LEASE_SOCKET"] !== undefined && env["SNOWLEASE_LEASE_NAMESPACE"] === namespace) {
-    return { env, async [Symbol.asyncDispose]() {} };
-  }
+  const env = passedOn(process.env, namespace);
+  if (env !== undefined) return { env, async [Symbol.asyncDispose]() {} };
   throw new SnowleaseError(
     "CONFIG_INVALID",
     `The lease of namespace \`${namespace}\` was borrowed from a process that the environment does not name; start child processes with what it was borrowed by.`,
   );
 }
 
-/** Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks. */
-export async function lendOverSocket(lease: Lease, ledger: SharedLedger): Promise<Lender> {
+const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/server.ts")]);
+
+/**
+ * Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks.
+ * @param origin `lentName` of the lease's registry, where it has one.
+ */
+export async function lendOverSocket(lease: Lease, ledger: SharedLedger, origin?: string): Promise<Lender> {
   const registry = lendingRegistry(lease, ledger);
   const folder = await mkdtemp(join(tmpdir(), "snowlease-")).catch(cannotLend);
   const socket = join(folder, "lease.sock");
@@ -59,7 +62,7 @@ export async function lendOverSocket(lease: Lease, ledger: SharedLedger): Promis
   let http: Promise<HttpServer> | undefined;
 
   async function makeHttpServer(): Promise<HttpServer> {
-    const [{ createApp }, { makeServer }] = await Promise.all([import("./http/app.ts"), import("./http/server.ts")]);
+    const [{ createApp }, { makeServer }] = await loadServer();
     return makeServer(createApp({ registry, takeLanes: registry.takeLanes, layout: lease.layout }));
   }
 
@@ -82,13 +85,8 @@ export async function lendOverSocket(lease: Lease, ledger: SharedLedger): Promis
     await rm(folder, { recursive: true, force: true });
     cannotLend(cause);
   }
-  const { namespace, layout } = lease;
   return {
-    env: {
-      SNOWLEASE_LEASE_SOCKET: socket,
-      SNOWLEASE_LEASE_NAMESPACE: namespace,
-      SNOWLEASE_LEASE_LAYOUT: layout.fingerprint,
-    },
+    env: lendingEnvironment(socket, lease, origin),
     async [Symbol.asyncDispose]() {
       server.close();
       for (const connection of connections) connection.destroy();

@@ -41,11 +41,11 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Kin
   };
 }
 
-export function integer(value: string): Kind<number> {
+export function integer(value: string, least = 0): Kind<number> {
   return {
     value,
-    rule: `to be an integer from 0 to ${longest}`,
-    read: (given) => within(typeof given === "string" && integerPattern.test(given) ? Number(given) : given, 0),
+    rule: `to be an integer from ${least} to ${longest}`,
+    read: (given) => within(typeof given === "string" && integerPattern.test(given) ? Number(given) : given, least),
   };
 }
 

@@ -69,6 +69,7 @@ export interface OptionValues {
   readonly tlsKey?: string;
   readonly tlsClientCa?: string;
   readonly claimsPerSecond?: number;
+  readonly maxConnections?: number;
   readonly insecure?: boolean;
   readonly token?: string;
   readonly config?: string;
@@ -210,7 +211,12 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     "`switch`; `stop` for a fixed worker ID",
     "When a lease is lost: claim another worker ID and go on, or end.",
   ),
-  workerId: define(workerId, sources, "none", "The one worker ID to claim."),
+  workerId: define(
+    workerId,
+    sources,
+    "none",
+    "The one worker ID to claim; where fields are fixed, its number within them.",
+  ),
   properties: define(
     properties,
     ["library"],
@@ -277,6 +283,12 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     "100",
     "Claims a second that one client (a token, else an address; a socket is one) may go on making, after 10 times as many at once. `0`: any number.",
   ),
+  maxConnections: define(
+    integer("NUMBER", 1),
+    ["daemon"],
+    "10,000, or what the process may open as files less 128",
+    "Connections at once. When there is no room, the daemon ends idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
+  ),
   insecure: define(
     truth,
     ["daemon"],
@@ -296,9 +308,32 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     path,
     ["cli", "daemon"],
     "`snowlease.json`, where there is one",
-    "JSON file of these options. The library reads none.",
+    "JSON file of these options. The library reads none. One that is only found in the current folder has to belong to this user or root, with no other user or group that may write to it, and names no `assigner` and no daemon that would get `SNOWLEASE_TOKEN`.",
   ),
 };
+
+/**
+ * Options that decide among which generators an ID is unique: the registry, the bits, the numbers, and from where a number comes. One
+ * that is passed as undefined was meant, and leaving it out would change that without a word.
+ */
+export const decisiveOptions: ReadonlySet<OptionName> = new Set([
+  "registry",
+  "namespace",
+  "layout",
+  "pool",
+  "datacenter",
+  "machine",
+  "process",
+  "fields",
+  "workerId",
+  "properties",
+  "env",
+  "assigner",
+  "ordinal",
+  "ordinalBase",
+  "ip",
+  "interface",
+]);
 
 const names = Object.keys(definitions) as OptionName[];
 

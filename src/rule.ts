@@ -3,6 +3,7 @@
  * out. They read no clock and keep no state, so that they can run inside of any store's atomic step.
  */
 export { decideClaim, type Decision, type PoolView } from "./core/pool.ts";
+export { checkNew } from "./core/new-namespace.ts";
 export { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "./core/pin.ts";
 export { defaultLimits } from "./core/registry.ts";
 export {

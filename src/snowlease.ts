@@ -5,7 +5,7 @@ import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
 import { ordinalAssigner } from "./assigners/ordinal.ts";
 import { propertyAssigner } from "./assigners/property.ts";
-import { type Config, generatorOptions, leaseDefaults, lentName, resolveConfig } from "./config.ts";
+import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
 import { checkTruth } from "./core/check.ts";
 import type { ClientWithSettings, RegistryClient } from "./core/client.ts";
@@ -17,6 +17,7 @@ import type { Refusal, Registry } from "./core/registry.ts";
 import { Snowflake } from "./core/snowflake.ts";
 import type { Mode } from "./core/tick-book.ts";
 import { timeText } from "./core/window.ts";
+import { lentName, ownWorkerId } from "./lent.ts";
 import { deferredRegistry } from "./registries/deferred.ts";
 import { BorrowedLanes } from "./shared/borrowed.ts";
 import { SharedSnowflake } from "./shared/shared-snowflake.ts";
@@ -26,28 +27,28 @@ export type Duration = number | string;
 
 /**
  * What `snowlease` takes. Each may also stand in the environment, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; what is passed
- * here comes first. Times default to ms.
+ * here comes first. Times default to ms. An option that decides which IDs are unique is refused where it is passed as undefined.
  */
 export interface SnowleaseOptions {
   /**
    * A registry URL, whose query may hold options; a registry, which stays open; or a driver's ready client, alone or with settings of
    * its store: `{ client, wait: 1 }`. Default: a file in this user's home.
    */
-  readonly registry?: string | Registry | RegistryClient | ClientWithSettings | undefined;
+  readonly registry?: string | Registry | RegistryClient | ClientWithSettings;
   /** `[a-z][a-z0-9_]{0,31}`; default `default`. */
-  readonly namespace?: string | undefined;
+  readonly namespace?: string;
   /** Default `westid`. */
-  readonly layout?: string | Layout | undefined;
+  readonly layout?: string | Layout;
   /** The worker IDs that may be leased: `512-1023`. Default: all of the layout. */
-  readonly pool?: string | PoolBounds | undefined;
+  readonly pool?: string | PoolBounds;
   /** Fixes the layout's field `datacenter`, and so narrows the pool. */
-  readonly datacenter?: number | string | undefined;
+  readonly datacenter?: number | string;
   /** The same for its field `machine`. */
-  readonly machine?: number | string | undefined;
+  readonly machine?: number | string;
   /** The same for its field `process`; with what is above it. */
-  readonly process?: number | string | undefined;
+  readonly process?: number | string;
   /** Fixes identity fields of the layout by their names, the topmost first. */
-  readonly fields?: Readonly<Record<string, number>> | undefined;
+  readonly fields?: Readonly<Record<string, number>>;
   /** How far ahead the lease reaches; at least 3 ticks. Default 60 s; 2 s for a fixed worker ID in an embedded registry. */
   readonly window?: Duration | undefined;
   /** How long a claim may wait for a worker ID to come free. Default 0; one window for a fixed worker ID. */
@@ -70,25 +71,25 @@ export interface SnowleaseOptions {
   readonly reuse?: "any" | "never" | undefined;
   /** What a lost lease does: claim another worker ID, or end. Default `switch`; `stop` for a fixed worker ID. */
   readonly onLost?: "switch" | "stop" | undefined;
-  /** The one worker ID to claim. */
-  readonly workerId?: number | string | undefined;
+  /** The one worker ID to claim; where fields are fixed, its number within them. */
+  readonly workerId?: number | string;
   /** System properties: `westid.workerId` or `snowlease.workerId` is the worker ID to claim. */
-  readonly properties?: Readonly<Record<string, unknown>> | undefined;
+  readonly properties?: Readonly<Record<string, unknown>>;
   /** Name of the environment variable that holds the worker ID to claim. */
-  readonly env?: string | undefined;
+  readonly env?: string;
   /**
    * An assigner of your own, or the path of a module whose default export is one. It has `operationTimeout` and `claimTimeout`
    * together to answer.
    */
-  readonly assigner?: WorkerIdAssigner | string | undefined;
+  readonly assigner?: WorkerIdAssigner | string;
   /** Claim the number that ends the host's name. Default false. */
-  readonly ordinal?: boolean | undefined;
+  readonly ordinal?: boolean;
   /** Added to that number. Default 0. */
-  readonly ordinalBase?: number | string | undefined;
+  readonly ordinalBase?: number | string;
   /** Address whose last bits are claimed where nothing else names a worker ID or a registry. */
-  readonly ip?: string | undefined;
+  readonly ip?: string;
   /** Network interface whose address that is. */
-  readonly interface?: string | undefined;
+  readonly interface?: string;
   /** Names this host in the registry. Default: the host's name. */
   readonly host?: string | undefined;
   /** Names this process in the registry. */
@@ -111,10 +112,10 @@ export interface SnowleaseOptions {
  * option `assigner`, the ordinal (when asked for), the registry (when one is named), the last bits of the IP address. From
  * wherever it comes, it is claimed: in the registry that is named, or else in the embedded one.
  *
- * Started by `snowlease exec`, a process borrows the lease of the same namespace. What it asks for by itself (options, system
- * properties, a worker ID that was put in the environment since) has to fit that lease: CONFIG_INVALID names another worker ID or
- * pool, LAYOUT_MISMATCH another layout. With another namespace, or an option `registry` that is not the one of the lease, it
- * claims for itself.
+ * Started by `snowlease exec`, or as a child of `lendLease`, a process borrows the lease, whose namespace is then the default. What it
+ * asks for by itself (options, system properties, a worker ID that was put in the environment since) has to fit that lease: CONFIG_INVALID
+ * names another worker ID or pool, LAYOUT_MISMATCH another layout. With another namespace, or an option `registry` that is not the one
+ * of the lease, it claims for itself: CONFIG_INVALID where no registry is named then.
  *
  * Call it once in a process for each namespace, and share the generator. Each call makes a lease of its own: a second one gets
  * another worker ID, which is as safe and costs a number of the pool; or WORKER_ID_HELD where it names the same one.
@@ -168,7 +169,7 @@ export interface Surroundings {
 export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
   const { signal = new AbortController().signal, clock = systemClock } = surroundings;
   const target = config.registry;
-  const { operationTimeout, registryFrom, namespace, layout, pool, host } = config;
+  const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
   // Opened when it is first asked something: an assigner that refuses, or answers a lease, must not leave a file behind.
   const registry = "claim" in target ? target : deferredRegistry(target, { operationTimeout, clock });
   const isOurs = registry !== target;
@@ -179,7 +180,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     const leaseOptions = leaseOptionsOf(config);
     const options = { ...config, lease: leaseOptions(undefined, registry.kind), clock, makeToken };
     const named = registryFrom === "default" ? undefined : registry;
-    const request: AssignRequest = { namespace, layout, pool, registry: named, host, options };
+    const request: AssignRequest = { namespace, layout, pool, fixed, registry: named, host, options };
     const answer = await assignersOf(config, surroundings).assign(request, signal);
     if (answer instanceof Lease) {
       await dismiss();
@@ -187,6 +188,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     }
     const byAddress = answer === undefined && registryFrom === "default";
     const workerId = byAddress ? await lastBits(request, signal) : answer;
+    if (byAddress) warnOfAddress();
     const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined };
     const claim = Lease.claim(leaseHost, leaseOptions(workerId, registry.kind), signal);
     return await claim.catch((error: unknown) => {
@@ -213,33 +215,30 @@ function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: st
 
 /** Everything that may name a worker ID before the registry picks one, in the order in which it is asked. */
 function assignersOf(config: Config, { env = process.env, argv }: Surroundings): WorkerIdAssigner {
-  const { assigner, ordinal, registryFrom, sources, workerId } = config;
+  const { assigner, ordinal, sources, workerId } = config;
   const option: WorkerIdAssigner = { name: "option", assign: async () => workerId };
   const isInFile = sources.workerId?.level === "file";
   return firstOf(
     ...(isInFile ? [] : [option]),
     propertyAssigner({ argv }),
-    envAssigner({ env: ownEnvironment(env, registryFrom === "borrowed") }),
+    envAssigner({ env: ownWorkerId(env) }),
     ...(isInFile ? [option] : []),
     ...(assigner === undefined ? [] : [customAssigner(assigner)]),
     ...(ordinal ? [ordinalAssigner()] : []),
   );
 }
 
-/**
- * The environment without what `snowlease exec` set of the worker ID that it lends, unless that is the one to be borrowed:
- * somebody may then have set another. (WORKER_ID may be a part of it only.)
- */
-function ownEnvironment(
-  env: Required<Surroundings>["env"] & object,
-  borrowed: boolean,
-): Readonly<Record<string, string | undefined>> {
-  if (env["SNOWLEASE_LEASE_SOCKET"] === undefined) return env;
-  return {
-    ...env,
-    WORKER_ID: undefined,
-    ...(!borrowed && { SNOWLEASE_WORKER_ID: undefined, WESTID_WORKERID: undefined }),
-  };
+let hasWarned = false;
+
+/** Once in a process: each of many leases would say the same. */
+function warnOfAddress(): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  process.emitWarning(
+    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host sees. " +
+      "Hosts whose addresses end alike make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
+    { type: "SnowleaseWarning", code: "SNOWLEASE_NO_REGISTRY" },
+  );
 }
 
 async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<number> {

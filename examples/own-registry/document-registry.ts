@@ -6,6 +6,7 @@ import {
   checkClaim,
   checkLayout,
   checkLimits,
+  checkNew,
   checkOwner,
   checkPin,
   checkSkew,
@@ -44,10 +45,21 @@ interface Namespace {
 /** A registry in a document. It reads all of it each time: for hundreds of worker IDs, not for millions. */
 export function documentRegistry(document: Document, { operationTimeout = 5000 } = {}): Registry {
   let closed = false;
+  /** The last step of this client. Steps wait for each other: else each write of fifty claims would make the other forty-nine useless. */
+  let last: Promise<unknown> = Promise.resolve();
 
-  /** One atomic step, tried again when somebody else's came in between: nothing was applied then. */
-  async function step<Answer>(decide: (state: Map<string, Namespace>, now: number) => Answer): Promise<Answer> {
+  function step<Answer>(decide: (state: Map<string, Namespace>, now: number) => Answer): Promise<Answer> {
     const deadline = performance.now() + operationTimeout;
+    const answer = last.then(() => decided(decide, deadline));
+    last = answer.catch(() => undefined);
+    return answer;
+  }
+
+  /** One atomic step, tried again when another client's came in between: nothing was applied then. */
+  async function decided<Answer>(
+    decide: (state: Map<string, Namespace>, now: number) => Answer,
+    deadline: number,
+  ): Promise<Answer> {
     while (!closed && performance.now() < deadline) {
       const { version, text } = await document.read();
       const state = parse(text);
@@ -59,17 +71,20 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
     throw new SnowleaseError("REGISTRY_UNAVAILABLE", `The document ${why}.`);
   }
 
-  return {
+  const registry: Registry = {
     kind: "document",
 
-    init: (request) =>
-      step((state) => {
+    async init(request) {
+      const info = await step((state) => {
         const space = state.get(request.namespace) ?? created(request.layout, request);
         checkLayout(request.namespace, request.layout, space.info);
         checkLimits(request.namespace, request, space.info);
         state.set(request.namespace, space);
         return space.info;
-      }),
+      });
+      await checkNew(registry, request);
+      return info;
+    },
 
     describe: (namespace) => step((state) => state.get(namespace)?.info),
 
@@ -190,6 +205,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
       closed = true;
     },
   };
+  return registry;
 }
 
 function created(layout: string, limits: Partial<NamespaceLimits> = {}): Namespace {

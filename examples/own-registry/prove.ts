@@ -16,7 +16,8 @@ async function subject(): Promise<ConformanceSubject> {
     open: async () => documentRegistry(fileDocument(folder)),
     pause: sleep,
     now: Date.now,
-    close: () => rm(folder, { recursive: true }),
+    // A check that failed may have writes under way.
+    close: () => rm(folder, { recursive: true, maxRetries: 10 }),
   };
 }
 

@@ -31,6 +31,15 @@ INSERT INTO {meta} (name, value, version) VALUES
 -- Whether the tables were ever made.
 SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
 
+-- name: used
+-- Whether a number was ever claimed, as far as one of the other tables still shows it.
+SELECT t.worker_id FROM (
+  SELECT worker_id FROM {window} WHERE fence > 0 UNION ALL
+  SELECT worker_id FROM {history} UNION ALL
+  SELECT worker_id FROM {assign} WHERE ip LIKE 'lease@%'
+) t
+LIMIT 1;
+
 -- name: lock
 -- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
 SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;

@@ -1,10 +1,18 @@
 -- A connection, its transactions, and what the server tells of itself.
 
 -- name: open
--- What a server does by default is not for us: texts that do not fit are cut, and a lost client keeps its locks for hours.
+-- A server's defaults do not suit us: it cuts texts that do not fit, and keeps the locks of a lost client for hours. Limits on
+-- statements by hand, on the rows that a program reads, and on checks while data are loaded are not for us either.
 SET SESSION
   sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
   autocommit = 1,
+  character_set_client = utf8mb4,
+  character_set_connection = utf8mb4,
+  character_set_results = utf8mb4,
+  sql_select_limit = 18446744073709551615,
+  sql_big_selects = 1,
+  sql_safe_updates = 0,
+  unique_checks = 1,
   innodb_lock_wait_timeout = {lock_timeout},
   wait_timeout = {idle_timeout};
 
@@ -13,6 +21,13 @@ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 
 -- name: server
 SELECT VERSION() AS server_version;
+
+-- name: log-format
+SHOW SESSION VARIABLES WHERE Variable_name = 'binlog_format';
+
+-- name: log-rows
+-- A log of statements refuses ours: on another server their conditions mean something else. Not every user may change that.
+SET SESSION binlog_format = 'ROW';
 
 -- name: begin
 -- Refused at once where nothing may be written; whatever a server's default is.

@@ -37,6 +37,15 @@ WHERE object_name = UPPER(:table_name)
   AND object_type IN ('TABLE', 'VIEW', 'SYNONYM')
   AND owner IN (SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), 'PUBLIC');
 
+-- name: used
+-- Whether a number was ever claimed, as far as one of the other tables still shows it.
+SELECT t.worker_id FROM (
+  SELECT worker_id FROM {window} WHERE fence > 0 UNION ALL
+  SELECT worker_id FROM {history} UNION ALL
+  SELECT worker_id FROM {assign} WHERE ip LIKE 'lease@%'
+) t
+FETCH FIRST 1 ROWS ONLY;
+
 -- name: lock
 -- Nobody is kept out: a lock that outlives the commits of the schema's statements takes PL/SQL. Each of them may be run again, by
 -- several at once, and the last one, which notes the version, takes effect once.

@@ -1,5 +1,10 @@
 -- A connection, its transactions, and what the server tells of itself.
 
+-- name: settings
+-- Whatever the database and triggers at logon say: compared by linguistic rules, no index is used; and another calendar has other
+-- years.
+ALTER SESSION SET NLS_COMP = 'BINARY' NLS_SORT = 'BINARY' NLS_CALENDAR = 'GREGORIAN'
+
 -- name: open
 -- A standby takes no writes, or forgets them again.
 SELECT

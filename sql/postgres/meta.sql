@@ -31,6 +31,15 @@ INSERT INTO {meta} (name, value, version) VALUES
 -- Whether the tables were ever made.
 SELECT count(*)::int AS present FROM pg_catalog.pg_class WHERE oid = to_regclass(:table_name);
 
+-- name: used
+-- Whether a number was ever claimed, as far as one of the other tables still shows it.
+SELECT t.worker_id FROM (
+  SELECT worker_id FROM {window} WHERE fence > 0 UNION ALL
+  SELECT worker_id FROM {history} UNION ALL
+  SELECT worker_id FROM {assign} WHERE ip LIKE 'lease@%'
+) t
+LIMIT 1;
+
 -- name: lock
 -- One `init` at a time; the transaction's end lets the next one go on.
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:table_name));

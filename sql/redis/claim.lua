@@ -16,11 +16,6 @@ local disposable = reuse == 'never'
 -- The registry's clock and the claimer's: what both have passed.
 local passed = math.min(clock, now)
 
-local quarantined = guard(lag)
-if quarantined then
-  return quarantined
-end
-
 local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
@@ -40,6 +35,11 @@ if
   or not (math.abs(clock - now) <= skew)
 then
   return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
+end
+
+local quarantined = guard(lag)
+if quarantined then
+  return quarantined
 end
 
 local function sameEra(record)
@@ -128,6 +128,42 @@ local function noteForeign(n, record)
   redis.call('ZADD', foreignKey, now, n)
 end
 
+-- What of ours goes back to those who keep no window: the numbers that have rested longest, a few a claim, once no clock can show a
+-- time in their windows. They begin at 0: a pool that begins above it is a band of our own, and nothing of it goes back.
+local few = 4
+local function resting(n)
+  local list, latest = {}, now - skew
+  if not meta.beside or first > 0 or meta.quarantine > latest then
+    return list
+  end
+  local key = restingKey(pool)
+  for _, text in ipairs(read(key, redis.pcall('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, few + 1))) do
+    local record = load(tonumber(text))
+    if record ~= nil and record.workerId ~= n and record['until'] <= latest and #list < few then
+      expectFiled(record)
+      local _, own = foreignUse(record.workerId, record)
+      table.insert(list, { record = record, own = own })
+    end
+  end
+  return list
+end
+
+-- The record stays, and its window with it. Whatever stands at its key from here on is somebody else's, even if it looks the same.
+local function giveBack(list)
+  for _, each in ipairs(list) do
+    local record = each.record
+    if each.own then
+      record.vacated = true
+      write(record)
+    end
+    unindex(record)
+    redis.call('ZADD', foreignKey, now, record.workerId)
+    if each.own then
+      redis.call('DEL', prefix .. 'use:' .. record.workerId)
+    end
+  end
+end
+
 -- core/window.ts: claimed.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
@@ -152,6 +188,7 @@ local function grant(n, before, rollback)
     expect('zset', foreignKey)
   end
   local note = later and historyOf(n)
+  local goBack = resting(n)
 
   if meta.layout == nil then
     makeNamespace(layout, longest, skew)
@@ -217,6 +254,7 @@ local function grant(n, before, rollback)
   if meta.beside then
     redis.call('ZREM', foreignKey, n)
   end
+  giveBack(goBack)
   return granted(record, rollback or (before and rollbackOf(before)))
 end
 
@@ -386,6 +424,13 @@ if not disposable then
   end
 end
 
+-- The last range has no end, so that without any range `unused` was deleted. Whoever did that may have deleted records, too.
+if meta.layout ~= nil and rangeAt(0) == nil then
+  addRange(0, highest)
+  beginQuarantine(redis.call('INFO', 'replication'), lag)
+  return inQuarantine()
+end
+
 -- The lowest number that nobody ever used. A foreigner's is set aside the first time it is met.
 while true do
   local from, to = rangeAt(first)
@@ -450,6 +495,38 @@ if meta.beside then
     end
     -- Those of other pools go to the end, too, or they would hide the ones behind them.
     redis.call('ZADD', foreignKey, now, n)
+  end
+end
+
+-- The indexes lack numbers of this pool: those that are pinned or foreign, or all whose index was deleted by hand. A part of the pool is
+-- looked through, and filed again; the next claim goes on behind it. `+`: since the pool's begin some were found.
+local own = restingKey(pool)
+if read(own, redis.pcall('ZCARD', own)) <= last - first then
+  local place = 'sweep:' .. pool
+  local begin, found = string.match(redis.call('HGET', metaKey, place) or '', '^(%d+)(%+?)$')
+  begin = tonumber(begin)
+  if begin == nil or not inPool(begin) then
+    begin, found = first, ''
+  end
+  local ends = math.min(last, begin + sweep - 1)
+  for n = begin, ends do
+    local record = load(n)
+    local filed = record ~= nil and record.pool ~= nil and restingKey(record.pool)
+    if filed and record.pinned == nil and not read(filed, redis.pcall('ZSCORE', filed, n)) then
+      found = '+'
+      if available(n) ~= nil then
+        redis.call('HSET', metaKey, place, begin .. found)
+        return grant(n, record, rollback)
+      end
+      expectFiled(record)
+      index(record)
+      freeAt = math.min(freeAt or highest, record['until'])
+    end
+  end
+  redis.call('HSET', metaKey, place, ends < last and ends + 1 .. found or first)
+  if found ~= '' and ends < last then
+    -- What lies behind it may be free.
+    freeAt = now
   end
 end
 

@@ -2,13 +2,14 @@
 -- in braces on a cluster, so that they share a slot. ARGV is what the script's first line names, '' or nothing where it is not
 -- given. An answer is a list: what came of it, then what the script's header says; or, where it says `+`, name, value, name, value.
 --
---   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine; the pools asked for
+--   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine; the pools asked for; where a
+--                          look through a pool goes on
 --   window:N       hash    worker ID N: its record (MessagePack), its holder's token, the recents that may be continued
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. All that a westid process looks at
 --   unused         zset    ranges of numbers without a record: the first as member, the last as score
 --   resting[:A-B]  zset    worker IDs last claimed from the pool A-B (or from the whole layout), by the end of their window
 --   host[:A-B]:H   zset    the same for each host
---   foreign        zset    worker IDs that somebody took who keeps no window, by when that was last looked at
+--   foreign        zset    worker IDs that somebody took who keeps no window, or may take, by when that was last looked at
 --   token          hash    token -> worker ID
 --   owners         hash    address -> the worker IDs that are pinned for it, with blanks between
 --   pid:lease@IP   list    {pid}x{N}: what this host holds
@@ -26,6 +27,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- How far into an index a claim looks: core/pool.ts.
 local look = 8
+-- How many numbers of a pool a claim looks at where the indexes lack some.
+local sweep = 128
 -- Two requests of one host that overtook each other are no clock that was set back: core/window.ts.
 local overtaking = 50
 -- The highest number that there can be: the end of the last range of unused ones.
@@ -137,11 +140,12 @@ end
 -- A server that was restarted, promoted or flushed may have forgotten windows that it had acknowledged. From the moment that is
 -- noticed, nothing is granted or renewed until every window that may ever have been granted has passed: until `quarantine`. Records
 -- written before are of an older era: nobody continues behind them, and every window begins at `quarantine` or later.
--- Answers the refusal to give, or nothing.
+-- Answers the refusal to give, or nothing; then whether it is in doubt what was forgotten. A caller whose clock contradicts this server's
+-- begins no quarantine: one that began by a clock which is ahead would last until that time.
 --
 -- A primary makes up its replication id when it starts or is promoted, and keeps it for itself: the primary that bears the id in
 -- `meta` is the very process that wrote it, and has been the primary ever since. (A replica bears its primary's.)
-local function guard(lag)
+local function guard(lag, clock)
   local replication = redis.call('INFO', 'replication')
   local primary = string.find(replication, '\nrole:master\r', 1, true)
   local own = primary and meta.replId and meta.replId ~= ''
@@ -154,6 +158,8 @@ local function guard(lag)
       and string.find(field(replication, 'master_replid2'), '^0*$') and found[2] == received()
     if same then
       redis.call('HSET', metaKey, 'replId', field(replication, 'master_replid'))
+    elseif clock ~= nil and math.abs(clock - now) > meta.maxClockSkew then
+      return nil, true
     else
       beginQuarantine(replication, lag)
     end
@@ -170,7 +176,8 @@ local function beforeEra(record, timestamp)
 end
 
 local function info()
-  return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew, 'clock', now
+  return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
+    'quarantine', meta.quarantine, 'clock', now
 end
 
 -- The fields of a record; those that only a claim leaves behind may be missing.
@@ -289,13 +296,14 @@ local function readUse(n)
   return read(key, redis.pcall('GET', key))
 end
 
--- What somebody else has written at `use:N`, or nothing. One of the same pid, address and host name may have come after us: pid 1 of
+-- What somebody else has written at `use:N`, or nothing; and else what this record's holder has written there. One of the same pid, address and host name may have come after us: pid 1 of
 -- a container.
 local function foreignUse(n, record)
   local use = readUse(n)
   if use and (record == nil or record.host == nil or record.vacated or use ~= useOf(record)) then
     return use
   end
+  return nil, use or nil
 end
 
 -- Somebody who keeps no window takes numbers here: remembered for good.

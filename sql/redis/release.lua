@@ -5,8 +5,10 @@ local workerId, fence, token, clock, ends, lastTimestamp, lastSequence, recentFr
 -- released | lost | refused + record
 
 local record = load(tonumber(workerId))
+local doubtful = false
 if meta.replId ~= nil then
-  guard(lag)
+  local _
+  _, doubtful = guard(lag, tonumber(clock))
 end
 ends, fence = tonumber(ends), tonumber(fence)
 if record ~= nil and record.token == nil and record.fence == fence then
@@ -24,7 +26,7 @@ expect('list', hostList(record.ip))
 local clean = false
 -- What was granted under another era is not what is stored: how far it reached nobody knows here. Nor is it where a renewal raised the
 -- window to this era, and its holder never heard.
-if ends ~= nil and record.era == meta.era and not beforeEra(record, ends) then
+if ends ~= nil and not doubtful and record.era == meta.era and not beforeEra(record, ends) then
   local timestamp, sequence, begin = tonumber(lastTimestamp), tonumber(lastSequence), tonumber(recentFrom)
   if timestamp ~= nil and beforeEra(record, timestamp) then
     timestamp = nil
@@ -50,12 +52,13 @@ end
 record.token, record.clean, record.seenClock = nil, clean, tonumber(clock)
 record.releasedAt, record.ended = now, 'released'
 -- For those who look at nothing else it is taken until its window has passed; and for good where they have ever been seen.
-record.vacated = record['until'] <= now and not meta.beside and use == useOf(record) or nil
+local vacates = record['until'] <= now and not meta.beside and not record.vacated and use == useOf(record)
+record.vacated = record.vacated or vacates or nil
 write(record)
 index(record)
 redis.call('HDEL', tokenKey, token)
 leave(record)
-if record.vacated then
+if vacates then
   redis.call('DEL', prefix .. 'use:' .. workerId)
 end
 return { 'released' }

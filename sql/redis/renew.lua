@@ -4,11 +4,6 @@ local workerId, fence, token, clock, window, lag, lastTimestamp, lastSequence = 
 --
 -- renewed clock from until | lost | refused + record? | quarantine + until
 
-local quarantined = guard(lag)
-if quarantined then
-  return quarantined
-end
-
 clock, window = tonumber(clock), tonumber(window)
 local timestamp, sequence = tonumber(lastTimestamp), tonumber(lastSequence)
 if
@@ -18,14 +13,18 @@ then
   return { 'refused', info() }
 end
 
+local quarantined = guard(lag)
+if quarantined then
+  return quarantined
+end
+
 local n = tonumber(workerId)
 local record, text = load(n)
 if record == nil or record.token ~= token or record.fence ~= tonumber(fence) then
   return { 'lost' }
 end
--- Somebody who keeps no window has the number now: what would be made from here on would be made twice. Nobody else touches that
--- key.
-if readUse(n) ~= useOf(record) then
+-- The number is somebody's who keeps no window, or may be: what would be made from here on would be made twice.
+if record.vacated or readUse(n) ~= useOf(record) then
   noteBeside()
   return { 'lost' }
 end

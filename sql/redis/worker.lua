@@ -2,10 +2,10 @@ local workerId = unpack(ARGV)
 
 -- One worker ID.
 --
--- worker + clock use? + record | absent
+-- worker + clock use? own? + record | absent
 
 local record = load(tonumber(workerId))
-local use = foreignUse(workerId, record)
+local use, own = foreignUse(workerId, record)
 if record == nil and not use then
   return { 'absent' }
 end
@@ -13,5 +13,8 @@ local list = listed({ 'worker', info() }, record or { workerId = workerId, ['unt
 if use then
   table.insert(list, 'use')
   table.insert(list, use)
+elseif own then
+  table.insert(list, 'own')
+  table.insert(list, own)
 end
 return list

@@ -2,7 +2,7 @@ local after, limit, foreignLast = unpack(ARGV)
 
 -- A page of records in ascending order of worker ID, and what foreigners hold among them (up to `foreignLast`).
 --
--- page + clock next?; then for each a list: `worker` use? and the record
+-- page + clock next?; then for each a list: `worker` use? (a foreigner's) own? (of the record's holder) and the record
 
 after, limit, foreignLast = tonumber(after), tonumber(limit), tonumber(foreignLast)
 
@@ -37,12 +37,15 @@ for each = after + 1, math.min(foreignLast, full and found[#found] or foreignLas
 end
 for _, each in ipairs(found) do
   local record = load(each)
-  local use = foreignUse(each, record)
+  local use, own = foreignUse(each, record)
   if record ~= nil or use then
     local row = listed({ 'worker' }, record or { workerId = each, ['until'] = 0 })
     if use then
       table.insert(row, 'use')
       table.insert(row, use)
+    elseif own then
+      table.insert(row, 'own')
+      table.insert(row, own)
     end
     table.insert(list, row)
   end

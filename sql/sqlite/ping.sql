@@ -3,6 +3,7 @@
 -- name: look
 -- The first entry of each table and index that a claim reads, as far as they are damaged at their root.
 SELECT
+  (SELECT made_at FROM registry),
   (SELECT name FROM namespace ORDER BY namespace_id LIMIT 1),
   (SELECT name FROM namespace ORDER BY name LIMIT 1),
   (SELECT worker_id FROM worker LIMIT 1),

@@ -4,6 +4,12 @@
 -- Times are Unix ms. Every index a claim looks into is ordered the way it is read, so that a claim reads a few entries at any
 -- fill of the pool.
 
+-- One row.
+CREATE TABLE registry (
+  -- Where ticks are long no window begins before it: the file that stood here before may have granted that time.
+  made_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE namespace (
   namespace_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -58,9 +64,10 @@ CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id
 
 -- The numbers without a record, as ranges that do not overlap: the lowest unused one is one seek away, in any pool.
 CREATE TABLE gap (
+  -- The columns of the key first, and in its order: otherwise the integrity check of some SQLite 3.40 calls the table damaged.
   namespace_id INTEGER NOT NULL,
-  first INTEGER NOT NULL,
   last INTEGER NOT NULL,
+  first INTEGER NOT NULL,
   PRIMARY KEY (namespace_id, last)
 ) STRICT, WITHOUT ROWID;
 

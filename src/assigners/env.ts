@@ -1,4 +1,4 @@
-import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
 
 /**
  * The worker ID from the environment: `SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`; or only the variable that `name`, or the
@@ -15,7 +15,7 @@ export function envAssigner({
       const named = name ?? request.options.env;
       for (const variable of named === undefined ? ["SNOWLEASE_WORKER_ID", "WESTID_WORKERID"] : [named]) {
         const value = env[variable];
-        if (value !== undefined) return parseWorkerId(value, variable, request);
+        if (value !== undefined) return numberWithin(value, variable, request);
       }
       return undefined;
     },

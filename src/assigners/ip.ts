@@ -1,6 +1,6 @@
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import type { Layout } from "../core/layout.ts";
 
@@ -20,7 +20,7 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
       const ip = given.ip ?? options.ip ?? hostAddress(given.interface ?? options.interface);
       if (ip === undefined) return undefined;
       const workerId = addressWorkerId(ip, layout);
-      return parseWorkerId(workerId, `the address \`${ip}\`, whose last ${layout.workerBits} bits that is`, request);
+      return numberWithin(workerId, `the address \`${ip}\`, whose last ${layout.workerBits} bits that is`, request);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { parseWorkerId, type WorkerIdAssigner } from "../core/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
 
 /**
@@ -19,7 +19,7 @@ export function ordinalAssigner({ base }: { base?: number } = {}): WorkerIdAssig
         );
       }
       const source = `\`ordinalBase\` or the host's name \`${host}\``;
-      return parseWorkerId(Number(ordinal) + (base ?? options.ordinalBase), source, request);
+      return numberWithin(Number(ordinal) + (base ?? options.ordinalBase), source, request);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { parseWorkerId, type AssignRequest, type WorkerIdAssigner } from "../core/assigner.ts";
+import { numberWithin, type AssignRequest, type WorkerIdAssigner } from "../core/assigner.ts";
 import { SnowleaseError } from "../core/errors.ts";
 
 const names = ["snowlease.workerId", "westid.workerId"] as const;
@@ -18,7 +18,7 @@ export function propertyAssigner({
     async assign(request) {
       for (const name of names) {
         const value = request.options.properties?.[name];
-        if (value !== undefined) return parseWorkerId(value, `the property \`${name}\``, request);
+        if (value !== undefined) return numberWithin(value, `the property \`${name}\``, request);
       }
       const given = argv.flatMap((argument) => read(argument, request));
       const [first] = given;
@@ -36,5 +36,5 @@ export function propertyAssigner({
 function read(argument: string, request: AssignRequest): readonly number[] {
   const [name] = pattern.exec(argument) ?? [];
   if (name === undefined) return [];
-  return [parseWorkerId(argument.slice(name.length + 1), `the argument \`${name}=NUMBER\``, request)];
+  return [numberWithin(argument.slice(name.length + 1), `the argument \`${name}=NUMBER\``, request)];
 }

@@ -7,7 +7,7 @@ import { audit as auditIds, type Audit, type AuditOptions, type Finding, type No
 import { holderText } from "../ops/explain.ts";
 import { type IdSource, unreadable } from "../ops/id-lines.ts";
 import type { Command } from "./command.ts";
-import { printable } from "./output.ts";
+import { printable } from "../core/printable.ts";
 import { Progress } from "./progress.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
 import { formatNames, integerOf, nearFlag, timeOf, wordOf } from "./values.ts";

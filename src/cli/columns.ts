@@ -7,11 +7,6 @@ const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
 const plain = /^[\x20-\x7e]*$/;
 
-/** A name from elsewhere as a terminal may show it: nothing in it is obeyed, or turns the line around. */
-export function harmless(text: string): string {
-  return plain.test(text) ? text : text.replace(/[\p{Cc}\u2028\u2029]/gu, "?").replace(/\p{Cf}/gu, "");
-}
-
 /** How many columns a text takes. */
 function widthOf(text: string): number {
   if (plain.test(text)) return text.length;

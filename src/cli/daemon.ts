@@ -25,8 +25,8 @@ export const daemon: Command = {
   async run(invocation) {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
-    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, claimsPerSecond, insecure } =
-      config;
+    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
+    const { claimsPerSecond, maxConnections } = config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../daemon.ts"),
       deferConfigured(config),
@@ -42,6 +42,7 @@ export const daemon: Command = {
       tokens,
       tls: tlsOf(config),
       claimsPerSecond,
+      maxConnections,
       insecure,
       ...leases,
     });

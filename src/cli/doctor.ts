@@ -36,10 +36,11 @@ export const doctor: Command = {
       return output.line(`The clock is accepted as it is: ${by.by} ms ahead of what was accepted before.`);
     }
 
-    const { namespace, sources, layout, pool } = config;
+    const { namespace, registryFrom, sources, layout, pool } = config;
     const address = addressOf(config);
     const findings = await examine({
       open: () => openConfigured(config),
+      named: registryFrom === "named",
       namespace,
       layout: sources.layout === undefined ? undefined : layout,
       pool: sources.pool === undefined && sources.datacenter === undefined ? undefined : pool,

@@ -6,6 +6,8 @@ import { Child, passedSignals, StartFailure } from "./child.ts";
 import type { Command } from "./command.ts";
 import { errorLine } from "./exit-codes.ts";
 import { type HeldLease, holdLease } from "./hold.ts";
+import { lentName, passedOn, toldWorkerId } from "../lent.ts";
+import { checkJava, javaOptions } from "./java.ts";
 import { addressOf, claimConfig, deferConfigured } from "./settings.ts";
 import { signalExitCode } from "./signals.ts";
 
@@ -15,14 +17,17 @@ export const exec: Command = {
   details: [
     "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
       "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
-      "over SNOWLEASE_LEASE_SOCKET, as many processes at a time as there are, and stays inside its window whatever happens. If it asks by itself for " +
-      "another worker ID, pool or layout, it is refused; for another namespace, or a registry named by flag or option, it claims there. " +
-      "(What the environment says of the registry counts as what `exec` itself was told.)",
+      "over SNOWLEASE_LEASE_SOCKET, as many processes at a time as there are, and stays inside its window whatever happens. A program that " +
+      "names no namespace borrows that of this lease. A program that asks for another worker ID, pool or layout is refused; one that names another registry " +
+      "by flag or option claims there. A program that names another namespace claims it in a registry that is named by flag, option or environment, and is " +
+      "refused without one.",
     "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
       "program gets SIGTERM, and SIGKILL before the end of the window; the exit code is then 4. Started without a terminal it has a " +
       "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
       "program is stopped. What leaves the group (setsid), or goes on after this process was killed with SIGKILL or stopped with " +
       "SIGSTOP, is not reached: have the service manager end all of them together.",
+    "A program whose command line has -Dwestid.workerId with another number is not run; nor is one, without --java, for which " +
+      "JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or _JAVA_OPTIONS has it. What stands in a script or a file of arguments is not seen: use --java there.",
     `Passes on ${passedSignals.join(", ")}. The exit code is the program's, or as a shell has it: 128 + n where signal n ended it, 127 ` +
       "where there is no such program, 126 where it cannot be run (its worker ID is then free again at once). An error of our own has its " +
       "usual exit code.",
@@ -34,7 +39,13 @@ export const exec: Command = {
   ],
   settings: "cli",
   without: ["onLost", "maxTell", "mode", "spread"],
-  flags: [{ name: "java", description: "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS." }],
+  flags: [
+    {
+      name: "java",
+      description:
+        "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS and _JAVA_OPTIONS, the last of which is stronger than a JVM's own flags.",
+    },
+  ],
   operands: { name: "-- PROGRAM [ARGUMENT…]", least: 1, most: Infinity, program: true },
 
   async run(invocation) {
@@ -43,7 +54,6 @@ export const exec: Command = {
       throw new SnowleaseError("CONFIG_INVALID", message);
     }
     const config = await claimConfig(invocation);
-    const origin = await originOf(config);
     const interruption = new AbortController();
     let child: Child | undefined;
     const take = (signal: NodeJS.Signals): void => {
@@ -59,10 +69,12 @@ export const exec: Command = {
       const { lease } = held;
       try {
         // Where this lease is itself borrowed, its lender is there for all of us.
-        await using lender = config.registryFrom === "borrowed" ? undefined : await lendAll(lease);
+        const java = invocation.flags.has("java");
+        checkJava(invocation.operands, process.env, lease.workerId, java);
+        await using lender = config.registryFrom === "borrowed" ? undefined : await lendAll(lease, config);
         stop.throwIfAborted();
-        const added = { ...lender?.env, SNOWLEASE_LEASE_REGISTRY: origin };
-        child = new Child(invocation.operands, environment(lease, added, invocation.flags.has("java")));
+        const env = { ...(lender?.env ?? passedOn(process.env, lease.namespace)), ...toldWorkerId(lease.workerId) };
+        child = new Child(invocation.operands, environment(lease, env, java));
         const over = new AbortController();
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);
         over.abort();
@@ -89,33 +101,23 @@ export const exec: Command = {
 const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
 /** Lends a lease whose worker ID other programs may use, too, such as one that knows no Snowlease: nobody can say what all of them made. */
-async function lendAll(lease: Lease): Promise<Lender> {
+async function lendAll(lease: Lease, config: Config): Promise<Lender> {
   const [{ lendOverSocket }, { SharedLedger }] = await Promise.all([
     import("../lend.ts"),
     import("../shared/ledger.ts"),
   ]);
-  return lendOverSocket(lease, new SharedLedger(lease, false));
+  return lendOverSocket(lease, new SharedLedger(lease, false), lentName(addressOf(config)));
 }
 
 function environment({ workerId, layout }: Lease, added: NodeJS.ProcessEnv, java: boolean): NodeJS.ProcessEnv {
   const { datacenter, worker = workerId } = layout.split(workerId);
-  const options = process.env["JAVA_TOOL_OPTIONS"] ?? "";
   return {
     ...process.env,
     ...added,
-    SNOWLEASE_WORKER_ID: String(workerId),
-    WESTID_WORKERID: String(workerId),
     WORKER_ID: String(datacenter === undefined ? workerId : worker),
     ...(datacenter !== undefined && { SNOWLEASE_DATACENTER_ID: String(datacenter) }),
-    ...(java && { JAVA_TOOL_OPTIONS: `${options} -Dwestid.workerId=${workerId}`.trim() }),
+    ...(java && javaOptions(process.env, workerId)),
   };
-}
-
-/** The registry of the lease; where a borrowed lease is lent on, it is still the one that this came from. */
-async function originOf(config: Config): Promise<string | undefined> {
-  if (config.registryFrom === "borrowed") return process.env["SNOWLEASE_LEASE_REGISTRY"];
-  const { lentName } = await import("../config.ts");
-  return lentName(addressOf(config));
 }
 
 /** That the registry could not be told is worth a word, but the program's exit code is the one that matters. */

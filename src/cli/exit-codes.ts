@@ -1,3 +1,4 @@
+import { printable } from "../core/printable.ts";
 import { isSnowleaseError, type ErrorCode } from "../core/errors.ts";
 
 /** What a command's error makes of the process's exit code; 0 is success, and 1 a check that found something. */
@@ -39,5 +40,10 @@ export function exitCodeOf(error: unknown): number {
 export function errorLine(error: unknown): string {
   if (isSnowleaseError(error)) return `snowlease: ${error.code}: ${error.message}`;
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return `snowlease: unexpected: ${said.replace(/\s*\n\s*/g, " | ")}; this is a defect of Snowlease: report it with this line.`;
+  return `snowlease: unexpected: ${printable(said.replace(/\s*\n\s*/g, " | "))}; this is a defect of Snowlease: report it with this line.`;
+}
+
+/** The one line that stderr gets for a warning of this process. */
+export function warningLine({ name, message }: Error): string {
+  return `snowlease: ${name === "SnowleaseWarning" ? "warning" : name}: ${message.replace(/\s*\n\s*/g, " ")}`;
 }

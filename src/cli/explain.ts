@@ -2,7 +2,8 @@ import { timeText } from "../core/window.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../ops/explain.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";
-import { jsonList, printable } from "./output.ts";
+import { printable } from "../core/printable.ts";
+import { jsonList } from "./output.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
 import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts";
 

@@ -41,6 +41,8 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   let end = Infinity;
   let asked: number | undefined;
   let window = 0;
+  /** Whether a renewal was asked for since the window was extended last. */
+  let tried = false;
   let told = true;
   const watched: Registry = {
     ...registry,
@@ -55,24 +57,42 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
     },
     async renew(request) {
       const sent = performance.now();
+      tried = true;
       const answer = await registry.renew(request);
-      if (answer.outcome === "renewed") end = Math.max(end, sent + request.window);
+      if (answer.outcome === "renewed") {
+        end = Math.max(end, sent + request.window);
+        tried = false;
+      }
       return answer;
     },
     release: (request) => registry.release(told ? request : { ...request, used: { until: lease.from } }),
   };
   const lease = await openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
-  const wait = lease.from - Date.now();
-  if (wait > 0) {
-    const early = opensLater(lease, wait);
-    told = false;
-    await lease.close();
-    throw early;
-  }
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
   const margin = force + Math.min(longestGrace, window * graceShare);
   /** How long the window stays open, by the wall clock or the monotonic one, whichever runs out first, ms. */
   const left = (): number => Math.min(lease.until - Date.now(), end - performance.now());
+
+  /** Gives back a worker ID that was not told yet. */
+  async function refuse(error: SnowleaseError): Promise<never> {
+    told = false;
+    await lease.close();
+    throw error;
+  }
+
+  const wait = lease.from - Date.now();
+  if (wait > 0) await refuse(opensLater(lease.workerId, lease.from, wait));
+  // The claim, and to open the registry for it, may have taken most of a short window on a busy machine.
+  if (left() <= window / 2) await lease.renew();
+  if (left() <= margin) await refuse(claimedLate(lease, window));
+
+  /** Tries a renewal that is overdue because this process was held up; leaves half of the time to stop in an orderly way. */
+  async function catchUp(): Promise<void> {
+    const enough = new AbortController();
+    const patience = left() - (force + margin) / 2;
+    await Promise.race([lease.renew(), lease.clock.sleep(patience, { signal: enough.signal })]);
+    enough.abort();
+  }
 
   return {
     lease,
@@ -80,7 +100,9 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
       for (;;) {
         if (stop.aborted) return new Promise(() => undefined);
         if (lease.signal.aborted) return lease.signal.reason as SnowleaseError;
-        if (left() <= margin) return expiring(lease);
+        if (left() <= margin && !tried) await catchUp();
+        if (lease.signal.aborted) continue;
+        if (left() <= margin) return expiring(lease, tried);
         if (Date.now() < lease.from) return notOpen(lease);
         await lease.clock.sleep(Math.min(watchInterval, left() - margin), {
           signal: AbortSignal.any([stop, lease.signal]),
@@ -95,17 +117,25 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   };
 }
 
-function expiring({ workerId, until }: Lease): SnowleaseError {
+function expiring({ workerId, until }: Lease, tried: boolean): SnowleaseError {
+  const why = tried
+    ? "could not be renewed in time; see why the registry does not answer, then start again"
+    : "was not renewed, since this process was held up; give it a longer `window`, or its machine less to do, then start again";
+  return new SnowleaseError("LEASE_EXPIRED", `The window of worker ${workerId} ends at ${timeText(until)} and ${why}.`);
+}
+
+function claimedLate({ workerId }: Lease, window: number): SnowleaseError {
   return new SnowleaseError(
     "LEASE_EXPIRED",
-    `The window of worker ${workerId} ends at ${timeText(until)} and could not be renewed in time; see why the registry does not answer, then start again.`,
+    `The claim of worker ${workerId} took most of its window of ${window} ms, and the window was not renewed at once; ask for a longer \`window\`, or see why the registry is slow.`,
   );
 }
 
-function opensLater({ workerId, from }: Lease, retryAfterMs: number): SnowleaseError {
+/** The window has yet to open, and nothing waits for it. */
+export function opensLater(workerId: number, opens: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
-    `The window of worker ${workerId} opens at ${timeText(from)}, in ${retryAfterMs} ms; have it waited for, by \`--claim-timeout\`.`,
+    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms; have it waited for, by \`--claim-timeout\`.`,
     { retryAfterMs },
   );
 }

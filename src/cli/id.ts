@@ -1,11 +1,17 @@
 import { encodings, type EncodingName } from "../core/encoding.ts";
+import type { Lease } from "../core/lease.ts";
 import type { Snowflake } from "../core/snowflake.ts";
+import { timeText } from "../core/window.ts";
+import type { Config } from "../config.ts";
 import type { Command } from "./command.ts";
+import { opensLater } from "./hold.ts";
 import { claimConfig } from "./settings.ts";
 import { onInterrupt, signalExitCode } from "./signals.ts";
 import { formatNames, integerOf, wordOf } from "./values.ts";
 
 const most = 1_000_000;
+/** How long to wait for the window where nothing else is said, ms; and how long a generator surely waits by itself. */
+const [patience, usualWait] = [60_000, 4000];
 
 export const id: Command = {
   name: "id",
@@ -37,6 +43,7 @@ export const id: Command = {
     try {
       const lease = await openLease(config, { signal: stop, argv: [] });
       ids = await generatorOn(lease, config);
+      await untilOpen(lease, config, stop);
       for (let made = 0; made < count; made++) {
         const text = encode(await ids.nextAsync({ signal: stop }));
         await output.add(json ? `${made === 0 ? "[" : ",\n "}"${text}"` : `${text}\n`);
@@ -51,3 +58,16 @@ export const id: Command = {
     return interrupted.aborted ? signalExitCode(interrupted.reason as NodeJS.Signals) : 0;
   },
 };
+
+/** Waits for a window that opens later, as beside programs that keep none: by `maxClockSkew`, which is longer than a generator waits. */
+async function untilOpen(lease: Lease, { claimTimeout }: Config, signal: AbortSignal): Promise<void> {
+  const opens = lease.tenure?.floor ?? 0;
+  const wait = opens - Date.now();
+  if (wait <= usualWait) return;
+  // A claim waited as long as it was told to.
+  if (claimTimeout !== undefined || wait > patience) throw opensLater(lease.workerId, opens, wait);
+  process.stderr.write(
+    `snowlease: The window of worker ${lease.workerId} opens at ${timeText(opens)}, in ${wait} ms: waiting for it.\n`,
+  );
+  await lease.clock.sleep(wait, { signal });
+}

@@ -1,4 +1,5 @@
 import type { RegistryAddress } from "../core/address.ts";
+import { timeText } from "../core/window.ts";
 import type { Command } from "./command.ts";
 import { addressOf, openConfigured, registryConfig } from "./settings.ts";
 
@@ -9,13 +10,22 @@ export const init: Command = {
     "Fixes the namespace's layout, its longest window and the largest difference of clocks that it tolerates. Run again with the " +
       "same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades " +
       "the tables; who may not make any has what --print shows run by somebody who may, and runs init then.",
+    "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new it makes the namespace in quarantine: it " +
+      "grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new is your word that the namespace never " +
+      "existed; it is refused where anything of the namespace stands, or a quarantine of it is recorded. A registry of another kind makes " +
+      "the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be " +
+      "repeated; after that, use init without --new.",
   ],
   examples: [
     "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
+    "snowlease init --registry redis://127.0.0.1:6379 --namespace orders --new",
     "snowlease init --registry oracle://ids:PASSWORD@db:1521/ids --namespace orders --print",
   ],
   settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "token", "config"],
-  flags: [{ name: "print", description: "Show the statements that set up the store, and touch nothing." }],
+  flags: [
+    { name: "new", description: "Your word that this namespace never existed; refused where anything of it stands." },
+    { name: "print", description: "Show the statements that set up the store, and touch nothing." },
+  ],
 
   async run(invocation) {
     const { flags, output, json } = invocation;
@@ -30,11 +40,18 @@ export const init: Command = {
     const registry = await openConfigured(config);
     try {
       const { namespace, layout, limits } = config;
-      const info = await registry.init({ namespace, layout: layout.fingerprint, ...limits });
+      const info = await registry.init({ namespace, layout: layout.fingerprint, ...limits, new: flags.has("new") });
       if (json) return await output.json({ namespace, registry: address.redacted, ...info });
+      const { quarantineUntil: until } = info;
+      const state = until === undefined ? "is ready" : `is in quarantine until ${timeText(until)}`;
       await output.line(
-        `Namespace ${namespace} is ready in ${address.redacted}: layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`,
+        `Namespace ${namespace} ${state} in ${address.redacted}: layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`,
       );
+      if (until !== undefined) {
+        await output.line(
+          "Until then it grants nothing: this registry may have forgotten windows. Claims wait or fail.",
+        );
+      }
     } finally {
       await registry.close().catch(() => undefined);
     }

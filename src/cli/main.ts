@@ -6,11 +6,16 @@ import type { Option } from "../config.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
-import { errorLine, exitCodeOf } from "./exit-codes.ts";
+import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
 import { Output } from "./output.ts";
 
 // Nobody is left to be told that nobody reads what goes wrong.
 process.stderr.on("error", () => undefined);
+// Node prints a warning with its pid, and with a second line of advice for developers; where it is told to print none, neither do we.
+if (process.listenerCount("warning") > 0) {
+  process.removeAllListeners("warning");
+  process.on("warning", (warning) => void process.stderr.write(`${warningLine(warning)}\n`));
+}
 const output = new Output();
 const exitCode = await main(process.argv.slice(2)).catch(report);
 // Whatever a driver left open must not keep a command from ending that has done its work.

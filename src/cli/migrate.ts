@@ -1,29 +1,28 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { leaseDefaults, type Config } from "../config.ts";
-import { isSnowleaseError, shown, SnowleaseError } from "../core/errors.ts";
-import { Layout } from "../core/layout.ts";
+import { systemClock } from "../core/clock.ts";
+import { blaming, isSnowleaseError, shown, SnowleaseError } from "../core/errors.ts";
+import { Layout, type PoolBounds } from "../core/layout.ts";
+import { parsePool } from "../core/notation.ts";
 import type { Registry } from "../core/registry.ts";
 import { checkLayout, timeText } from "../core/window.ts";
-import { addressWorkerId } from "../assigners/ip.ts";
-import { readHosts } from "../ops/migrate/addresses.ts";
 import { applyPlan, type MigrationRequest, revertPlan, unpinAll } from "../ops/migrate/apply.ts";
-import { hostText, makePlan, type Outlook, type Plan, planText, readPlan } from "../ops/migrate/plan.ts";
-import { type Findings, type SourceKind, sourceKinds } from "../ops/migrate/source.ts";
-import { readSource } from "../ops/migrate/sources.ts";
-import { migrationStatus, type MigrationStatus, prepareFinish } from "../ops/migrate/status.ts";
+import { hostText, makePlan, type Plan } from "../ops/migrate/plan.ts";
+import { planText, readPlan } from "../ops/migrate/plan-file.ts";
+import { type Findings, sourceKinds } from "../ops/migrate/source.ts";
+import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../ops/migrate/status.ts";
 import type { Command, Invocation } from "./command.ts";
-import { printable, table } from "./output.ts";
+import { printable } from "../core/printable.ts";
+import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "./migration-source.ts";
+import { mostShown, outlookText, statusText } from "./migration-text.ts";
 import { Progress } from "./progress.ts";
 import { addressOf, registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { aborted, onInterrupt, signalExitCode } from "./signals.ts";
-import { wordOf } from "./values.ts";
+import { onInterrupt, signalExitCode } from "./signals.ts";
+import { integerOf, wordOf } from "./values.ts";
 
 const defaultFile = "snowlease-migration.json";
 /** Between two looks at how far a fleet is, ms. */
 const interval = 2000;
-/** Hosts, collisions and remarks that are printed. */
-const mostShown = 50;
 
 const steps = { plan: planStep, apply: applyStep, status: statusStep, finish: finishStep } as const;
 type Step = keyof typeof steps;
@@ -31,7 +30,12 @@ type Step = keyof typeof steps;
 /** The flags that only some steps have. */
 const stepsOf: Readonly<Record<string, readonly Step[]>> = {
   from: ["plan"],
-  hosts: ["plan"],
+  hosts: ["plan", "apply", "status", "finish"],
+  source: ["apply", "status", "finish"],
+  "source-layout": ["plan"],
+  "worker-bits": ["plan"],
+  headroom: ["plan"],
+  pool: ["plan"],
   out: ["plan"],
   renumber: ["apply"],
   revert: ["apply"],
@@ -46,11 +50,15 @@ export const migrate: Command = {
   details: [
     "plan reads where the worker IDs come from today, lists those that two hosts share, and writes a plan file. It changes nothing. " +
       `apply PLAN pins those worker IDs: each for the host that uses it, a shared one for nobody. PLAN is ${defaultFile} where it is left out.`,
-    "Then stop each host's old program and start it with this registry, those that collide first: it goes on with its own number (a " +
-      "host is known by its address, see --ip), in a window that opens maxClockSkew later. status shows how far that is; finish takes the pins " +
-      "back when all have moved. apply --revert takes them back at any time; while worker IDs are leased it wants --force. The source is only read.",
-    "What is promised: a number of a host that has yet to move is leased to nobody else; and a host that takes its own over uses no time up to that " +
-      "claim + maxClockSkew (at each start until finish). A program of the old scheme that goes on beyond that is seen by nobody.",
+    "Then stop each host's old program and start it with this registry, those that collide first. status shows how far that is; finish takes the " +
+      "pins back when all have moved. apply --revert takes them back at any time; while worker IDs are leased it wants --force. The source is " +
+      "only read.",
+    "An old scheme that goes on handing out worker IDs could hand out a leased one. So plan leases none that it can still reach: of Leaf and " +
+      "uid-generator those beyond the highest and the headroom; of westid and CosId, which hand out again what was given back, none of their " +
+      "own, so that plan refuses and names the other ways. apply, status and finish read the source again: status shows programs that have " +
+      "started since, and a worker ID that is used twice with both its holders; then finish refuses.",
+    "A host goes on with its own worker ID where the source gives that to no other (by its address, and Leaf), in a window that opens maxClockSkew " +
+      "later, at each start until finish; a host is known by its address, see --ip. All others get a new one.",
   ],
   examples: [
     "snowlease migrate plan --from ip --hosts hosts.txt --registry redis://localhost:6379",
@@ -65,7 +73,37 @@ export const migrate: Command = {
     {
       name: "hosts",
       value: "FILE",
-      description: "plan --from ip: a line a host: an address, a range (10.0.0.0/24), or a name and an address.",
+      description:
+        "plan --from ip: a line a host: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
+    },
+    {
+      name: "source-layout",
+      value: "LAYOUT",
+      description:
+        "plan: the layout of the old IDs, where its programs are configured otherwise than by default; the namespace's own where `--layout` is left out.",
+    },
+    {
+      name: "worker-bits",
+      value: "BITS",
+      description:
+        "plan: of how many bits the worker IDs are that the old scheme hands out; default: as its layout has.",
+    },
+    {
+      name: "headroom",
+      value: "COUNT",
+      description:
+        "plan --from leaf, uid-generator: worker IDs above the highest that are kept for the old scheme's next starts; default 20 % of what is used, at least 16.",
+    },
+    {
+      name: "pool",
+      value: "RANGE",
+      description: "plan: the worker IDs to lease while the fleet moves; all others are pinned.",
+    },
+    {
+      name: "source",
+      value: "URL",
+      description:
+        "apply, status, finish: the source, which they read again; default the plan's, where it wants no login.",
     },
     { name: "out", value: "FILE", description: `plan: the plan file; default ${defaultFile}.` },
     { name: "renumber", description: "apply: pin for nobody, so that each host gets another number." },
@@ -105,15 +143,22 @@ async function planStep(invocation: Invocation): Promise<void> {
   if (from === undefined)
     throw new SnowleaseError("CONFIG_INVALID", `Expected \`--from\` one of ${sourceKinds.join(", ")}.`);
   const file = String(flags.get("out") ?? defaultFile);
-  const config = await registryConfig(invocation);
+  // `--pool` is within the layout of the plan, which is not known yet.
+  const others = new Map([...flags].filter(([name]) => name !== "pool"));
+  const config = await registryConfig({ ...invocation, flags: others });
   const { namespace } = config;
   const made = async (registry?: Registry): Promise<ReturnType<typeof makePlan>> => {
-    const layout = registry === undefined ? config.layout : await layoutIn(registry, config);
-    const { findings, source } = await read(invocation, from, layout, config);
+    const now = registry === undefined ? Date.now() : (await registry.ping()).clock;
+    const own = registry === undefined ? undefined : await layoutIn(registry, config);
+    const sourceLayout = sourceLayoutOf(invocation, from, own ?? config.layout, now);
+    const layout = own ?? (config.sources.layout === undefined ? sourceLayout : config.layout);
+    const numbers = numbersOf(invocation, sourceLayout);
+    const { findings, source } = await readFirst(invocation, from, sourceLayout, numbers, config);
     for (const remark of findings.remarks.slice(0, mostShown))
       process.stderr.write(`snowlease: ${printable(remark)}\n`);
-    const now = registry === undefined ? Date.now() : (await registry.ping()).clock;
-    return makePlan(findings, { namespace, layout, from, source, now, registry });
+    const shares = sharesStore(invocation, from, config);
+    const about = { namespace, layout, from, source, sourceLayout, numbers, sharesStore: shares };
+    return makePlan(findings, { ...about, ...wishesOf(invocation), now, registry });
   };
   const { plan, outlook } =
     config.registryFrom === "named" && isThere(config) ? await withRegistry(config, made) : await made();
@@ -125,32 +170,13 @@ async function planStep(invocation: Invocation): Promise<void> {
   await output.line(outlookText(outlook, plan, file));
 }
 
-/** What a source holds, and where it was read. */
-async function read(
-  { flags, operands }: Invocation,
-  from: SourceKind,
-  layout: Layout,
-  { operationTimeout }: Config,
-): Promise<{ readonly findings: Findings; readonly source: string }> {
-  const [, url] = operands;
-  const hosts = flags.get("hosts");
-  if (from !== "ip") {
-    if (url === undefined || hosts !== undefined) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        `Expected \`--from ${from} URL\`, and no \`--hosts\`; name its server.`,
-      );
-    }
-    return readSource(from, url, { layout, operationTimeout });
-  }
-  if (typeof hosts !== "string" || url !== undefined) {
-    throw new SnowleaseError("CONFIG_INVALID", "Expected `--from ip` with `--hosts FILE`, and no URL; name the file.");
-  }
-  const makers = readHosts(textOf(hosts), hosts).map((host) => ({
-    ...host,
-    workerId: addressWorkerId(host.address, layout),
-  }));
-  return { findings: { makers, retired: [], takesOver: true, remarks: [] }, source: hosts };
+/** What is to be leased. */
+function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly pool?: PoolBounds } {
+  const [headroom, pool] = [flags.get("headroom"), flags.get("pool")];
+  return {
+    ...(headroom !== undefined && { headroom: integerOf(headroom, "`--headroom`", 0, 2 ** 31 - 1) }),
+    ...(pool !== undefined && { pool: blaming("--pool", () => parsePool(String(pool))) }),
+  };
 }
 
 /** An embedded registry that is not there yet has nothing to be looked at. */
@@ -164,10 +190,10 @@ function isThere(config: Config): boolean {
   }
 }
 
-/** The namespace's layout, or the one for a namespace that is not there yet. */
-async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout> {
+/** The namespace's layout; undefined where it is not there yet. */
+async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout | undefined> {
   const info = await registry.describe(namespace);
-  if (info === undefined) return layout;
+  if (info === undefined) return undefined;
   if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
   return Layout.parse(info.layout);
 }
@@ -193,23 +219,27 @@ function write(file: string, plan: Plan): void {
   }
 }
 
-function outlookText(outlook: Outlook, { hosts }: Plan, file: string): string {
-  const { collisions, size, kept, renumbered, retired, taken, left } = outlook;
-  return [
-    `Hosts: ${hosts.length}. Go on with their worker ID: ${kept}. Get another one: ${renumbered}. Shared worker IDs: ${collisions.length}.`,
-    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for nobody, ${taken === undefined ? "" : `${taken} taken otherwise, `}${left} left to claim.`,
-    ...(left < renumbered
-      ? [`That is too few: ${renumbered} hosts need another one. Use a larger layout or another namespace.`]
-      : []),
-    `Written to ${file}; nothing was changed. Go on with \`snowlease migrate apply ${file}\`.`,
-  ].join("\n");
+/** Reads the source of a plan once more. */
+type Again = () => Promise<Findings>;
+
+/** The same, where a step can do without: with a line on the terminal why. */
+async function ifReadable(again: Again): Promise<Findings | undefined> {
+  try {
+    return await again();
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    process.stderr.write(
+      `snowlease: ${printable(`The source is not read again, so that programs which have started since the plan are not known: ${error.message}`)}\n`,
+    );
+    return undefined;
+  }
 }
 
 /** The plan that is named, its registry, and a progress bar. */
 async function withPlan<Result>(
   invocation: Invocation,
   phase: string,
-  use: (request: MigrationRequest, config: Config, progress: Progress) => Promise<Result>,
+  use: (request: MigrationRequest, config: Config, progress: Progress, again: Again) => Promise<Result>,
 ): Promise<Result> {
   const [, file = defaultFile] = invocation.operands;
   const plan = readPlan(textOf(file), file);
@@ -218,7 +248,10 @@ async function withPlan<Result>(
   const progress = new Progress();
   const onProgress = (done: number, of: number): void => progress.show(phase, `${done} of ${of}`, done / of);
   try {
-    return await withRegistry(config, (registry) => use({ registry, plan, named, onProgress }, config, progress));
+    const again = (): Promise<Findings> => readAgain(invocation, plan, config);
+    return await withRegistry(config, (registry) =>
+      use({ registry, plan, named, onProgress }, config, progress, again),
+    );
   } finally {
     progress.end();
   }
@@ -239,7 +272,9 @@ async function applyStep(invocation: Invocation): Promise<void> {
   }
   if (flags.has("force"))
     throw new SnowleaseError("CONFIG_INVALID", "Expected `--force` of `migrate apply` with `--revert`; leave it out.");
-  const applied = await withPlan(invocation, "pinned", (request) => applyPlan(request, flags.has("renumber")));
+  const applied = await withPlan(invocation, "pinned", async (request, _config, _progress, again) => {
+    return applyPlan({ ...request, findings: await ifReadable(again) }, flags.has("renumber"));
+  });
   if (json) return output.json(applied);
   const { pinned, unchanged, others, left } = applied;
   for (const { workerId, reason } of others.slice(0, mostShown)) {
@@ -260,12 +295,16 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
   const { flags, output, json } = invocation;
   const print = (status: MigrationStatus): Promise<void> =>
     json ? output.json(status) : output.line(statusText(status));
-  return withPlan(invocation, "moved", async (request, _config, progress) => {
-    if (!flags.has("watch")) return print(await migrationStatus(request));
+  return withPlan(invocation, "moved", async (request, _config, progress, again) => {
+    const look = async (): Promise<MigrationStatus> => {
+      return migrationStatus({ ...request, findings: await ifReadable(again) });
+    };
+    if (!flags.has("watch")) return print(await look());
     const stopped = onInterrupt();
+    const over = AbortSignal.any([stopped, output.closed]);
     let before = "";
     for (;;) {
-      const status = await migrationStatus(request);
+      const status = await look();
       const { hosts, moved, old, conflict } = status;
       const line = `${moved} of ${hosts.length} hosts moved, ${old} on the old scheme, ${conflict} in conflict`;
       progress.show(line, "", moved / hosts.length);
@@ -273,7 +312,7 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
       else if (!json && !process.stderr.isTTY && line !== before) await output.line(`${line}.`);
       before = line;
       if (moved === hosts.length || output.closed.aborted) break;
-      await Promise.race([sleep(interval), aborted(stopped), aborted(output.closed)]);
+      await systemClock.sleep(interval, { signal: over });
       if (stopped.aborted) return signalExitCode(stopped.reason as NodeJS.Signals);
     }
     progress.end();
@@ -281,72 +320,68 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
   });
 }
 
-function statusText({ hosts, moved, old, conflict, unpinned }: MigrationStatus): string {
-  const left = hosts.filter(({ state }) => state !== "moved");
-  const rows = left
-    .toSorted((a, b) => Number(b.state === "conflict") - Number(a.state === "conflict"))
-    .map((host) => {
-      const { name, address = "", workerId, state, rivals = [], renumbered } = host;
-      const why =
-        rivals.length > 0 ? `shared with ${rivals.join(", ")}` : renumbered === undefined ? "" : "gets another one";
-      return [workerId, name, address, state, why];
-    });
-  return [
-    ...(rows.length === 0 ? [] : [table(["WORKER ID", "HOST", "IP", "STATE", ""], rows.slice(0, mostShown))]),
-    ...(rows.length > mostShown ? [`… and ${rows.length - mostShown} more; --json lists all.`] : []),
-    `Moved: ${moved} of ${hosts.length}. On the old scheme: ${old}. In conflict: ${conflict}.`,
-    ...(unpinned.length === 0
-      ? []
-      : [
-          `Not pinned any more: ${unpinned.length} worker IDs of the plan (${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}); run \`snowlease migrate apply\` again.`,
-        ]),
-  ].join("\n");
-}
-
 async function finishStep(invocation: Invocation): Promise<number | void> {
   const { flags, output, json } = invocation;
   const force = flags.has("force");
-  return withPlan(invocation, "unpinned", async (request, config, progress) => {
+  return withPlan(invocation, "unpinned", async (request, config, progress, again) => {
     const { registry, plan, onProgress } = request;
     const { window } = leaseDefaults(config, false, registry.kind);
-    const { status, pins, staying, readyAt } = await prepareFinish(request, window, force);
-    const left = status.hosts.filter(({ state }) => state !== "moved");
-    if (left.length > 0 && !force) {
-      const some = left.slice(0, 5).map(hostText).join(", ");
-      throw new SnowleaseError(
-        "WORKER_ID_HELD",
-        printable(
-          `${left.length} of ${status.hosts.length} hosts have not moved (${some}${left.length > 5 ? ", …" : ""}): move them, or unpin their worker IDs all the same with \`--force\`.`,
-        ),
-      );
-    }
-    const wait = pins.length === 0 ? 0 : readyAt - status.clock;
+    const look = async (): Promise<Finish> => {
+      const findings = force ? await ifReadable(again) : await again().catch(unreadable);
+      const finish = await prepareFinish({ ...request, findings }, window, force);
+      if (!force) checkMoved(finish.status);
+      return finish;
+    };
+    const { status, readyAt, pins: due, staying: stays } = await look();
+    const wait = due.length === 0 ? 0 : readyAt - status.clock;
     if (wait > 0 && !json)
       await output.line(
-        `The pins go at ${timeText(readyAt)}, one window and maxClockSkew after the last host has moved.`,
+        `The pins go at ${timeText(readyAt)}, one window and maxClockSkew after the last program of the old scheme can have ended.`,
       );
     const stopped = onInterrupt();
     for (let now = status.clock; now < readyAt && wait > 0; { clock: now } = await registry.ping()) {
       progress.show("waiting,", `${Math.ceil((readyAt - now) / 1000)} s left`, 1 - (readyAt - now) / wait);
-      await Promise.race([sleep(Math.min(500, readyAt - now)), aborted(stopped)]);
+      await systemClock.sleep(Math.min(500, readyAt - now), { signal: stopped });
       if (stopped.aborted) return signalExitCode(stopped.reason as NodeJS.Signals);
     }
+    // A program may have started the old way meanwhile.
+    const { status: after, pins, staying } = wait > 0 ? await look() : { status, pins: due, staying: stays };
+    const left = after.hosts.filter(({ state }) => state !== "moved");
     const unpinned = await unpinAll(registry, plan.namespace, pins, onProgress);
     progress.end();
     if (json) return output.json({ unpinned, staying, left: left.length });
     const stay = staying === 0 ? "" : ` ${staying} stay pinned for good.`;
-    await output.line(`Finished: ${unpinned} pins are taken back.${stay}`);
+    await output.line(
+      `Finished: ${unpinned} pins are taken back.${stay} No program of the old scheme may start from now on: its worker IDs are leased.`,
+    );
   });
 }
 
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      printable(`The file \`${file}\` cannot be read (${what}); name another.`),
-    );
-  }
+/** @throws SnowleaseError WORKER_ID_HELD where hosts have not moved, or share a worker ID with a lease. */
+function checkMoved({ hosts }: MigrationStatus): void {
+  const left = hosts.filter(({ state }) => state !== "moved");
+  const rivals = hosts.find(({ state }) => state === "conflict");
+  if (left.length === 0) return;
+  const some = left.slice(0, 5).map(hostText).join(", ");
+  const conflict =
+    rivals === undefined
+      ? ""
+      : `; worker ${rivals.workerId} is used by ${hostText(rivals)} and ${(rivals.rivals ?? []).join(", ")}`;
+  throw new SnowleaseError(
+    "WORKER_ID_HELD",
+    printable(
+      `${left.length} of ${hosts.length} hosts have not moved (${some}${left.length > 5 ? ", …" : ""})${conflict}: move them, or unpin their worker IDs all the same with \`--force\`.`,
+    ),
+  );
+}
+
+/** Finishing without a look at the source takes the operator's word. */
+function unreadable(error: unknown): never {
+  if (!isSnowleaseError(error)) throw error;
+  throw new SnowleaseError(
+    error.code,
+    `Whether programs have started the old way is not known: ${error.message.replace(/\.$/, "")}; or, where none can start any more, finish with \`--force\`.`,
+    error.details,
+    { cause: error },
+  );
 }

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { SnowleaseError } from "../core/errors.ts";
+import { printable, printableJson, printableLines } from "../core/printable.ts";
 
 /** Texts are gathered up to this size, so that a million short lines are not a million writes. */
 const chunkSize = 65_536;
@@ -46,7 +47,7 @@ export class Output {
 
   /** Prints a value as one line of JSON, now. */
   json(value: unknown): Promise<void> {
-    return this.line(JSON.stringify(value));
+    return this.line(printableJson(JSON.stringify(value)));
   }
 
   /** Prints a text, now or with what follows; resolves when there is room for more. */
@@ -57,7 +58,7 @@ export class Output {
 
   /** Prints what was gathered. */
   async flush(): Promise<void> {
-    const text = this.#pending;
+    const text = printableLines(this.#pending);
     this.#pending = "";
     if (text === "" || this.closed.aborted || this.#stream.write(text)) return;
     await once(this.#stream, "drain", { signal: this.closed }).catch(() => undefined);
@@ -77,16 +78,11 @@ export class Output {
 export async function jsonList(output: Output, values: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
   let before = "[";
   for await (const value of values) {
-    await output.add(`${before}${JSON.stringify(value)}`);
+    await output.add(`${before}${printableJson(JSON.stringify(value))}`);
     if (output.closed.aborted) return;
     before = ",\n ";
   }
   await output.line(before === "[" ? "[]" : "]");
-}
-
-/** A text that came from elsewhere, without what a terminal would obey. */
-export function printable(text: string): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "?");
 }
 
 /** Rows with aligned columns, under a heading. Numbers are right-aligned where a whole column holds them. */

@@ -10,15 +10,18 @@ import type { Invocation } from "./command.ts";
 export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "token", "config"];
 
 /** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
-export async function claimConfig({ flags }: Invocation, env: NodeJS.ProcessEnv = process.env): Promise<Config> {
+export async function claimConfig(
+  { flags }: Invocation,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<Config> {
   const { resolveConfig } = await import("../config.ts");
   return resolveConfig({ flags: Object.fromEntries(flags), env, cwd: process.cwd() });
 }
 
 /** The same for a command that is about a registry itself: inside `snowlease exec`, that is not the lease which is lent there. */
-export function registryConfig(invocation: Invocation): Promise<Config> {
-  const { SNOWLEASE_LEASE_SOCKET: _, SNOWLEASE_LEASE_NAMESPACE: __, SNOWLEASE_LEASE_LAYOUT: ___, ...env } = process.env;
-  return claimConfig(invocation, env);
+export async function registryConfig(invocation: Invocation): Promise<Config> {
+  const { withoutLent } = await import("../lent.ts");
+  return claimConfig(invocation, withoutLent(process.env));
 }
 
 /** Where the registry is: on a command line it is always a URL. */

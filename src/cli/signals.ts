@@ -27,3 +27,16 @@ export function aborted(signal: AbortSignal): Promise<void> {
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
 }
+
+/** What work comes to; undefined if a signal aborts before that. Leaves no listener on the signal, which outlives much work. */
+export async function beforeAbort<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result | undefined> {
+  if (signal.aborted) return undefined;
+  let stop = (): void => undefined;
+  const abort = new Promise<undefined>((resolve) => (stop = () => resolve(undefined)));
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([work, abort]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

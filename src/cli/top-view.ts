@@ -4,7 +4,8 @@ import { timeText } from "../core/window.ts";
 import type { Change } from "../ops/changes.ts";
 import { forecastText, layoutEnd } from "../ops/forecast.ts";
 import type { Cell, CellState, Picture } from "../ops/pool-watch.ts";
-import { fitted, harmless, lineOf, type Piece } from "./columns.ts";
+import { printable } from "../core/printable.ts";
+import { fitted, lineOf, type Piece } from "./columns.ts";
 
 /** What a change was, and when it was seen. Unix ms. */
 export interface SeenChange extends Change {
@@ -65,7 +66,7 @@ export function drawTop(
   const finite = Number.isFinite(rows);
   const head: Piece[][] = [
     headOf(scene),
-    ...(problem === undefined ? [] : [[[harmless(problem), alarm] as const]]),
+    ...(problem === undefined ? [] : [[[printable(problem), alarm] as const]]),
     ...countsOf(picture, columns, unicode),
     [
       [
@@ -184,12 +185,12 @@ function holdersOf(holders: readonly WorkerRecord[], { now }: Scene, columns: nu
     row(["ID", "LEFT", "HELD", "HOST", "ADDRESS, PID"], dim),
     ...holders.map(({ workerId, until, claimedAt, holder }) => {
       const { host = "", ip = "", pid = "", instance = "" } = holder ?? {};
-      const whence = [ip, `pid ${pid}`, instance].filter(Boolean).map(harmless).join(" ");
+      const whence = [ip, `pid ${pid}`, instance].filter(Boolean).map(printable).join(" ");
       return row([
         String(workerId),
         clockText(until - now),
         claimedAt === undefined ? "" : spanText(now - claimedAt),
-        harmless(host),
+        printable(host),
         whence,
       ]);
     }),
@@ -197,7 +198,7 @@ function holdersOf(holders: readonly WorkerRecord[], { now }: Scene, columns: nu
 }
 
 function changeLine({ at, workerId, what, holder }: SeenChange): Piece[] {
-  const whom = holder === undefined ? "" : ` ${harmless(holder.host)} (${harmless(holder.ip)})`;
+  const whom = holder === undefined ? "" : ` ${printable(holder.host)} (${printable(holder.ip)})`;
   return [[`${timeText(at).slice(11, 19)}Z `, dim], [`${workerId} `], [what, bold], [whom]];
 }
 

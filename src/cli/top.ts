@@ -7,7 +7,7 @@ import type { Command } from "./command.ts";
 import type { Output } from "./output.ts";
 import { type Key, Screen } from "./screen.ts";
 import { addressOf, registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { aborted, onInterrupt, signalExitCode } from "./signals.ts";
+import { beforeAbort, onInterrupt, signalExitCode } from "./signals.ts";
 import { drawTop, type SeenChange, type Surface } from "./top-view.ts";
 
 /** How often it is drawn, and the registry asked, ms. */
@@ -104,7 +104,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     while (!stop.aborted) {
       await systemClock.sleep(interval, { signal: stop });
       if (stop.aborted) break;
-      const next = await Promise.race([watch.look(), aborted(stop)]);
+      const next = await beforeAbort(watch.look(), stop);
       if (next === undefined) break;
       const { picture = look.picture, problem } = next;
       if (picture !== look.picture) {

@@ -219,7 +219,7 @@ export const choices: readonly ConformanceCheck[] = [
     "a pool of 4,194,304 is served from end to end",
     async (trial) => {
       const { namespace, registry } = trial;
-      await registry.init({ namespace, layout: wideLayout });
+      await registry.init({ namespace, layout: wideLayout, new: true });
       const all = { layout: wideLayout, pool: { first: 0, last: 4_194_303 } };
       const top = await trial.claim({ ...all, workerId: all.pool.last });
       await trial.released(top, { until: top.grant.from, recents: recentsFrom(top.grant.from) });

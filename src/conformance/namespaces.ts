@@ -22,7 +22,7 @@ export const namespaces: readonly ConformanceCheck[] = [
       const { namespace, registry } = trial;
       equal(await registry.describe(namespace), undefined, "what is known of a namespace before");
       const info = { layout, ...defaultLimits };
-      equal(await registry.init({ namespace, layout }), info, "the answer to `init`");
+      equal(await registry.init({ namespace, layout, new: true }), info, "the answer to `init`");
       equal(await (await trial.another()).describe(namespace), info, "what another client knows of it");
       equal(await registry.init({ namespace, layout, ...defaultLimits }), info, "the answer to a second `init`");
       equal(await registry.workers(namespace), [], "the worker IDs in use");
@@ -34,8 +34,26 @@ export const namespaces: readonly ConformanceCheck[] = [
     "`init` by two clients at once creates one namespace",
     async (trial) => {
       const clients = [trial.registry, await trial.another()];
-      const asked = clients.map((registry) => registry.init({ namespace: trial.namespace, layout }));
+      const asked = clients.map((registry) => registry.init({ namespace: trial.namespace, layout, new: true }));
       for (const info of await Promise.all(asked)) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
+    },
+    { limits: false },
+  ),
+
+  check(
+    "the word that a namespace is new is refused once a worker ID was used, and changes nothing",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      const info = { layout, ...limits };
+      const word = { namespace, layout, ...limits, new: true };
+      for (let i = 0; i < 2; i++) equal(await registry.init(word), info, "the answer to `init` with `new`");
+      const held = await trial.claim({ window: 1000 });
+      await refuses("CONFIG_INVALID", "`new` while a worker ID is held", registry.init(word));
+      await trial.released(held, { until: held.grant.from });
+      await refuses("CONFIG_INVALID", "`new` after one was given back", registry.init(word));
+      equal(await registry.init({ namespace, layout }), info, "the answer to `init` without it");
+      const { workerId, fence } = held.key;
+      equal((await trial.record(workerId)).fence, fence, "the fence of the worker ID");
     },
     { limits: false },
   ),

@@ -1,4 +1,4 @@
-import type { ForceReleased, ForceReleaseRequest } from "../core/registry.ts";
+import { type ForceReleased, type ForceReleaseRequest, mostPins } from "../core/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
@@ -217,6 +217,45 @@ export const operators: readonly ConformanceCheck[] = [
     await trial.claim({ pool, holder: on("gamma") });
     await trial.registry.unpin(trial.namespace, 1);
     equal((await trial.claim({ pool })).grant.workerId, 1, "the worker ID");
+  }),
+
+  check("several pins at a time are as one by one: all of them, or an error", async (trial) => {
+    const { registry, namespace } = trial;
+    if (registry.pinAll === undefined || registry.unpinAll === undefined) return;
+    const held = await trial.claim({ workerId: 3 });
+    const rests = await trial.claim({ workerId: 7 });
+    await trial.released(rests);
+    const owner = { ip: "192.0.2.7" };
+    const pins = Array.from({ length: mostPins }, (_, workerId) => {
+      return { workerId, reason: `kept ${workerId}`, ...(workerId % 2 === 1 && { owner }) };
+    });
+    for (const time of ["first", "second"]) {
+      await registry.pinAll(namespace, pins);
+      const listed = (await registry.workers(namespace)).map(({ workerId, pinned, owner: ip }) => {
+        return { workerId, reason: pinned, ...(ip !== undefined && { owner: { ip } }) };
+      });
+      equal(listed, pins, `what is pinned the ${time} time`);
+    }
+    const beta = { holder: on("beta") };
+    equal((await trial.claim(beta)).grant.workerId, mostPins, "the first worker ID behind them");
+    await trial.renewed(held);
+    const early = { workerId: 3, reason: "other", owner: { ...owner, usedUntil: held.grant.from + 1 } };
+    await refuses("WORKER_ID_HELD", "a pin of a held number", registry.pinAll(namespace, [early]));
+    equal((await trial.record(3)).pinned, "kept 3", "the reason after a pin that was refused");
+    const beyond = { workerId: 1024, reason: "kept" };
+    await refuses("CONFIG_INVALID", "a pin of 1024 in 10 bits", registry.pinAll(namespace, [beyond]));
+    const ids = pins.map(({ workerId }) => workerId).slice(2);
+    equal(await registry.unpinAll(namespace, [...ids, 900].slice(1)), ids.slice(1), "what is unpinned");
+    equal(await registry.unpinAll(namespace, ids), [2], "what is unpinned the second time");
+    const left = (await registry.workers(namespace)).filter(({ pinned }) => pinned !== undefined);
+    equal(
+      left.map(({ workerId }) => workerId),
+      [0, 1],
+      "what is left",
+    );
+    equal((await trial.claim(beta)).grant.workerId, 2, "the lowest that is unused again");
+    await ensureClosed(trial, rests.grant.until, "pins and unpins of several");
+    await trial.renewed(held);
   }),
 
   check("pinning again replaces the reason, and `unpin` says whether it was pinned", async (trial) => {

@@ -30,7 +30,8 @@ export const releases: readonly ConformanceCheck[] = [
       recents: recentsFrom(from + 100),
     };
     await trial.released(held, used, { clock });
-    const { releasedAt, ...record } = await trial.record(7, second);
+    // Whether Java processes still take it for used depends on whether its window has passed by now.
+    const { releasedAt, marked: _, ...record } = await trial.record(7, second);
     const { checkpoint, recents, until } = used;
     const about = { workerId: 7, state: "free", fence, from, until, seenClock: clock, clean: true };
     equal(record, { ...about, recents, checkpoint, holder: on("alpha"), claimedAt }, "the record");

@@ -86,12 +86,12 @@ export class Trial {
   /** A second namespace of the same store, created. */
   async otherNamespace(): Promise<string> {
     const namespace = `${this.namespace}_b`;
-    await this.registry.init({ namespace, layout });
+    await this.registry.init({ namespace, layout, new: true });
     return namespace;
   }
 
   init(limits: Partial<NamespaceLimits>): Promise<NamespaceInfo> {
-    return this.registry.init({ namespace: this.namespace, layout, ...limits });
+    return this.registry.init({ namespace: this.namespace, layout, ...limits, new: true });
   }
 
   async close(): Promise<void> {

@@ -59,7 +59,7 @@ const ports = {
 type ServerScheme = keyof typeof ports;
 
 /** The parameters of a query that only one kind of store has: see there for what they mean. */
-const sqlSettings = ["poolSize", "tls", "tlsCa"];
+const sqlSettings = ["poolSize", "beside", "tls", "tlsCa"];
 export const settingsOf: Readonly<Record<ServerAddress["kind"] | "http", readonly string[]>> = {
   http: ["tlsCa", "tlsCert", "tlsKey"],
   redis: ["wait", "beside", "maxLag", "tls", "sentinelUser", "sentinelPassword"],

@@ -10,7 +10,7 @@ export interface WorkerIdAssigner {
   /** For messages. */
   readonly name: string;
   /**
-   * A number: the worker ID to claim. A `Lease`: taken as it is. `undefined`: not mine, ask the next. Rejecting ends the search.
+   * A number: the worker ID to claim, one of `pool`; not a number within fixed fields. A `Lease`: taken as it is. `undefined`: not mine, ask the next. Rejecting ends the search.
    */
   assign(request: AssignRequest, signal: AbortSignal): Promise<number | Lease | undefined>;
 }
@@ -21,6 +21,8 @@ export interface AssignRequest {
   readonly layout: Layout;
   /** The worker IDs that may be answered. */
   readonly pool: PoolBounds;
+  /** The worker IDs that have the fixed fields of the layout, such as its datacenter; all of them where none is fixed. */
+  readonly fixed: PoolBounds;
   /** The registry that was named, if one was: for `assign` alone, a `Lease` that is answered needs one of its own. */
   readonly registry: Registry | undefined;
   /** This host's name. */
@@ -62,35 +64,61 @@ export function firstOf(...assigners: readonly WorkerIdAssigner[]): WorkerIdAssi
 }
 
 /**
- * Reads a worker ID: a number, or its plain decimal text without sign, space, leading zero, point or exponent.
+ * Reads the number of a worker among those that have the fixed fields: a number, or its plain decimal text without sign, space, leading
+ * zero, point or exponent. With datacenter 3 of `twitter`, 7 is the worker ID 103, and no other number is.
  * @param source where it was found, for the message.
- * @throws SnowleaseError CONFIG_INVALID when it is anything else, does not fit the layout, or lies outside the pool.
+ * @returns the worker ID.
+ * @throws SnowleaseError CONFIG_INVALID when it is anything else, does not fit the fields that are left, or lies outside the pool.
  */
-export function parseWorkerId(
+export function numberWithin(
   value: unknown,
   source: string,
-  { layout, pool }: Pick<AssignRequest, "layout" | "pool">,
+  { layout, pool, fixed }: Pick<AssignRequest, "layout" | "pool" | "fixed">,
 ): number {
   const number = typeof value === "string" && /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
-  const isWorkerId = typeof number === "number" && Number.isInteger(number);
-  if (!isWorkerId || number < 0 || number > layout.pool.last) {
+  const last = fixed.last - fixed.first;
+  if (typeof number !== "number" || !Number.isInteger(number) || number < 0 || number > last) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`workerId\` to be an integer from 0 to ${layout.pool.last} (${layout.workerBits} bits), got ${shown(value)}; correct ${source}.`,
+      last === layout.pool.last
+        ? `Expected \`workerId\` to be an integer from 0 to ${last} (${layout.workerBits} bits), got ${shown(value)}; correct ${source}.`
+        : `Expected \`workerId\` to be an integer from 0 to ${last}, the number within the fixed fields (whose worker IDs are ${formatPool(fixed)}), got ${shown(value)}${alias(number, fixed)}; correct ${source}.`,
     );
   }
-  if (number < pool.first || number > pool.last) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`workerId\` to be in the pool ${formatPool(pool)}, got ${shown(value)}; correct ${source}, or the pool.`,
-    );
-  }
-  return number;
+  const workerId = fixed.first + number;
+  checkInPool(
+    workerId,
+    source,
+    pool,
+    fixed.first === 0 ? shown(value) : `${shown(value)}, which is worker ID ${workerId}`,
+  );
+  return workerId;
+}
+
+/** For a worker ID that was written in place of its number within the fixed fields. */
+function alias(number: unknown, { first, last }: PoolBounds): string {
+  const isWhole = typeof number === "number" && number >= first && number <= last;
+  return isWhole ? `, which as a worker ID is ${number - first} there` : "";
+}
+
+function checkInPool(workerId: number, source: string, pool: PoolBounds, got: string): void {
+  if (workerId >= pool.first && workerId <= pool.last) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`workerId\` to be in the pool ${formatPool(pool)}, got ${got}; correct ${source}, or the pool.`,
+  );
 }
 
 function checkAnswer(answer: unknown, { name }: WorkerIdAssigner, request: AssignRequest): number | Lease | undefined {
   if (answer === undefined || answer instanceof Lease) return answer;
-  if (typeof answer === "number") return parseWorkerId(answer, `the assigner ${shownName(name)}`, request);
+  if (typeof answer === "number") {
+    // An assigner answers whole worker IDs: it knows pool and fields.
+    const { layout, pool } = request;
+    const source = `the assigner ${shownName(name)}`;
+    const workerId = numberWithin(answer, source, { layout, pool: layout.pool, fixed: layout.pool });
+    checkInPool(workerId, source, pool, shown(answer));
+    return workerId;
+  }
   throw new SnowleaseError(
     "CONFIG_INVALID",
     `Expected the assigner ${shownName(name)} to answer a number, a Lease or undefined, got ${answerText(answer)}; correct it.`,

@@ -1,5 +1,6 @@
 import { type Clock, monotonic } from "./clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "./errors.ts";
+import { askInTime } from "./late.ts";
 import type { Layout, PoolBounds } from "./layout.ts";
 import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Refusal, Registry, Renewal } from "./registry.ts";
 import { firstWholeTick } from "./recent.ts";
@@ -99,12 +100,12 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
   for (let retry = firstRetry; ;) {
     signal?.throwIfAborted();
     const asking = clock.now();
-    const expired = layout.expiredAt(asking);
-    if (expired !== undefined) throw expired;
     const asked = monotonic(clock);
     let pause: number;
     try {
-      const answer = await registry.claim(claimRequest(options, token, asking));
+      const refusal = layout.refusalAt(asking);
+      if (refusal !== undefined) throw refusal;
+      const answer = await askInTime(clock, claimRequest(options, token, asking), (request) => registry.claim(request));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
         // The old window may have ended inside a long tick, which is nobody's then. Who leads the clock does not wait for it.
@@ -130,17 +131,18 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
     } catch (cause) {
       const error = asSnowleaseError(cause);
       const unheard = isSnowleaseError(error, "REGISTRY_UNAVAILABLE") && error.details.lasting !== true;
-      const timeout = unheard
-        ? Math.max(operationTimeout, claimTimeout)
-        : isSnowleaseError(error, "QUARANTINE") || isSnowleaseError(error, "RATE_LIMITED")
-          ? claimTimeout
-          : 0;
+      const timeout = unheard ? Math.max(operationTimeout, claimTimeout) : isWorthWaiting(error) ? claimTimeout : 0;
       if (left(timeout) <= retry) throw error;
       pause = retry;
       retry = Math.min(retry * 2, 1000);
     }
     await clock.sleep(pause, { signal });
   }
+}
+
+/** Whether time alone may let the claim through. */
+function isWorthWaiting({ code }: SnowleaseError): boolean {
+  return code === "QUARANTINE" || code === "RATE_LIMITED" || code === "WINDOW_NOT_OPEN";
 }
 
 async function giveBackUnused(

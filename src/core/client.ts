@@ -36,7 +36,7 @@ export interface ClientWithSettings {
   readonly client: RegistryClient;
   /** Redis. */
   readonly wait?: number | undefined;
-  /** Redis. */
+  /** Redis, PostgreSQL, MySQL and MariaDB. */
   readonly beside?: "westid" | undefined;
   /** Redis; ms, or text with its unit. */
   readonly maxLag?: number | string | undefined;

@@ -1,3 +1,5 @@
+import { printable } from "./printable.ts";
+
 /**
  * Every way in which Snowlease can refuse. The set is closed: exit codes and HTTP statuses are exhaustive maps over it,
  * so a code that is added here does not compile until both know it.
@@ -60,7 +62,7 @@ export class SnowleaseError extends Error {
   readonly details: ErrorDetails;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
-    super(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " "), options);
+    super(printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " ")), options);
     this.code = code;
     this.retryable = retryableCodes.has(code);
     this.details = details;
@@ -91,9 +93,7 @@ export function shown(value: unknown): string {
     typeof value === "string" ? value : typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value));
   const text = withoutLogins(given);
   const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
-  // Control characters would break the promise of one line and could repaint an operator's terminal.
-  const printable = short.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "?");
-  return `\`${printable}\` (${value === null ? "null" : Array.isArray(value) ? "array" : typeof value})`;
+  return `\`${printable(short)}\` (${value === null ? "null" : Array.isArray(value) ? "array" : typeof value})`;
 }
 
 function asJson(value: unknown): string | undefined {

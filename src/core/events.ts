@@ -15,7 +15,10 @@ export interface LeaseEvents {
   /** The worker ID was given back. `clean`: the registry knows to the tick what was used. */
   released: LeaseFacts & { readonly clean: boolean };
   /** The wall clock shows less than IDs already carry; `action` is the rung of the ladder that was taken. */
-  "clock.rollback": { readonly behind: number; readonly action: "continue" | "count" | "wait" | "tell" | "switch" };
+  "clock.rollback": {
+    readonly behind: number;
+    readonly action: "continue" | "count" | "wait" | "tell" | "switch" | "stop";
+  };
   /** The wall clock was stepped by `by` ms against the monotonic one. */
   "clock.jump": { readonly by: number };
   /** The registry may have forgotten something and grants nothing for a while. */

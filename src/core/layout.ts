@@ -13,6 +13,7 @@ import {
   readNotation,
   writeNotation,
 } from "./notation.ts";
+import { timeText } from "./window.ts";
 import { lowerWord, upperWord } from "./words.ts";
 
 export type { LayoutField, LayoutSpec, PoolBounds };
@@ -192,9 +193,17 @@ export class Layout {
     return this.epoch + tick * this.tick;
   }
 
-  /** LAYOUT_EXPIRED when the timestamp bits have run out at the Unix ms `ms`: IDs can be read then, but not made. */
-  expiredAt(ms: number): SnowleaseError | undefined {
-    if (ms < this.endOfLife) return undefined;
+  /**
+   * Why no ID can be made at the Unix ms `ms`, or undefined: WINDOW_NOT_OPEN before the epoch, LAYOUT_EXPIRED when the timestamp bits
+   * have run out. IDs can be read at any time.
+   */
+  refusalAt(ms: number): SnowleaseError | undefined {
+    if (ms >= this.epoch && ms < this.endOfLife) return undefined;
+    if (ms < this.epoch) {
+      const times = `The clock shows ${timeText(ms)}, and the layout ${this.fingerprint} begins at ${timeText(this.epoch)}, its epoch`;
+      const details = { retryAfterMs: this.epoch - ms, from: this.epoch, clock: ms };
+      return new SnowleaseError("WINDOW_NOT_OPEN", `${times}; set the clock if it is wrong, or wait.`, details);
+    }
     const end = new Date(this.endOfLife).toISOString();
     const message = `The timestamp bits of the layout ${this.fingerprint} ran out on ${end}; move to another layout.`;
     return new SnowleaseError("LAYOUT_EXPIRED", message, { endOfLife: this.endOfLife });

@@ -2,68 +2,19 @@ import { monotonic, type Clock } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, SnowleaseError } from "./errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
+import type { Holding, LeaseState, Ledger, Tenure } from "./holding.ts";
+import { askInTime } from "./late.ts";
 import type { Layout } from "./layout.ts";
-import type { Checkpoint, Grant, LanesRequest, Recents, Usage } from "./registry.ts";
+import type { Grant, LanesRequest, Usage } from "./registry.ts";
 
-export type { LeaseHost, LeaseOptions };
-
-/**
- * A worker ID together with the window that belongs to it: one immutable object, replaced as a whole, so that nobody ever
- * combines an old worker ID with a new window. `generation` rises with each claim.
- */
-export interface Tenure {
-  readonly generation: number;
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
-  /** Lowest Unix ms that may be used: `from`, or where the inherited recents begin. */
-  readonly floor: number;
-  readonly recents?: Recents | undefined;
-  /** The holder's wall clock when it got the grant. */
-  readonly since: number;
-  /** Others use the same window: sequences have to be taken, lane by lane. */
-  readonly shared: boolean;
-}
-
-/** Whoever hands out ticks and sequences of a lease, and so knows what was used. A lease has at most one. */
-export interface Ledger {
-  /** The newest tick handed out in the present tenure. */
-  checkpoint(): Checkpoint | undefined;
-  /** Hands out nothing more in this tenure, and tells what it handed out. Synchronous: nothing may slip in between. */
-  seal(): Usage | undefined;
-}
-
-/** What a generator needs to know of a lease. */
-export interface Holding {
-  readonly namespace: string;
-  readonly layout: Layout;
-  readonly clock: Clock;
-  readonly state: LeaseState;
-  /** The worker ID now; while none is held, the last one. */
-  readonly workerId: number;
-  /** Begin of the window, Unix ms. */
-  readonly from: number;
-  /** End of the window, Unix ms; IDs carry only timestamps before it. */
-  readonly until: number;
-  /** Worker ID and window as one; undefined while nothing may be handed out. */
-  readonly tenure: Tenure | undefined;
-  /** In how many ms the next renewal is due. */
-  readonly renewsIn: number;
-  attach(ledger: Ledger): void;
-  /** Calls a listener at each change of window, worker ID or state. Returns the function that takes it away again. */
-  onChange(listener: () => void): () => void;
-  noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void;
-  close(): Promise<void>;
-}
-
-/** held: usable. switching: lost, another worker ID is being claimed. The others are ends. */
-export type LeaseState = "held" | "switching" | "lost" | "closed" | "orphaned";
+export type { Holding, LeaseHost, LeaseOptions, LeaseState, Ledger, Tenure };
 
 /** Renewals are due after this share of the window: two more can fail before it closes. */
 const renewShare = 1 / 3;
 /** How often the wall clock is compared with the monotonic one, ms. */
 const watchInterval = 1000;
+/** How often it looks whether its store still stands, for programs that make IDs elsewhere, ms. */
+const lookInterval = 100;
 /** A difference between the two clocks' progress that counts as a step, ms; below it is the jitter of a loaded machine. */
 const stepTolerance = 250;
 /** Pauses between tries to claim while the lease has none, ms. */
@@ -96,7 +47,10 @@ export class Lease implements Holding {
   #renewal: Promise<boolean> | undefined;
   #end: Promise<void> | undefined;
   readonly #changeListeners = new Set<() => void>();
+  /** What is still asked of the registry for it: to give back one worker ID, to claim another. */
   #switching: Promise<void> | undefined;
+  /** It is waiting for a clock that was set back too far. */
+  #isEnding = false;
   /** On the monotonic clock, ms. */
   #renewAt: number;
   #acquired: LeaseEvents["acquired"];
@@ -189,10 +143,37 @@ export class Lease implements Holding {
     this.#ledger = ledger;
   }
 
-  /** Tells the lease, and whoever listens, what a generator saw the wall clock do. */
   noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void {
-    this.#events.emit("clock.rollback", { behind, action });
-    if (action === "switch" && this.#options.onLost === "switch" && this.#state === "held") this.#switch(true);
+    const switches = this.#options.onLost === "switch";
+    const isTooFar = action === "switch" || action === "stop";
+    if (isTooFar && this.#isEnding) return;
+    const taken = isTooFar && !switches ? "stop" : action === "stop" ? "tell" : action;
+    this.#events.emit("clock.rollback", { behind, action: taken });
+    if (this.#state !== "held") return;
+    if (taken === "stop") void this.#endIfStill(behind);
+    if (taken === "switch") this.#switch(true);
+  }
+
+  /** Ends the lease unless the clock is put right soon: a number that has to be this one is not worth a moment's wrong reading. */
+  async #endIfStill(behind: number): Promise<void> {
+    const { clock } = this.#host;
+    const tenure = this.#tenure;
+    const seen = clock.now() + behind;
+    this.#isEnding = true;
+    await clock.sleep(this.#options.maxWait, { signal: this.#stop.signal, keepAlive: false });
+    this.#isEnding = false;
+    if (this.#state !== "held" || seen - clock.now() < behind / 2) return;
+    const used = this.#ledger?.seal();
+    const error = setBackError(tenure, this.#options.namespace, behind);
+    this.#events.emit("lost", { ...this.#facts(tenure), error });
+    this.#loseForGood(error);
+    // Where that fails, the worker ID rests for a window.
+    this.#switching = this.#giveBack(tenure, this.#token, used).catch(() => undefined);
+  }
+
+  look(): void {
+    if (this.#state !== "held" || this.#tenure.store?.isReplaced !== true) return;
+    this.#lose(replacedError(this.#tenure, this.#options.namespace));
   }
 
   /**
@@ -210,6 +191,8 @@ export class Lease implements Holding {
   ): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
     const answer = await this.#host.registry.takeLanes?.({ namespace, workerId, fence, token: this.#token, ...asked });
+    // The lender lends another worker ID now, or none: the renewal says so.
+    if (answer?.outcome === "lost") void this.renew();
     return answer?.outcome === "taken" && fence === this.fence ? answer.lanes : undefined;
   }
 
@@ -263,8 +246,10 @@ export class Lease implements Holding {
     while (!signal.aborted) {
       // While another worker ID is being claimed there is nothing to renew, only the clock to watch.
       const due = this.#state === "held" ? this.#renewAt - monotonic(clock) : watchInterval;
-      await clock.sleep(Math.max(0, Math.min(due, watchInterval)), { signal, keepAlive: false });
+      const longest = this.#tenure.store === undefined ? watchInterval : lookInterval;
+      await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
+      this.look();
       const [nextWall, nextMono] = [clock.now(), monotonic(clock)];
       const by = Math.round(nextWall - wall - (nextMono - mono));
       if (Math.abs(by) >= stepTolerance) {
@@ -288,19 +273,20 @@ export class Lease implements Holding {
     const request = { namespace, workerId: asked.workerId, fence: asked.fence, token, window };
     try {
       const asking = clock.now();
-      const answer = await registry.renew({ ...request, clock: asking, checkpoint: this.#ledger?.checkpoint() });
+      const renewal = { ...request, clock: asking, checkpoint: this.#ledger?.checkpoint() };
+      const answer = await askInTime(clock, renewal, (request) => registry.renew(request));
       // Closed or switched meanwhile: this answer is about a worker ID that is no longer handed out.
       if (this.#state !== "held" || this.#token !== token) return false;
       if (answer.outcome === "lost") {
         this.#lose(lostError(asked, namespace));
         return false;
       }
-      const renewal = checkRenewal(answer);
-      const from = Math.max(asked.from, renewal.from);
+      const renewed = checkRenewal(answer);
+      const from = Math.max(asked.from, renewed.from);
       this.#tenure = {
         ...this.#tenure,
         from,
-        until: Math.max(this.#tenure.until, renewal.until),
+        until: Math.max(this.#tenure.until, renewed.until),
         floor: from > asked.from ? from : asked.floor,
       };
       this.#renewAt = sent + this.#renewAfter(asking);
@@ -383,8 +369,24 @@ export class Lease implements Holding {
 }
 
 function tenureOf(grant: Grant, generation: number, since: number): Tenure {
-  const { workerId, fence, from, until, recents, shared = false } = grant;
-  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since, shared };
+  const { workerId, fence, from, until, recents, shared = false, store } = grant;
+  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since, shared, store };
+}
+
+function setBackError({ workerId, fence, until }: Tenure, namespace: string, behindMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `Worker ${workerId} of namespace \`${namespace}\` was given back: the clock was set back by ${behindMs} ms, to before what it may use again; set the clock right, then start again.`,
+    { namespace, workerId, fence, until, behindMs },
+  );
+}
+
+function replacedError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: another file stands in place of the registry that granted it, and may grant it again; find out what replaced the file, and keep the registry in a folder that nothing cleans up.`,
+    { namespace, workerId, fence, until },
+  );
 }
 
 function lostError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {

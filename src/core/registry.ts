@@ -16,8 +16,9 @@ export interface Registry {
   readonly kind: string;
 
   /**
-   * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits.
-   * Repeatable.
+   * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits, or for
+   * `new` where anything in it was used. Repeatable. A store that cannot tell a namespace that it forgot from one that never was
+   * creates it in quarantine, unless `new` is said.
    */
   init(request: InitRequest): Promise<NamespaceInfo>;
 
@@ -75,6 +76,15 @@ export interface Registry {
    */
   unpin(namespace: string, workerId: number): Promise<boolean>;
 
+  /**
+   * Pins several worker IDs, at most 64 and each once, as `pin` does, in as few steps as the store allows. Where it throws, some of them may be pinned: it can
+   * be repeated. Absent where the store has no way that is faster than one by one.
+   */
+  pinAll?(namespace: string, pins: readonly Pin[]): Promise<void>;
+
+  /** Puts several back, at most 64 and each once, as `unpin` does; returns those that were pinned. Where it throws, some may be back. */
+  unpinAll?(namespace: string, workerIds: readonly number[]): Promise<readonly number[]>;
+
   /** Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. */
   prune(namespace: string, before: number): Promise<number>;
 
@@ -86,6 +96,12 @@ export interface Registry {
 
   /** Reads all that is stored: REGISTRY_UNAVAILABLE where it is damaged. Absent where the store does that by itself. */
   verify?(): Promise<void>;
+
+  /**
+   * Writes what a claim writes, and takes it back: FORBIDDEN where this user may only read. Nothing of it is ever seen. Absent where
+   * `ping` proves as much. @throws SnowleaseError SCHEMA_INCOMPATIBLE, NOT_FOUND without such a namespace.
+   */
+  rehearse?(namespace: string): Promise<void>;
 
   /**
    * One round trip that proves that the registry can be read and written, as far as can be told without a namespace: its clock, and
@@ -115,12 +131,16 @@ export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew
 export interface NamespaceInfo extends NamespaceLimits {
   /** Fingerprint of the layout that the first claim brought. */
   readonly layout: string;
+  /** Until when the namespace is in quarantine, Unix ms; absent where it is not. */
+  readonly quarantineUntil?: number | undefined;
 }
 
 /** A namespace to create; limits that are left out are not checked against an existing one. */
 export interface InitRequest extends Partial<NamespaceLimits> {
   readonly namespace: string;
   readonly layout: string;
+  /** An operator's word that this namespace never existed: no worker ID of it was ever used. Default false. */
+  readonly new?: boolean | undefined;
 }
 
 /** A label for people: it says where a holder runs, and safety between leases never rests on it. */
@@ -181,6 +201,16 @@ export interface PinOwner {
   readonly usedUntil?: number | undefined;
 }
 
+/** What `pin` is told of one worker ID. */
+export interface Pin {
+  readonly workerId: number;
+  readonly reason: string;
+  readonly owner?: PinOwner | undefined;
+}
+
+/** Worker IDs that are pinned or unpinned in one step, at most. */
+export const mostPins = 64;
+
 /** A claim that was granted. */
 export interface Grant {
   readonly outcome: "granted";
@@ -196,6 +226,17 @@ export interface Grant {
   readonly rollback?: number | undefined;
   /** Others have the same window: what may be used of it is what `takeLanes` answers. */
   readonly shared?: boolean | undefined;
+  /** The store that granted this, where a holder can tell it from another one by itself. Never leaves this machine. */
+  readonly store?: Store | undefined;
+}
+
+/** The store that granted a window. */
+export interface Store {
+  /**
+   * Whether another one stands in its place, in which nothing is known of what this one granted. Read for each ms in which IDs are made:
+   * quick, and without an error.
+   */
+  readonly isReplaced: boolean;
 }
 
 /** A claim that cannot be granted now. `clock` is the registry's. */
@@ -330,6 +371,8 @@ export interface WorkerRecord {
   readonly pinned?: string | undefined;
   /** The address of the host that it is kept for. */
   readonly owner?: string | undefined;
+  /** True where a free number looks taken to Java processes of westid: its `use` key, or its row, still stands. */
+  readonly marked?: boolean | undefined;
 }
 
 /** Which worker IDs to list. */

@@ -26,8 +26,8 @@ const mostBits = 24;
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * IDs that are prepared, on a generator in lead mode: taking one is reading an array, without a look at a clock. They count as used
- * from when they are prepared, and those that are left when the lease ends are nobody's.
+ * IDs that are prepared, on a generator in lead mode: taking one is reading an array, without a look at a clock. A ring is full from
+ * the start, where the generator can make IDs then. They count as used from when they are prepared, and those that are left when the lease ends are nobody's.
  *
  * Their timestamps rise, but may lag the clock by as long as they lie here; they stay good when the window has passed, since they lie in
  * it. Whoever reads the generator itself beside the ring gets later ones.
@@ -64,6 +64,7 @@ export class Ring {
     this.#mask = this.size - 1;
     this.#padding = Math.floor((this.size * paddingFactor) / 100);
     this.#options = options;
+    this.#refillQuietly();
     lease.onChange(() => this.#follow());
     this.#follow();
     if (scheduleInterval !== undefined) void this.#refillEvery(scheduleInterval);
@@ -77,6 +78,8 @@ export class Ring {
   /** The next ID. Throws like `Snowflake.next` where there is none and none can be made, and what `onEmpty` throws. */
   next(): bigint {
     if (this.#left === 0) {
+      // In case that what follows throws: the next taker may have more luck.
+      void this.#refillSoon();
       this.#options.onEmpty?.();
       this.#refill();
     }

@@ -66,6 +66,8 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   #deadline = 0n;
   /** What the wall clock showed when the tick was opened; 0: none is open. */
   #opened = 0;
+  /** What the wall clock showed when the lease was last asked whether its store still stands. */
+  #looked = 0;
   #tenure: Tenure | undefined;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
@@ -315,7 +317,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   #open(ticks: number = 1): SnowleaseError | undefined {
-    const { tenure } = this.lease;
+    let { tenure } = this.lease;
     let wall = this.#clock.now();
     // How long the tick stays open is asked when it is to make a second ID: many make but one.
     if (wall === this.#opened && tenure === this.#tenure && this.#next <= this.#book.last) {
@@ -330,16 +332,26 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     this.#next = 0;
     this.#last = -1;
     this.#opened = 0;
+    // Behind the reading of the clock: a store that takes the place of this one later grants no time before that.
+    if (wall !== this.#looked) {
+      this.#looked = wall;
+      this.lease.look();
+      ({ tenure } = this.lease);
+    }
     if (tenure === undefined) return notHeld(this.lease);
     const error = this.#book.turn(wall, tenure, ticks);
     if (error !== undefined) return error;
     const { tick, next, rollbacks } = this.#book;
     this.#layout.put(this.#words, tick, tenure.workerId, 0, rollbacks);
     this.#low = this.#words[lowerWord] as number;
+    // An ID that is 0 looks like none at all. It counts as used: the sequence behind it may be another generator's.
+    if (next === 0 && this.#low === 0 && this.#words[upperWord] === 0) {
+      this.#next = 1;
+      return this.#open(ticks);
+    }
     if (this.#fitsNumber) this.#baseNumber = Number(this.#id[0]);
-    // An ID that is 0 looks like none at all. Worker 0 would make it once in each wrap.
-    this.#next = next === 0 && this.#low === 0 && this.#words[upperWord] === 0 ? 1 : next;
-    this.#last = this.#next;
+    this.#next = next;
+    this.#last = next;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#opened = wall;
     this.#tenure = tenure;

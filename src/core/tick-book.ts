@@ -123,6 +123,13 @@ export class TickBook {
     this.#checked = undefined;
     if (tenure.generation === this.#sealed) return notHeld(this.#lease);
     if (tenure.generation !== this.#generation) this.#begin(tenure);
+    const refusal = this.#layout.refusalAt(wall);
+    if (refusal !== undefined) {
+      // No other worker ID helps a clock that shows a time before the epoch.
+      const behind = this.#seen - wall;
+      if (behind > 0) this.#climb(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
+      return refusal;
+    }
     return this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
   }
 
@@ -168,7 +175,6 @@ export class TickBook {
   #follow(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = layout.tickOf(wall);
-    if (tick > layout.maxTick) return layout.expiredAt(wall);
     const begin = layout.timeOf(tick);
     if (begin < tenure.floor) return this.#below(wall, tenure);
     if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
@@ -191,8 +197,14 @@ export class TickBook {
     const layout = this.#layout;
     let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, tenure.from), this.#memory.highest);
     if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
-    if (tick > layout.maxTick) return layout.expiredAt(layout.timeOf(tick));
+    if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
     if (!(layout.timeOf(tick + 1) <= tenure.until)) {
+      const behind = this.#seen - wall;
+      // Renewals make no room before the clock is back.
+      if (behind > this.#rollback.maxTell) {
+        this.#climb("switch", behind);
+        return clockSetBack(this.#lease, behind, behind);
+      }
       const passed = layout.timeOf(layout.tickOf(wall) + 1) > tenure.until;
       return passed ? windowPassed(tenure, wall) : windowUsedUp(tenure, wall, this.#lease.renewsIn);
     }
@@ -249,8 +261,13 @@ export class TickBook {
     const behind = this.#seen - wall;
     if (behind <= 0) return windowToCome(tenure, floor, remaining);
     const rung = rollbackRung(behind, remaining, this.#rollback);
-    if (this.#rung !== rung) this.#lease.noteRollback(behind, rung);
-    this.#rung = rung;
+    this.#climb(rung, behind);
     return clockSetBack(this.#lease, behind, remaining);
+  }
+
+  /** Tells of a rung of the ladder when it is reached; of the last one each time, since a lease that waits may do so in vain. */
+  #climb(rung: "wait" | "tell" | "switch" | "stop", behind: number): void {
+    if (this.#rung !== rung || rung === "switch") this.#lease.noteRollback(behind, rung);
+    this.#rung = rung;
   }
 }

@@ -330,6 +330,11 @@ export function shownRecord(record: Stored, clock: number): WorkerRecord {
   return { ...rest, state: stateOf(record, clock) };
 }
 
+/** The same where a mark of ours still stands, at which programs that keep no window look. */
+export function shownMarked(record: WorkerRecord): WorkerRecord {
+  return record.state === "free" ? { ...record, marked: true } : record;
+}
+
 /** live, resting, free or pinned, by the registry's clock. */
 export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "foreign"> {
   if (isLive(record, clock)) return "live";

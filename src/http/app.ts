@@ -1,11 +1,14 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { Hono } from "hono";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import { defaultLayout, type Layout, type PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
 import type { IdSource } from "../ops/ids.ts";
+import { AnswerMemory } from "./answer-memory.ts";
 import type { AppContext } from "./context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type Direct, directRoutes, send } from "./direct.ts";
@@ -14,7 +17,7 @@ import type { ClaimRate } from "./claim-rate.ts";
 import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
-import type { Log } from "./log.ts";
+import { type Log, silent } from "./log.ts";
 import { type Metrics, metricsRoutes } from "./metrics.ts";
 import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, type Parts, problemParts, responseOf } from "./problem.ts";
@@ -47,6 +50,8 @@ export interface AppOptions {
   readonly hosts?: Hosts | undefined;
   /** Pages for people; without them there are no such routes. */
   readonly dashboard?: Dashboard | undefined;
+  /** Called with the connection of each request that showed a token. */
+  readonly onKnown?: ((socket: Socket) => void) | undefined;
   /** Readers of events; without them there is no such route. */
   readonly streams?: EventStreams | undefined;
   /** Likewise. */
@@ -65,14 +70,15 @@ export interface App {
   answer(message: IncomingMessage, response: ServerResponse): boolean;
 }
 
-/** How a request came; over a Unix socket there is no address. */
+/** How a request came, as hono's server tells. */
 interface Connection {
-  readonly incoming: { readonly socket: { readonly remoteAddress?: string | undefined } };
+  readonly outgoing: ServerResponse;
 }
 
 const defaultWindow = 60_000;
+/** For large answers that clients have yet to read, bytes: 8 of 100,000 IDs. */
+const answerMemory = 64 * 1024 * 1024;
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
-const silent: Log = { info() {}, warn() {}, error() {} };
 
 /** The HTTP API of a registry: the leases of everybody who asks, and whoever may look at or end them. */
 export function createApp(options: AppOptions): App {
@@ -87,12 +93,14 @@ export function createApp(options: AppOptions): App {
     tokens,
     claimRate,
     dashboard,
+    onKnown,
     hosts = "loopback",
     log = silent,
     layout = defaultLayout,
     window = defaultWindow,
     clock = systemClock,
   } = options;
+  const memory = new AnswerMemory(answerMemory);
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const context: AppContext = { registry, takeLanes, layout, pool, window, limits, clock, makeToken, log };
   const routes: Route[] = [
@@ -110,16 +118,26 @@ export function createApp(options: AppOptions): App {
     { access, claims, signedIn, page }: Route,
     request: ApiRequest,
     param: Visit["param"],
-    from: string | undefined,
+    response: ServerResponse | undefined,
   ): Visit {
     guard(request, hosts, page);
     const authorization = request.headers.get("authorization");
-    const session = signedIn && authorization === null ? dashboard?.authorizationOf(request) : undefined;
+    const credentials = (): string | null =>
+      authorization ?? ((signedIn && dashboard?.authorizationOf(request)) || null);
     const admit = (): string | undefined =>
-      access === "open" ? undefined : tokens?.admit(session ?? authorization, access, param("namespace"));
+      access === "open" ? undefined : tokens?.admit(credentials(), access, param("namespace"));
     const client = admit();
-    if (claims) claimRate?.count(client ?? from ?? "socket");
-    return { request, param, admit };
+    const socket = response?.req.socket;
+    if (client !== undefined && socket !== undefined) onKnown?.(socket);
+    if (claims) claimRate?.count(client ?? socket?.remoteAddress ?? "socket");
+    const hold = (bytes: number): void => void (response !== undefined && memory.hold(bytes, response));
+    const present = async (): Promise<void> => {
+      // Node reads a connection once a turn: the request in one, its end at the earliest in the next.
+      await turn();
+      await turn();
+      if (socket !== undefined && (socket.destroyed || socket.readableEnded)) throw gone();
+    };
+    return { request, param, client, admit, present, hold };
   }
 
   function refused(cause: unknown): Parts {
@@ -135,7 +153,7 @@ export function createApp(options: AppOptions): App {
   // One handler a route: hono then calls it as it is, without composing a chain for each request.
   for (const route of [...routes, ...(dashboard?.routes ?? [])]) {
     app.on(route.method, route.path, async (c) => {
-      const visit = enter(route, c.req.raw, (name) => c.req.param(name), c.env?.incoming?.socket.remoteAddress);
+      const visit = enter(route, c.req.raw, (name) => c.req.param(name), c.env?.outgoing);
       return "run" in route ? responseOf(await route.run(visit)) : route.respond(visit);
     });
   }
@@ -154,14 +172,10 @@ export function createApp(options: AppOptions): App {
 
   const findDirect = directRoutes(routes);
 
-  async function serve(
-    { route, request, param }: Direct,
-    { socket }: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
+  async function serve({ route, request, param }: Direct, response: ServerResponse): Promise<void> {
     let parts: Parts;
     try {
-      parts = await route.run(enter(route, request, param, socket.remoteAddress));
+      parts = await route.run(enter(route, request, param, response));
     } catch (cause) {
       parts = refused(cause);
     }
@@ -174,10 +188,15 @@ export function createApp(options: AppOptions): App {
     answer(message, response) {
       const found = findDirect(message);
       if (found === undefined) return false;
-      void serve(found, message, response);
+      void serve(found, response);
       return true;
     },
   };
+}
+
+/** For the log alone: there is no connection left to send it on. */
+function gone(): HttpRefusal {
+  return new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
 }
 
 function unexpected(cause: unknown): SnowleaseError {

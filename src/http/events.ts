@@ -9,11 +9,16 @@ import { otherRoute, type Route } from "./route.ts";
 export interface StreamLimits {
   /** How often a stream in which nothing happens shows that it lives, ms: well below what proxies cut after. Default 15 s. */
   readonly heartbeat: number;
-  /** How many there may be at once. Default 64. */
+  /** How many there may be at once. Default 64; one token may have a quarter of them. */
   readonly streams: number;
   /** What may wait for a reader before its stream ends, bytes. Default 256 KiB. */
   readonly backlog: number;
 }
+
+/** Of the streams, those that one token may have. */
+const share = 1 / 4;
+/** Heartbeats after which a reader that has taken nothing in between is gone. */
+const mostMissed = 4;
 
 const usualLimits: StreamLimits = { heartbeat: 15_000, streams: 64, backlog: 256 * 1024 };
 /** When a browser comes again after its stream has ended, ms. */
@@ -24,8 +29,16 @@ const encoder = new TextEncoder();
 /** One reader. */
 interface Stream {
   readonly namespace: string;
+  readonly client: string | undefined;
   readonly admit: () => void;
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
+  /** What may wait for the reader, bytes. */
+  readonly room: number;
+  /** What the reader had taken by the last heartbeat, and what it was sent so far, bytes. */
+  taken: number;
+  sent: number;
+  /** Heartbeats in a row between which the reader took nothing of what waited. */
+  missed: number;
 }
 
 /** The readers of a journal's events, as server-sent events. */
@@ -57,16 +70,27 @@ export class EventStreams {
   /**
    * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up, who may come
    * again and go on where it was.
+   * @param client what tells its reader from others, if anything does.
    * @param admit throws when its reader may no longer read it: asked when `review` is called.
    * @throws SnowleaseError RATE_LIMITED when there are as many as may be; REGISTRY_UNAVAILABLE once closed.
    */
-  start(namespace: string, lastEventId: string | null, admit: () => void): ReadableStream<Uint8Array> {
+  start(
+    namespace: string,
+    lastEventId: string | null,
+    client: string | undefined,
+    admit: () => void,
+  ): ReadableStream<Uint8Array> {
     if (this.#closed) {
       throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This daemon is shutting down; read another one's events.");
     }
     const { streams, backlog } = this.#limits;
     if (this.#streams.size >= streams) {
       const what = `All ${streams} event streams of this daemon are in use; end one, or try again later.`;
+      throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: this.#limits.heartbeat });
+    }
+    const own = [...this.#streams].filter((stream) => client !== undefined && stream.client === client).length;
+    if (own >= streams * share) {
+      const what = `All ${own} event streams that one token may have are in use; end one, or try again later.`;
       throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: this.#limits.heartbeat });
     }
     const journal = this.#journal;
@@ -79,19 +103,20 @@ export class EventStreams {
       this.#mark(),
     ];
     const first = encoder.encode(texts.join(""));
+    // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
+    const room = backlog + first.byteLength;
     let stream: Stream;
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           controller.enqueue(first);
-          stream = { namespace, admit, controller };
+          stream = { namespace, client, admit, controller, room, taken: 0, sent: first.byteLength, missed: 0 };
           this.#streams.add(stream);
           this.#heart ??= setInterval(() => this.#beat(), this.#limits.heartbeat).unref();
         },
         cancel: () => this.#forget(stream),
       },
-      // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
-      new ByteLengthQueuingStrategy({ highWaterMark: backlog + first.byteLength }),
+      new ByteLengthQueuingStrategy({ highWaterMark: room }),
     );
   }
 
@@ -121,7 +146,14 @@ export class EventStreams {
 
   #beat(): void {
     const chunk = encoder.encode(this.#mark());
-    for (const stream of this.#streams) this.#send(stream, chunk);
+    for (const stream of this.#streams) {
+      const waiting = stream.room - (stream.controller.desiredSize ?? 0);
+      const taken = stream.sent - waiting;
+      stream.missed = waiting > 0 && taken === stream.taken ? stream.missed + 1 : 0;
+      stream.taken = taken;
+      if (stream.missed < mostMissed) this.#send(stream, chunk);
+      else this.#cutOff(stream);
+    }
   }
 
   #textOf({ number, event }: JournalEntry): string {
@@ -135,7 +167,11 @@ export class EventStreams {
 
   #send(stream: Stream, chunk: Uint8Array): void {
     stream.controller.enqueue(chunk);
-    if ((stream.controller.desiredSize ?? 0) > 0) return;
+    stream.sent += chunk.byteLength;
+    if ((stream.controller.desiredSize ?? 0) <= 0) this.#cutOff(stream);
+  }
+
+  #cutOff(stream: Stream): void {
     this.#cut++;
     this.#end(stream);
   }
@@ -169,11 +205,11 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       answer: z.string(),
       media: "text/event-stream",
       problems: ["NOT_FOUND", "RATE_LIMITED"],
-      async handle({ namespace, request, admit }) {
+      async handle({ namespace, request, client, admit }) {
         await checkNamespace(registry, namespace);
         // Nobody would ever read, or end, the body of an answer to HEAD.
         const from = request.headers.get("last-event-id");
-        const body = request.method === "HEAD" ? null : streams.start(namespace, from, admit);
+        const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, admit);
         // A proxy that collects an answer before it passes it on would keep events back.
         const headers = {
           "content-type": "text/event-stream",

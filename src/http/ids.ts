@@ -9,6 +9,10 @@ import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
 const mostIds = 100_000;
+/** What an ID takes while an answer is made of it, bytes: 8, a text of its own, its place in a list, and in the JSON. */
+const bytesOfId = 80;
+/** As many IDs make an answer that is not worth counting. */
+const fewIds = 100;
 const countRule = `to be an integer from 1 to ${mostIds}`;
 const names = Object.keys(encodings) as EncodingName[];
 const format = z.enum(names, `to be one of ${names.join(", ")}`).optional();
@@ -94,6 +98,7 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
     answer: idsAnswer,
     problems: [
       "POOL_EXHAUSTED",
+      "RATE_LIMITED",
       "SEQUENCE_EXHAUSTED",
       "WINDOW_NOT_OPEN",
       "QUARANTINE",
@@ -103,7 +108,8 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
       "CLOCK_ROLLBACK",
       "LAYOUT_EXPIRED",
     ],
-    async handle({ namespace, body: { count = 1, format = "decimal" } }) {
+    async handle({ namespace, hold, body: { count = 1, format = "decimal" } }) {
+      if (count > fewIds) hold(count * bytesOfId);
       const ids = await source.take(namespace, count);
       return { ids: Array.from(ids, encodings[format].encode) };
     },

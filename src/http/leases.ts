@@ -1,5 +1,6 @@
 import { refusalError } from "../core/claim.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import { askInTime } from "../core/late.ts";
 import { Layout, type PoolBounds } from "../core/layout.ts";
 import { listRecents } from "../core/recent.ts";
 import {
@@ -8,11 +9,12 @@ import {
   type NamespaceInfo,
   type NamespaceLimits,
   type Recents,
+  type Store,
   type Usage,
   type WorkerRecord,
 } from "../core/registry.ts";
 import { checkTerm, usualWindow } from "../core/terms.ts";
-import { claimAnswer, lanesAnswer, renewAnswer } from "../registries/daemon/answers.ts";
+import { claimAnswer, type FileJson, lanesAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import {
   type ClaimBody,
@@ -22,6 +24,7 @@ import {
   releaseBody,
   renewBody,
 } from "../registries/daemon/requests.ts";
+import { StoreFile } from "../store-file.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
@@ -169,24 +172,29 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         "CLOCK_ROLLBACK",
         "LAYOUT_MISMATCH",
         "LAYOUT_EXPIRED",
+        "WINDOW_NOT_OPEN",
         "QUARANTINE",
       ],
-      async handle({ namespace, body }) {
+      async handle({ namespace, body, present }) {
         const { layout, pool, window, limits } = await claimTerms(namespace, body);
-        const expired = layout.expiredAt(body.now);
-        if (expired !== undefined) throw expired;
+        const refusal = layout.refusalAt(body.now);
+        if (refusal !== undefined) throw refusal;
         const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
         const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
         const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
         const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
-        const answer = await registry.claim({ namespace, token, workerId, preferred, holder, clock: now, ...terms });
+        // Granted to a client that has hung up, a worker ID would rest for a window.
+        await present();
+        const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
+        const answer = await askInTime(clock, request, (request) => registry.claim(request));
         if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
-        const { outcome: _, recents, ...grant } = answer;
+        const { outcome: _, recents, store, ...grant } = answer;
         const { fence, from, until } = grant;
         known.set(`${namespace}/${grant.workerId}`, { fence, window });
         log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
         const renewAfterMs = Math.floor(window * renewShare);
-        return { ...grant, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
+        const file = takeLanes === undefined ? undefined : fileOf(store);
+        return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
       },
     }),
 
@@ -209,7 +217,8 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         const window =
           body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
         const checkpoint = await checkpointOf(namespace, body);
-        const answer = await registry.renew({ namespace, workerId, fence, token, clock: now, window, checkpoint });
+        const request = { namespace, workerId, fence, token, clock: now, window, checkpoint };
+        const answer = await askInTime(clock, request, (request) => registry.renew(request));
         if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
         if (body.windowMs === undefined) known.set(name, { fence, window });
         const { from, until } = answer;
@@ -260,6 +269,13 @@ function checkRecents(recents: Recents, until: number, layout: Layout): void {
     "CONFIG_INVALID",
     `Expected \`recent\` to list ticks before ${until} (where the window closes), got one that begins at ${layout.timeOf(last)}.`,
   );
+}
+
+/** The file that a child process on this machine looks at, as its lender does. Others are not told where it lies. */
+function fileOf(store: Store | undefined): FileJson | undefined {
+  if (!(store instanceof StoreFile)) return undefined;
+  const { path, device, inode } = store.identity;
+  return { path, device: String(device), inode: String(inode) };
 }
 
 /** The same promise each time, made when it is first asked for. */

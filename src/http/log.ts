@@ -4,3 +4,6 @@ export interface Log {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
 }
+
+/** Says nothing. */
+export const silent: Log = { info() {}, warn() {}, error() {} };

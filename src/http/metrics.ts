@@ -7,6 +7,7 @@ import type { Lease } from "../core/lease.ts";
 import type { Pong, Registry } from "../core/registry.ts";
 import { Survey } from "../ops/survey.ts";
 import type { RegistryCall } from "../ops/watched.ts";
+import type { Connections } from "./connections.ts";
 import type { EventStreams } from "./events.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
 import { otherRoute, type Route } from "./route.ts";
@@ -158,6 +159,11 @@ export class Metrics {
   /** Adds figures of the process itself: memory, CPU, the delay of its event loop. They watch it until it ends. */
   addProcess(): void {
     collectDefaultMetrics({ register: this.#collection });
+  }
+
+  /** Adds figures of the daemon's connections. */
+  addConnections(connections: Connections): void {
+    describeConnections(connections, [this.#collection]);
   }
 
   /** Counts and times a call of the registry. */
@@ -366,6 +372,33 @@ function describeStreams(streams: EventStreams, registers: Collection[]): void {
     collect() {
       this.reset();
       this.inc(streams.cut);
+    },
+  });
+}
+
+function describeConnections(connections: Connections, registers: Collection[]): void {
+  void new Gauge({
+    name: "snowlease_connections",
+    help: "Connections of clients that are open.",
+    registers,
+    collect() {
+      this.set(connections.open);
+    },
+  });
+  const most = new Gauge({
+    name: "snowlease_connections_limit",
+    help: "Connections that this daemon takes.",
+    registers,
+  });
+  most.set(connections.most);
+  void new Counter({
+    name: "snowlease_connections_ended_total",
+    help: "Connections that this daemon ended. idle: to make room for another one. full: there was no room. ahead: too many requests were sent ahead of the answers.",
+    labelNames: ["reason"],
+    registers,
+    collect() {
+      this.reset();
+      for (const [reason, count] of connections.ended) this.inc({ reason }, count);
     },
   });
 }

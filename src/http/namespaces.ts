@@ -33,10 +33,10 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
       body: initBody,
       answer: namespaceAnswer,
       problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
-      async handle({ namespace, body: { layout: text, ...limits } }) {
+      async handle({ namespace, body: { layout: text, ...asked } }) {
         const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);
-        const isNew = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
-        return registry.init({ namespace, layout: layout.fingerprint, ...(isNew && defaults.limits), ...limits });
+        const isAbsent = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
+        return registry.init({ namespace, layout: layout.fingerprint, ...(isAbsent && defaults.limits), ...asked });
       },
     }),
 

@@ -12,12 +12,18 @@ export interface Visit {
   readonly request: ApiRequest;
   /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
   readonly param: (name: string) => string | undefined;
-  /** Throws when who asked would not be let in any more, as after its token was taken away. */
+  /** What tells this client from others; undefined: there are no tokens. */
+  readonly client: string | undefined;
+  /** Throws when the client would not be let in any more, as after it signed out. */
   readonly admit: () => void;
+  /** Waits until the daemon has heard from all connections. Throws when this one has hung up since its request. */
+  readonly present: () => Promise<void>;
+  /** Reserves bytes for a large answer until it is sent. Throws when large answers take too much already. */
+  readonly hold: (bytes: number) => void;
 }
 
 /** A request that was read and checked. What its path does not name is empty. */
-interface Call<Body, Query> extends Pick<Visit, "request" | "admit"> {
+interface Call<Body, Query> extends Pick<Visit, "request" | "client" | "admit" | "present" | "hold"> {
   readonly namespace: string;
   readonly workerId: number;
   readonly id: string;
@@ -99,12 +105,15 @@ export function otherRoute<Body = undefined, Query = undefined>(spec: OtherRoute
 /** Reads and checks requests for a route. */
 function reader<Body, Query>({ path, query, body }: Facts<Body, Query>): (visit: Visit) => Promise<Call<Body, Query>> {
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
-  return async ({ request, param, admit }) => ({
+  return async ({ request, param, client, admit, present, hold }) => ({
     namespace: inNamespace ? namespaceOf(param("namespace")) : "",
     workerId: ofWorker ? checked(workerPath, { workerId: numberOf(param("workerId")) }, "the path").workerId : 0,
     id: (ofId && param("id")) || "",
     request,
+    client,
     admit,
+    present,
+    hold,
     query: readQuery(request.url, query),
     body: body === undefined ? (undefined as Body) : checked(body, await readJson(request), "the body"),
   });

@@ -6,11 +6,14 @@ import { createServer as createSecureServer, Server as SecureServer } from "node
 import { type AddressInfo, connect, type ListenOptions, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { getRequestListener } from "@hono/node-server";
+import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { shown, SnowleaseError } from "../core/errors.ts";
 import type { App } from "./app.ts";
 import type { Certificates } from "./certificates.ts";
+import { Connections, usualConnections } from "./connections.ts";
+import { silent } from "./log.ts";
 import { HttpRefusal, problemParts, responseOf } from "./problem.ts";
+import { inTurn } from "./turns.ts";
 import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
@@ -23,7 +26,6 @@ export interface ServerLimits {
   readonly keepAliveTimeout: number;
   /** How long a connection may stand still within a request or an answer. */
   readonly idleTimeout: number;
-  readonly maxConnections: number;
 }
 
 const usualLimits: ServerLimits = {
@@ -31,7 +33,6 @@ const usualLimits: ServerLimits = {
   requestTimeout: 20_000,
   keepAliveTimeout: 30_000,
   idleTimeout: 60_000,
-  maxConnections: 1000,
 };
 const maxHeaderSize = 16 * 1024;
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
@@ -45,13 +46,20 @@ const sweep = 20;
 /** Older ones are broken. */
 const minVersion = "TLSv1.2";
 
+/** How a server serves. */
+interface ServerOptions {
+  readonly limits?: Partial<ServerLimits> | undefined;
+  /** What counts and bounds its connections. Default: as many as are usual. */
+  readonly connections?: Connections;
+  /** For HTTPS. */
+  readonly certificates?: Certificates | undefined;
+}
+
 /** An HTTP server for the app that does not listen yet; of HTTPS, where it has certificates. */
-export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certificates?: Certificates): Server {
-  const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout, maxConnections } = {
-    ...usualLimits,
-    ...limits,
-  };
-  const listener = getRequestListener((request, connection) => app.fetch(request, connection), {
+export function makeServer(app: App, { limits, connections, certificates }: ServerOptions = {}): Server {
+  const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout } = { ...usualLimits, ...limits };
+  const clients = connections ?? new Connections({ most: usualConnections() }, silent);
+  const listener = getRequestListener((request, connection) => app.fetch(request, connection as HttpBindings), {
     // What is no request at all: a Host that is none or missing, a target that is no URL.
     errorHandler: () =>
       responseOf(
@@ -72,17 +80,24 @@ export function makeServer(app: App, limits: Partial<ServerLimits> = {}, certifi
           handshakeTimeout: headersTimeout,
         });
   refuseUnparsed(server, maxHeaderSize);
-  server.on("request", (request, response) => {
-    if (!isFor(request)) {
-      return refuseUnread(
-        response,
-        "Expected the target and the Host header to name the same host; send the path alone.",
-      );
-    }
-    if (!app.answer(request, response)) void listener(request, response);
-  });
+  const serve = inTurn(
+    (request, response) => {
+      if (!clients.serves(request, response)) {
+        return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
+      }
+      if (!isFor(request)) {
+        return refuseUnread(
+          response,
+          "Expected the target and the Host header to name the same host; send the path alone.",
+        );
+      }
+      if (!app.answer(request, response)) void listener(request, response);
+    },
+    (socket) => clients.end(socket, "ahead"),
+  );
+  server.on("request", serve);
   watchUnused(server);
-  server.maxConnections = maxConnections;
+  clients.watch(server);
   server.setTimeout(idleTimeout);
   return server;
 }

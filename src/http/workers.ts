@@ -1,8 +1,22 @@
 import { SnowleaseError } from "../core/errors.ts";
+import { pinEach, unpinEach } from "../core/pins.ts";
 import type { WorkerRecord } from "../core/registry.ts";
-import { forceReleaseAnswer, historyAnswer, workerAnswer, workersAnswer } from "../registries/daemon/answers.ts";
+import {
+  forceReleaseAnswer,
+  historyAnswer,
+  unpinsAnswer,
+  workerAnswer,
+  workersAnswer,
+} from "../registries/daemon/answers.ts";
 import { historyJson, workerJson } from "../registries/daemon/codec.ts";
-import { forceReleaseBody, historyQuery, pinBody, workersQuery } from "../registries/daemon/requests.ts";
+import {
+  forceReleaseBody,
+  historyQuery,
+  pinBody,
+  pinsBody,
+  unpinsBody,
+  workersQuery,
+} from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
 import { checkNamespace, checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
@@ -140,6 +154,42 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
           throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
         }
         log.info({ event: "unpinned", namespace, workerId }, "unpinned");
+      },
+    }),
+
+    route({
+      method: "PUT",
+      path: "/v1/:namespace/pins",
+      summary: "Keep several worker IDs out of the pool; repeat it where it fails, for some may be pinned",
+      access: "admin",
+      status: 204,
+      body: pinsBody,
+      problems: ["NOT_FOUND", "WORKER_ID_HELD"],
+      async handle({ namespace, body: { pins } }) {
+        const asked = pins.map(({ workerId, reason, owner, usedUntil }) => {
+          return { workerId, reason, owner: owner === undefined ? undefined : { ip: owner, usedUntil } };
+        });
+        await pinEach(registry, namespace, asked);
+        for (const { workerId, reason, owner } of pins) {
+          log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
+        }
+      },
+    }),
+
+    route({
+      method: "DELETE",
+      path: "/v1/:namespace/pins",
+      summary: "Put several worker IDs back; those that are not pinned stay as they are",
+      access: "admin",
+      status: 200,
+      body: unpinsBody,
+      answer: unpinsAnswer,
+      problems: ["NOT_FOUND"],
+      async handle({ namespace, body: { workerIds } }) {
+        await checkNamespace(registry, namespace);
+        const unpinned = await unpinEach(registry, namespace, workerIds);
+        for (const workerId of unpinned) log.info({ event: "unpinned", namespace, workerId }, "unpinned");
+        return { unpinned };
       },
     }),
   ];

@@ -2,7 +2,9 @@ import { constants, existsSync, readlinkSync, statSync } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
+import { systemClock } from "../core/clock.ts";
 import { asSnowleaseError } from "../core/errors.ts";
+import { askInTime } from "../core/late.ts";
 import { defaultLayout, Layout, type PoolBounds } from "../core/layout.ts";
 import { formatPool } from "../core/notation.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
@@ -28,6 +30,8 @@ export interface Patient {
   readonly pool?: PoolBounds | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
+  /** Whether a registry is named; else it is the default file of this user. */
+  readonly named: boolean;
   /** This host's wall clock, Unix ms. */
   readonly now: () => number;
 }
@@ -52,10 +56,23 @@ const unfit: ReadonlyMap<number, string> = new Map([
   [0xfe534d42, "on SMB: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
 ]);
 
+const unnamed: Finding = {
+  check: "hosts",
+  status: "warn",
+  detail:
+    "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host sees. " +
+    "Hosts whose addresses end alike make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
+};
+
 /** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
 export async function examine(patient: Patient): Promise<readonly Finding[]> {
-  const { file, open, namespace, layout, now } = patient;
-  const place = [...(file === undefined ? [] : [await checkFile(file)]), await checkSync(), checkProcess()];
+  const { file, named, open, namespace, layout, now } = patient;
+  const place = [
+    ...(named ? [] : [unnamed]),
+    ...(file === undefined ? [] : [await checkFile(file)]),
+    await checkSync(),
+    checkProcess(),
+  ];
   // To open it would make it.
   if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
     return [...place, checkEnd(layout ?? defaultLayout, now())];
@@ -162,7 +179,7 @@ function absence(kind: string, namespace: string): Omit<Finding, "check"> {
     case "redis":
       return {
         status: "warn",
-        detail: `${absent}, or was forgotten: a first claim begins a quarantine. \`snowlease init\` makes it without one, on your word that nothing of it is alive.`,
+        detail: `${absent}, or was forgotten: a first claim begins a quarantine. Only where it never existed, \`snowlease init --new\` makes it without one.`,
       };
     case "memory":
     case "sqlite":
@@ -173,7 +190,10 @@ function absence(kind: string, namespace: string): Omit<Finding, "check"> {
   }
 }
 
-/** Asks to renew a claim that nobody has: whatever would keep a real one from being renewed shows itself, and nothing changes. */
+/**
+ * Rehearses a claim, and asks to renew one that nobody has: whatever would keep a real one from being granted or renewed shows itself,
+ * and nothing changes.
+ */
 async function checkRenewal(
   registry: Registry,
   namespace: string,
@@ -181,7 +201,10 @@ async function checkRenewal(
 ): Promise<Finding> {
   const check = "renewal";
   const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), ...terms };
-  const answer = await failing(check, () => registry.renew(request));
+  const answer = await failing(check, async () => {
+    await registry.rehearse?.(namespace);
+    return askInTime(systemClock, request, (request) => registry.renew(request));
+  });
   return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
 }
 
@@ -194,12 +217,14 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const growth = new Growth(now);
   const size = pool.last - pool.first + 1;
   const taken = { live: 0, resting: 0, pinned: 0, foreign: 0 };
+  let marked = 0;
   const counted = await failing(check, async () => {
     for await (const record of listWorkers(registry, namespace)) {
       const { workerId, state } = record;
       if (workerId < pool.first || workerId > pool.last) continue;
       growth.add(record);
       if (state !== "free") taken[state]++;
+      else if (record.marked === true) marked++;
     }
     const sum = Object.values(taken).reduce((sum, count) => sum + count, 0);
     return { sum, forecast: await growth.forecast(registry, namespace, size - sum) };
@@ -208,7 +233,12 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const { sum, forecast } = counted.value;
   const kinds = Object.entries(taken).map(([state, count]) => `${count} ${state}`);
   const outlook = forecast === undefined ? "" : ` ${forecastText(forecast, now)}`;
-  const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.${outlook}`;
+  // Java processes begin at 0: they do not reach a pool that begins above it.
+  const javaSees =
+    marked === 0 || pool.first > 0
+      ? ""
+      : ` ${marked} free ones still look taken to Java processes of westid; with \`beside=westid\` in the registry URL, claims give them back.`;
+  const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.${javaSees}${outlook}`;
   const isFullSoon = (forecast?.fullAt ?? Infinity) - now < soon;
   if (sum < size * crowded && !isFullSoon) return { check, status: "ok", detail };
   return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };

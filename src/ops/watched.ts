@@ -16,6 +16,8 @@ const operations = [
   "forceRelease",
   "pin",
   "unpin",
+  "pinAll",
+  "unpinAll",
   "prune",
   "ping",
 ] as const;

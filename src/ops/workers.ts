@@ -1,6 +1,7 @@
 import { SnowleaseError } from "../core/errors.ts";
 import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
 import { checkPin } from "../core/pin.ts";
+import { pinEach, unpinEach } from "../core/pins.ts";
 import { noNamespace, timeText } from "../core/window.ts";
 
 const pageSize = 1000;
@@ -83,7 +84,8 @@ export async function pinWorkers(
   const info = await registry.describe(namespace);
   if (info === undefined) throw noNamespace(namespace);
   for (const workerId of workerIds) checkPin(workerId, reason, info);
-  for (const workerId of workerIds) await registry.pin(namespace, workerId, reason);
+  const pins = workerIds.map((workerId) => ({ workerId, reason }));
+  await pinEach(registry, namespace, pins);
 }
 
 /**
@@ -92,8 +94,8 @@ export async function pinWorkers(
  */
 export async function unpinWorkers(registry: Registry, namespace: string, workerIds: readonly number[]): Promise<void> {
   if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
-  const absent: number[] = [];
-  for (const workerId of workerIds) if (!(await registry.unpin(namespace, workerId))) absent.push(workerId);
+  const unpinned = new Set(await unpinEach(registry, namespace, workerIds));
+  const absent = workerIds.filter((workerId) => !unpinned.has(workerId));
   if (absent.length === 0) return;
   const others = absent.length < workerIds.length ? "; the others are unpinned" : "";
   throw new SnowleaseError(

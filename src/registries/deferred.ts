@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import type { RegistryAddress } from "../core/address.ts";
 import { monotonic, systemClock } from "../core/clock.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
+import { pinEach, unpinEach } from "../core/pins.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "../core/registry.ts";
 import { openRegistry, type RegistryOptions } from "./index.ts";
 
@@ -54,8 +55,11 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
     forceRelease: async (request) => (await opened()).forceRelease(request),
     pin: async (...pin) => (await opened()).pin(...pin),
     unpin: async (namespace, workerId) => (await opened()).unpin(namespace, workerId),
+    pinAll: async (namespace, pins) => pinEach(await opened(), namespace, pins),
+    unpinAll: async (namespace, workerIds) => unpinEach(await opened(), namespace, workerIds),
     prune: async (namespace, before) => (await opened()).prune(namespace, before),
     verify: async () => (await opened()).verify?.(),
+    rehearse: async (namespace) => (await opened()).rehearse?.(namespace),
     ping: async () => (await opened()).ping(),
     close: async () => (await opening?.catch(() => undefined))?.close(),
   };

@@ -45,9 +45,8 @@ export class BorrowedLanes implements Share {
 
   private constructor(lease: Lease) {
     this.#lease = lease;
-    const present = lease.layout.tickOf(lease.clock.now());
-    this.grid = Grid.create(lease.layout, present, true);
-    this.#seat = this.grid.join(this.grid.cut.spanOf(present));
+    this.grid = Grid.create(lease.layout, true);
+    this.#seat = this.grid.join(this.grid.cut.spanOf(lease.layout.tickOf(lease.clock.now())));
     this.#follow();
     lease.onChange(() => {
       if (this.#follow()) void this.#fillQuietly();
@@ -76,7 +75,7 @@ export class BorrowedLanes implements Share {
       this.#generation = 0;
       return false;
     }
-    const { generation, workerId, fence, from, until, floor, since } = tenure;
+    const { generation, workerId, fence, from, until, floor, since, store } = tenure;
     if (generation === this.#generation) {
       this.grid.write({ from, until, floor });
       return false;
@@ -85,7 +84,7 @@ export class BorrowedLanes implements Share {
     this.#next = 0;
     // What may be used before it is the lender's to know.
     const first = firstWholeTick(this.#lease.layout, floor);
-    this.grid.begin({ generation, workerId, fence, from, until, floor, first, since });
+    this.grid.begin({ generation, workerId, fence, from, until, floor, first, since }, store);
     return true;
   }
 
@@ -110,10 +109,11 @@ export class BorrowedLanes implements Share {
       const others = this.#othersAt(grid.cut.spanOf(layout.tickOf(clock.now())));
       if (others >= this.#each) void this.#fillQuietly();
       await clock.sleep(others === 0 ? longLook : shortLook, { signal: this.#lease.signal, keepAlive: false });
+      grid.beat();
       const wanted = grid.wanted();
       if (wanted !== undefined) void this.#rush(wanted.span, wanted.held);
-      const behind = grid.reported(this.#generation);
-      if (behind !== undefined && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
+      const behind = (grid.reported(this.#generation) ?? 0) - clock.now();
+      if (behind > 0 && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
     }
   }
 

@@ -1,13 +1,18 @@
 import type { Layout } from "../core/layout.ts";
+import type { Store } from "../core/registry.ts";
+import { StoreFile } from "../store-file.ts";
 
 /*
  * One lease, many generators: its embedded time is cut into spans of some ticks, and the sequences of each span into lanes. A lane
  * of a span belongs to whoever took it first, for all ticks of that span, and counts as used from then on, whatever becomes of its
  * taker. So generators never meet, and no ID costs a word between them.
  *
- * The grid lies in shared memory, a word a span: which span it is, and a bit for each of its lanes. A word only ever turns to a
- * later span, and its bits are only ever set, each by one atomic step; who took a lane while the tenure changed finds that out
+ * The grid lies in shared memory, a word for every 256th span: which of these it is, and a bit for each of its lanes. A word only ever
+ * turns to a later span, and its bits are only ever set, each by one atomic step; who took a lane while the tenure changed finds that out
  * afterwards, and leaves it. No clock, lock or message decides who gets what.
+ *
+ * Threads can end in the middle of anything. So none ever waits for another one: the tenure is written beside the one that others
+ * read, and then turned to in one step.
  *
  * A grid may also be a stock of lanes that another process lends: all count as taken but for those that were put there, and each of
  * them is put there once.
@@ -26,24 +31,36 @@ const allLanes = 0xffff_ffff;
 const all32 = BigInt(allLanes);
 /** No span is later than this one, and it has no lane left. */
 const ended = 2n ** 64n - 1n;
+/** The round of a word that is of no span yet, or of the last one that there can be: in two thousand years. */
+const [noRound, lastRound] = [0, 2 ** 32 - 1];
 
-/** Cells before the words of the spans. */
-const tenureCells = ["generation", "workerId", "fence", "from", "until", "floor", "first", "since"] as const;
 const cells = [
   "version",
   "joined",
-  "base",
+  "beats",
   "ended",
-  "behind",
+  "seen",
   "beyond",
   "stock",
   "wanted",
   "held",
-  ...tenureCells,
+  "device",
+  "inode",
 ] as const;
-const cellOf = Object.fromEntries(cells.map((name, i) => [name, i])) as Readonly<
-  Record<(typeof cells)[number], number>
->;
+
+/** Where cells lie that have these names, from `first` on. */
+function placed<Name extends string>(names: readonly Name[], first: number): Readonly<Record<Name, number>> {
+  return Object.fromEntries(names.map((name, i) => [name, first + i])) as Record<Name, number>;
+}
+const cellOf = placed(cells, 0);
+
+const tenureCells = ["generation", "workerId", "fence", "from", "until", "floor", "first", "since"] as const;
+/** The tenure is in the one of these, by turns, that the version tells. */
+const tenureCellsOf = [
+  placed(tenureCells, cells.length),
+  placed(tenureCells, cells.length + tenureCells.length),
+] as const;
+const allCells = cells.length + 2 * tenureCells.length;
 
 /** The worker ID of a grid and its window, as `Tenure` has them. `first`: the first tick of which a lane could be taken. */
 export type SharedTenure = Readonly<Record<(typeof tenureCells)[number], number>>;
@@ -86,13 +103,10 @@ export class Cut {
 export class Grid {
   /**
    * A grid in which nothing can be taken yet.
-   * @param tick any of the present.
    * @param stock whether only what was put there can be taken.
    */
-  static create(layout: Layout, tick: number, stock: boolean = false): Grid {
-    const grid = new Grid(layout, new SharedArrayBuffer(8 * (cells.length + seats + spans)));
-    // Half of the numbers that a word can hold lie before it: some eight years of spans of 64 ms.
-    Atomics.store(grid.#cells, cellOf.base, BigInt(grid.cut.spanOf(tick) - 2 ** 31));
+  static create(layout: Layout, stock: boolean = false): Grid {
+    const grid = new Grid(layout, new SharedArrayBuffer(8 * (allCells + seats + spans)));
     Atomics.store(grid.#cells, cellOf.stock, BigInt(stock));
     grid.#words.fill(ended);
     return grid;
@@ -109,12 +123,12 @@ export class Grid {
   constructor(layout: Layout, buffer: SharedArrayBuffer) {
     this.buffer = buffer;
     this.cut = new Cut(layout);
-    this.#cells = new BigInt64Array(buffer, 0, cells.length);
-    this.#seats = new BigInt64Array(buffer, 8 * cells.length, seats);
-    this.#words = new BigUint64Array(buffer, 8 * (cells.length + seats));
+    this.#cells = new BigInt64Array(buffer, 0, allCells);
+    this.#seats = new BigInt64Array(buffer, 8 * allCells, seats);
+    this.#words = new BigUint64Array(buffer, 8 * (allCells + seats));
   }
 
-  /** Odd while the tenure is being written; another one after each change of it. */
+  /** Another one after each change of the tenure. */
   get version(): number {
     return this.#cell("version");
   }
@@ -156,21 +170,31 @@ export class Grid {
     return this.#cell("ended") === 1;
   }
 
+  /** Tells that the lender's thread is there. The lender's alone. */
+  beat(): void {
+    Atomics.add(this.#cells, cellOf.beats, 1n);
+  }
+
+  /** How often the lender has told so. */
+  get beats(): number {
+    return this.#cell("beats");
+  }
+
   /** Tells everybody so. The lender's alone. */
   finish(): void {
     Atomics.store(this.#cells, cellOf.ended, 1n);
     this.write({});
   }
 
-  /** Tells the lender that the clock went back by more than this tenure can bridge, ms. */
-  report(generation: number, behind: number): void {
-    Atomics.store(this.#cells, cellOf.behind, BigInt(behind));
+  /** Tells the lender that the clock shows less than this tenure can bridge: it was at `seen` before, Unix ms. */
+  report(generation: number, seen: number): void {
+    Atomics.store(this.#cells, cellOf.seen, BigInt(seen));
     Atomics.store(this.#cells, cellOf.beyond, BigInt(generation));
   }
 
-  /** How far a member saw the clock go back, where it was too far for this tenure, ms. */
+  /** Where a member had seen the clock, when it was set back too far for this tenure, Unix ms: said once for each report. */
   reported(generation: number): number | undefined {
-    return this.#cell("beyond") === generation ? this.#cell("behind") : undefined;
+    return Number(Atomics.exchange(this.#cells, cellOf.beyond, 0n)) === generation ? this.#cell("seen") : undefined;
   }
 
   /** Tells who keeps a stock that lanes of a span are wanted, by one who has so many of them. */
@@ -189,36 +213,45 @@ export class Grid {
   read(): { readonly version: number; readonly tenure: SharedTenure | undefined } {
     for (;;) {
       const { version } = this;
-      const tenure = Object.fromEntries(tenureCells.map((name) => [name, this.#cell(name)])) as SharedTenure;
-      // Otherwise the lender is in the middle of writing, which takes it a microsecond.
-      if (version % 2 === 0 && version === this.version) {
-        return { version, tenure: tenure.generation > 0 ? tenure : undefined };
+      const tenure = Object.fromEntries(tenureCells.map((name) => [name, this.#tenureCell(name, version)]));
+      // Otherwise the lender has turned to the next one, and may be overwriting this one.
+      if (version === this.version) {
+        return { version, tenure: tenure["generation"] === 0 ? undefined : (tenure as SharedTenure) };
       }
     }
   }
 
   /**
    * Lets lanes be taken, from `tenure.first` on. The lender's alone, after `end`.
+   * @param store what granted the window, where members can look whether it still stands.
    * @param used lanes that were used before there was a grid, by span.
    */
-  begin(tenure: SharedTenure, used: Iterable<readonly [span: number, lanes: Lanes]> = []): void {
-    const before = this.#relative(this.cut.spanOf(tenure.first)) - 1;
-    for (let at = 0; at < spans; at++) Atomics.store(this.#words, at, wordOf(before, allLanes));
-    for (const [span, lanes] of used) {
-      const relative = this.#relative(span);
-      Atomics.store(this.#words, relative % spans, wordOf(relative, lanes));
-    }
+  begin(tenure: SharedTenure, store?: Store, used: Iterable<readonly [span: number, lanes: Lanes]> = []): void {
+    const { device = 0n, inode = 0n } = store instanceof StoreFile ? store.identity : {};
+    Atomics.store(this.#cells, cellOf.device, device);
+    Atomics.store(this.#cells, cellOf.inode, inode);
+    const before = this.cut.spanOf(tenure.first) - 1;
+    for (let at = 0; at < spans; at++) Atomics.store(this.#words, at, wordOf(roundOf(before - at), allLanes));
+    for (const [span, lanes] of used) Atomics.store(this.#words, span % spans, wordOf(roundOf(span), lanes));
     this.write(tenure);
   }
 
   /** Lets everybody know what a renewal has made of the window. The lender's alone. */
   write(tenure: Partial<SharedTenure>): void {
-    Atomics.add(this.#cells, cellOf.version, 1n);
+    const { version } = this;
+    const places = placesOf(version + 1);
     for (const name of tenureCells) {
-      const value = tenure[name];
-      if (value !== undefined) Atomics.store(this.#cells, cellOf[name], BigInt(value));
+      Atomics.store(this.#cells, places[name], BigInt(tenure[name] ?? this.#tenureCell(name, version)));
     }
-    Atomics.add(this.#cells, cellOf.version, 1n);
+    Atomics.store(this.#cells, cellOf.version, BigInt(version + 1));
+  }
+
+  /** The file at this path that granted the window of the present tenure. The path is not kept here: it is the same for all tenures. */
+  storeAt(path: string): StoreFile {
+    const [device, inode] = [cellOf.device, cellOf.inode].map((cell) =>
+      BigInt.asUintN(64, Atomics.load(this.#cells, cell)),
+    );
+    return new StoreFile({ path, device: device ?? 0n, inode: inode ?? 0n });
   }
 
   /** Ends the tenure: no lane is taken after this. Returns the last tick of which one was, or undefined. The lender's alone. */
@@ -238,34 +271,34 @@ export class Grid {
    * @param spare how many are to be left for others.
    */
   take(generation: number, span: number, want: number, spare: number = 0): Lanes {
-    const relative = this.#relative(span);
-    if (!(relative >= 0 && relative < 2 ** 32 - 1)) return 0;
-    const at = relative % spans;
+    const round = roundOf(span);
+    if (!(round > noRound && round < lastRound)) return 0;
+    const at = span % spans;
     for (;;) {
       const word = Atomics.load(this.#words, at);
       const present = Number(word >> 32n);
-      if (present > relative) return 0;
+      if (present > round) return 0;
       const unknown = this.#cell("stock") === 1 ? allLanes : 0;
-      const taken = present === relative ? Number(word & all32) : unknown;
+      const taken = present === round ? Number(word & all32) : unknown;
       const lanes = lowestFree(taken, this.cut.lanes, want, spare);
       if (lanes === 0) return 0;
-      if (Atomics.compareExchange(this.#words, at, word, wordOf(relative, (taken | lanes) >>> 0)) !== word) continue;
+      if (Atomics.compareExchange(this.#words, at, word, wordOf(round, (taken | lanes) >>> 0)) !== word) continue;
       // Where the tenure has changed, the lanes are the next one's, and nobody's.
-      return this.#cell("generation") === generation ? lanes : 0;
+      return this.#tenureCell("generation", this.version) === generation ? lanes : 0;
     }
   }
 
   /** Puts lanes of a span into a stock, each of them once in a tenure. Those of a span that is forgotten are lost. The lender's alone. */
   put(span: number, lanes: Lanes): void {
-    const relative = this.#relative(span);
-    if (!(relative >= 0 && relative < 2 ** 32 - 1)) return;
-    const at = relative % spans;
+    const round = roundOf(span);
+    if (!(round > noRound && round < lastRound)) return;
+    const at = span % spans;
     for (;;) {
       const word = Atomics.load(this.#words, at);
       const present = Number(word >> 32n);
-      if (present > relative) return;
-      const taken = present === relative ? Number(word & all32) : allLanes;
-      if (Atomics.compareExchange(this.#words, at, word, wordOf(relative, (taken & ~lanes) >>> 0)) === word) return;
+      if (present > round) return;
+      const taken = present === round ? Number(word & all32) : allLanes;
+      if (Atomics.compareExchange(this.#words, at, word, wordOf(round, (taken & ~lanes) >>> 0)) === word) return;
     }
   }
 
@@ -273,24 +306,36 @@ export class Grid {
     return Number(Atomics.load(this.#cells, cellOf[name]));
   }
 
-  #relative(span: number): number {
-    return span - this.#cell("base");
+  /**
+   * A cell of the tenure of a version. It may be of a later version by the time that it is read; but where a later one has the same
+   * generation, no tenure has ended in between.
+   */
+  #tenureCell(name: (typeof tenureCells)[number], version: number): number {
+    return Number(Atomics.load(this.#cells, placesOf(version)[name]));
   }
 
   #lastTick(wordAt: (at: number) => bigint): number | undefined {
-    const base = this.#cell("base");
-    let last = this.#relative(this.cut.spanOf(this.#cell("first"))) - 1;
-    const before = last;
+    const before = this.cut.spanOf(this.#tenureCell("first", this.version)) - 1;
+    let last = before;
     for (let at = 0; at < spans; at++) {
       const word = wordAt(at);
-      if (word !== ended) last = Math.max(last, Number(word >> 32n));
+      if (word !== ended) last = Math.max(last, (Number(word >> 32n) - 1) * spans + at);
     }
-    return last === before ? undefined : (base + last + 1) * this.cut.ticks - 1;
+    return last === before ? undefined : (last + 1) * this.cut.ticks - 1;
   }
 }
 
-function wordOf(relative: number, lanes: Lanes): bigint {
-  return (BigInt(relative) << 32n) | BigInt(lanes);
+function placesOf(version: number): Readonly<Record<(typeof tenureCells)[number], number>> {
+  return tenureCellsOf[version % 2 === 0 ? 0 : 1];
+}
+
+/** How many spans have shared the word of this one, up to it; that of none is `noRound`. */
+function roundOf(span: number): number {
+  return Math.floor(span / spans) + 1;
+}
+
+function wordOf(round: number, lanes: Lanes): bigint {
+  return (BigInt(round) << 32n) | BigInt(lanes);
 }
 
 function lowestFree(taken: Lanes, lanes: number, want: number, spare: number): Lanes {

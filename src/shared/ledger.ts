@@ -2,12 +2,15 @@ import { SnowleaseError } from "../core/errors.ts";
 import type { Lease, Ledger, Tenure } from "../core/lease.ts";
 import { RecentTicks } from "../core/recent.ts";
 import type { Checkpoint, Usage } from "../core/registry.ts";
+import { defaultRollback } from "../core/rollback.ts";
 import type { Share } from "../core/tick-book.ts";
 import { Grid, type Lanes } from "./grid.ts";
 import { type LaneTicks, laneTicks } from "./lanes.ts";
 
-/** How often the ledger looks whether a generator of another thread has met a clock that went back too far, ms. */
+/** How often the ledger looks whether a generator of another thread or process has met a clock that went back too far, ms. */
 const listenInterval = 200;
+/** No lanes are given for spans further ahead, ms. */
+export const furthest = 8000;
 
 /**
  * The accounting of a lease that many generators use: what was taken of its grid counts as used, emitted or not. What came before
@@ -27,14 +30,16 @@ export class SharedLedger implements Ledger, Share {
   readonly #locals: Ledger[] = [];
 
   readonly #knowsAll: boolean;
+  readonly #maxTell: number;
   /** Ends the sleeps. */
   readonly #over = new AbortController();
 
   /**
    * Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already.
    * @param knowsAll whether nobody else uses the worker ID: only then it is given back with a word on what was used.
+   * @param maxTell how far the clock may go back before the lease is given up, ms.
    */
-  constructor(lease: Lease, knowsAll: boolean) {
+  constructor(lease: Lease, knowsAll: boolean, maxTell: number = defaultRollback.maxTell) {
     if (lease.tenure?.shared === true) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
@@ -44,7 +49,8 @@ export class SharedLedger implements Ledger, Share {
     lease.attach(this);
     this.#lease = lease;
     this.#knowsAll = knowsAll;
-    this.grid = Grid.create(lease.layout, lease.layout.tickOf(lease.clock.now()));
+    this.#maxTell = maxTell;
+    this.grid = Grid.create(lease.layout);
     this.#follow();
     lease.onChange(() => this.#follow());
     void this.#listen();
@@ -90,9 +96,18 @@ export class SharedLedger implements Ledger, Share {
     const { clock } = this.#lease;
     while (!this.grid.isOver) {
       await clock.sleep(listenInterval, { signal: this.#over.signal, keepAlive: false });
-      const behind = this.grid.reported(this.#generation);
-      if (behind !== undefined && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
+      this.grid.beat();
+      const behind = Math.max((this.grid.reported(this.#generation) ?? 0) - clock.now(), this.#outOfReach());
+      if (behind > 0 && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
     }
+  }
+
+  /** How far the clock is behind the lanes that were taken, where that is too far; their takers get no others until then. ms. */
+  #outOfReach(): number {
+    const { clock, layout } = this.#lease;
+    const newest = this.grid.newest();
+    const behind = newest === undefined ? 0 : layout.timeOf(newest) - furthest - clock.now();
+    return behind > this.#maxTell ? behind : 0;
   }
 
   /** Makes the grid tell what the lease has become. */
@@ -104,7 +119,7 @@ export class SharedLedger implements Ledger, Share {
       this.#over.abort();
     }
     if (tenure === undefined) return;
-    const { generation, workerId, fence, from, until, floor, since } = tenure;
+    const { generation, workerId, fence, from, until, floor, since, store } = tenure;
     [this.#from, this.#until] = [from, until];
     if (generation === this.#generation) {
       this.grid.write({ from, until, floor });
@@ -114,7 +129,7 @@ export class SharedLedger implements Ledger, Share {
     this.#usage = undefined;
     const memory = RecentTicks.after(this.#lease.layout, tenure);
     const first = memory.floor;
-    this.grid.begin({ generation, workerId, fence, from, until, floor, first, since }, this.#lanesOf(memory));
+    this.grid.begin({ generation, workerId, fence, from, until, floor, first, since }, store, this.#lanesOf(memory));
   }
 
   /** The lanes of what was used, by whomever, before this. */

@@ -8,7 +8,7 @@ import {
   type WorkerRecord,
 } from "../core/registry.ts";
 import { checkClaim, checkSkew, checkWindow, timeText } from "../core/window.ts";
-import type { SharedLedger } from "./ledger.ts";
+import { furthest, type SharedLedger } from "./ledger.ts";
 
 /*
  * The rule once more, one level down: what a child process may use of the lease is lanes of its time, handed out once. Who has
@@ -22,8 +22,6 @@ const promise =
 /** Any wish is heard, ms: what is granted is the lease's own window. */
 const longest = 2 ** 31 - 1;
 
-/** No lanes are given for spans further ahead, ms. */
-const furthest = 8000;
 /** A child that has asked for no lanes for so long is one no more, ms. */
 const memory = 10_000;
 
@@ -109,8 +107,8 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
       checkScope(asked, tenure.workerId);
       checkClaim(asked, now, info);
       checkOpen(tenure, now);
-      const { workerId, fence, floor, until } = tenure;
-      return { outcome: "granted", workerId, fence, from: floor, until, clock: now, shared: true };
+      const { workerId, fence, floor, until, store } = tenure;
+      return { outcome: "granted", workerId, fence, from: floor, until, clock: now, shared: true, store };
     },
 
     async renew(request) {

@@ -3,6 +3,7 @@ import { shown, SnowleaseError } from "../core/errors.ts";
 import { Layout } from "../core/layout.ts";
 import type { Holding, Ledger, LeaseState, Tenure } from "../core/lease.ts";
 import type { RollbackOptions } from "../core/rollback.ts";
+import type { Store } from "../core/registry.ts";
 import { Snowflake } from "../core/snowflake.ts";
 import type { Share } from "../core/tick-book.ts";
 import { Grid } from "./grid.ts";
@@ -15,10 +16,17 @@ export interface SharedLease {
   readonly layout: string;
   readonly buffer: SharedArrayBuffer;
   readonly rollback: RollbackOptions;
+  /** Where the registry is a file on this machine: its path. */
+  readonly file?: string | undefined;
 }
 
 /** How often a generator that waits looks whether the lease has changed, ms. */
 const lookInterval = 5;
+/**
+ * How often a generator looks whether the lender's thread is there, ms, and at how many looks in a row it has to be away to count as gone.
+ * Looks are counted, not ms: a process that was stopped has missed all of them.
+ */
+const [watchInterval, mostMissed] = [1000, 20];
 
 /** A lease that another thread keeps, as a generator in this one sees it: read from the grid, where the lender writes it. */
 export class JoinedLease implements Holding, Share {
@@ -27,24 +35,34 @@ export class JoinedLease implements Holding, Share {
   readonly clock: Clock;
   readonly #grid: Grid;
   readonly #seat: number;
+  readonly #file: string | undefined;
+  #store: Store | undefined;
+  /** The tenure whose store was found replaced; its lender will hear of it, too. */
+  #lost = 0;
   #version = -1;
   #tenure: Tenure | undefined;
   #last: Tenure | undefined;
   #ledger: Ledger | undefined;
   #isOpen = true;
+  /** Ends the sleeps. */
+  readonly #closed = new AbortController();
+  /** Nobody renews any more: what the lender's thread has left is all that there is. */
+  #isLeft = false;
 
-  constructor({ namespace, layout, buffer }: SharedLease, clock: Clock = systemClock) {
+  constructor({ namespace, layout, buffer, file }: SharedLease, clock: Clock = systemClock) {
     this.namespace = namespace;
     this.layout = Layout.parse(layout);
     this.clock = clock;
+    this.#file = file;
     this.#grid = new Grid(this.layout, buffer);
     this.#seat = this.#grid.join(this.#grid.cut.spanOf(this.layout.tickOf(clock.now())));
+    void this.#watch();
   }
 
   get state(): LeaseState {
     if (!this.#isOpen) return "closed";
     if (this.tenure !== undefined) return "held";
-    return this.#grid.isOver ? "lost" : "switching";
+    return this.#grid.isOver || this.#isLeft ? "lost" : "switching";
   }
 
   get workerId(): number {
@@ -75,8 +93,10 @@ export class JoinedLease implements Holding, Share {
       this.#version = version;
       this.#tenure = tenure && { ...tenure, shared: true };
       this.#last = this.#tenure ?? this.#last;
+      this.#store = this.#tenure && this.#file !== undefined ? this.#grid.storeAt(this.#file) : undefined;
     }
-    return this.#tenure;
+    if (this.#isLeft && this.clock.now() >= (this.#tenure?.until ?? 0)) return undefined;
+    return this.#tenure?.generation === this.#lost ? undefined : this.#tenure;
   }
 
   attach(ledger: Ledger): void {
@@ -92,7 +112,13 @@ export class JoinedLease implements Holding, Share {
   }
 
   noteRollback(behind: number, action: string): void {
-    if (action === "switch" && this.tenure !== undefined) this.#grid.report(this.tenure.generation, behind);
+    if ((action !== "switch" && action !== "stop") || this.tenure === undefined) return;
+    this.#grid.report(this.tenure.generation, this.clock.now() + behind);
+  }
+
+  look(): void {
+    const { tenure } = this;
+    if (tenure !== undefined && this.#store?.isReplaced === true) this.#lost = tenure.generation;
   }
 
   /** Leaves the lease to the others. */
@@ -100,6 +126,7 @@ export class JoinedLease implements Holding, Share {
     if (!this.#isOpen) return;
     this.#ledger?.seal();
     this.#isOpen = false;
+    this.#closed.abort();
     this.#grid.leave(this.#seat);
   }
 
@@ -110,6 +137,16 @@ export class JoinedLease implements Holding, Share {
 
   get #seen(): Tenure | undefined {
     return this.tenure ?? this.#last;
+  }
+
+  /** Finds out that the lender's thread has ended without a word, as one that is terminated does. It may be late, too: then it is back. */
+  async #watch(): Promise<void> {
+    for (let beats = -1, missed = 0; this.#isOpen && !this.#grid.isOver;) {
+      await this.clock.sleep(watchInterval, { signal: this.#closed.signal, keepAlive: false });
+      missed = this.#grid.beats === beats ? missed + 1 : 0;
+      beats = this.#grid.beats;
+      this.#isLeft = missed >= mostMissed;
+    }
   }
 }
 

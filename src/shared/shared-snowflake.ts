@@ -4,6 +4,7 @@ import type { SnowflakeOptions } from "../core/tick-book.ts";
 import { defaultRollback } from "../core/rollback.ts";
 import type { BorrowedLanes } from "./borrowed.ts";
 import { SharedLedger } from "./ledger.ts";
+import { StoreFile } from "../store-file.ts";
 import type { SharedLease } from "./member.ts";
 
 /** A generator whose lease may be used by other threads and by child processes, too. */
@@ -16,13 +17,15 @@ export class SharedSnowflake extends Snowflake {
 
   /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator, or is borrowed and `lanes` are left out. */
   constructor(lease: Lease, options: SnowflakeOptions = {}, origin?: string, lanes?: BorrowedLanes) {
-    const share = lanes ?? new SharedLedger(lease, true);
+    const share = lanes ?? new SharedLedger(lease, true, options.rollback?.maxTell);
     super(lease, { ...options, share });
     this.lanes = share;
     this.origin = origin;
     const { namespace, layout } = lease;
     const rollback = { ...defaultRollback, ...options.rollback };
-    this.#handle = { namespace, layout: layout.fingerprint, buffer: share.grid.buffer, rollback };
+    const store = lease.tenure?.store;
+    const file = store instanceof StoreFile ? store.identity.path : undefined;
+    this.#handle = { namespace, layout: layout.fingerprint, buffer: share.grid.buffer, rollback, file };
   }
 
   /** What `joinLease` needs in a worker thread: pass it as `workerData` or in a message. */

@@ -39,7 +39,9 @@ describe("id", () => {
   });
 
   test("works with nothing configured, in this user's home", async () => {
-    expect(await sandbox.read(["id", "-n", "1"])).toMatch(/^\d+\n$/);
+    const { code, stdout, stderr } = await sandbox.run(["id", "-n", "1"]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\n$/) as string });
+    expect(stderr).toMatch(/^snowlease: warning: No registry is named: [^\n]*\n$/);
     expect(sandbox.files()).toContain("home/.local/state/snowlease/registry.db");
   });
 

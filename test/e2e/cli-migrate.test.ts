@@ -41,7 +41,14 @@ describe("migrate", () => {
     [["apply"], `The file \`${file}\` cannot be read (there is none)`],
     [["apply", "hosts.txt"], "Expected a migration plan (JSON), got `orders-1"],
     [["apply", "--watch"], "Expected `migrate apply` without `--watch`"],
-    [["finish", "--hosts", "hosts.txt"], "Expected `migrate finish` without `--hosts`"],
+    [["finish", "--headroom", "9"], "Expected `migrate finish` without `--headroom`"],
+    [[...planArgs.slice(1), "--pool", "1000-2000"], "Expected `pool.last` to be an integer from 1000 to 1023"],
+    [[...planArgs.slice(1), "--headroom", "x"], "Expected `--headroom` to be an integer from 0"],
+    [[...planArgs.slice(1), "--worker-bits", "11"], "Expected `--worker-bits` to be an integer from 1 to 10"],
+    [
+      ["plan", "--from", "uid-generator", "mysql://127.0.0.1:1"],
+      "The layout timestamp:28,worker:22,sequence:13@1463673600000/1000 of uid-generator came to its end",
+    ],
   ])("refuses %j in one line", async (args, rule) => {
     const { code, stdout, stderr } = await sandbox.run(["migrate", ...args]);
     expect([code, stdout]).toEqual([2, ""]);

@@ -1,7 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, describe, expect, test } from "vitest";
+import { pino } from "pino";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
+import type { Registry } from "../../src/core/registry.ts";
+import { startDaemon } from "../../src/daemon.ts";
+import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { Sandbox, until } from "../support/cli.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
@@ -104,7 +108,7 @@ describe("on a terminal", () => {
     expect(await registry.claim({ namespace: "default", ...terms })).toMatchObject({ outcome: "granted" });
     await registry.close();
     const terminal = new Terminal(sandbox, top());
-    await terminal.sees(/\?\[2J\?\]0;mine\?evil\?31m/);
+    await terminal.sees(/\?\[2J\?\]0;mine\?\?evil\?31m/);
     await terminal.sees(/خادم/);
     terminal.type("q");
     await terminal.ended;
@@ -156,4 +160,26 @@ describe("elsewhere", () => {
       stderr: expect.stringMatching(/^snowlease: NOT_FOUND: .*`orders`.*\n$/),
     });
   });
+});
+
+test("a program that looks again and again leaves nothing behind on a signal, and says nothing of it", async () => {
+  let looks = 0;
+  const registry = memoryRegistry();
+  const counting: Registry = {
+    ...registry,
+    workers(...args) {
+      looks++;
+      return registry.workers(...args);
+    },
+  };
+  const listen = { host: "127.0.0.1", port: 0 };
+  const daemon = await startDaemon({ registry: counting, listen, log: pino({ level: "silent" }) });
+  onTestFinished(() => daemon.close());
+  const at = ["--registry", daemon.url ?? ""];
+  await sandbox.read(["init", ...at]);
+  const terminal = new Terminal(sandbox, ["top", ...at]);
+  await until(() => looks > 13);
+  terminal.type("q");
+  expect(await terminal.ended).toMatchObject({ code: 0 });
+  expect(terminal.output).not.toContain("Warning");
 });

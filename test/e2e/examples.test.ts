@@ -74,7 +74,7 @@ test.skipIf(redisMissing !== undefined)("clients.ts leases where a ready client 
   const redis = await RedisServer.start();
   onTestFinished(() => redis.remove());
   const sandbox = new Sandbox();
-  await sandbox.read(["init", "--registry", redis.url(), "--namespace", "orders"]);
+  await sandbox.read(["init", "--new", "--registry", redis.url(), "--namespace", "orders"]);
   const { code, stdout, stderr } = await startExample(sandbox, "clients.ts", [], { REDIS_URL: redis.url() }).ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   await expectAudited(sandbox, redis.url("?namespace=orders"), stdout.trim().split("\n"));

@@ -95,21 +95,24 @@ test("their lender gives up its worker ID three times, with lanes in their hands
     return child.pid ?? 0;
   });
   const own: bigint[] = [];
+  const held = [ids.lease.workerId];
   for (let round = 0; round < 3; round++) {
     await Promise.all(children.map((pid) => eachMakes(pid, 300)));
     own.push(...ids.take(50));
     const { workerId } = ids.lease;
     await registry.forceRelease({ namespace, workerId, force: true });
     await ids.lease.renew();
-    await until(() => ids.lease.state === "held");
-    expect(ids.lease.workerId).not.toBe(workerId);
+    // A renewal that was under way before does not see it; the next one does.
+    await until(() => ids.lease.state === "held" && ids.lease.workerId !== workerId);
     const { workerId: next } = ids.lease;
+    held.push(next);
     await until(() => idsOf().every((made) => workersOf(made.slice(-1)).has(next)));
   }
   await Promise.all(children.map((pid) => eachMakes(pid, 300)));
   const all = [...own, ...idsOf().flat()];
   expectDistinct(all);
-  expect(workersOf(all).size).toBe(4);
+  // On a slow machine a number that was given up has passed its window, and comes again.
+  expect(workersOf(all)).toEqual(new Set(held));
   for (const workerId of workersOf(all)) {
     const windows = await registry.history(namespace, workerId);
     const made = all.map((id) => defaultLayout.decompose(id)).filter((parts) => parts.workerId === workerId);
@@ -117,4 +120,4 @@ test("their lender gives up its worker ID three times, with lanes in their hands
       if (!windows.some(({ from, until: end }) => timestamp >= from && timestamp < end)) expect.fail(`${timestamp}`);
     }
   }
-});
+}, 180_000);

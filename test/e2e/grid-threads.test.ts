@@ -9,7 +9,7 @@ import { Grid } from "../../src/shared/grid.ts";
 test("threads that take lanes while tenures come and go: none twice, and none behind what the end of its tenure told", async () => {
   const now = 1_790_000_000_000;
   const tick = defaultLayout.tickOf(now);
-  const grid = Grid.create(defaultLayout, tick);
+  const grid = Grid.create(defaultLayout);
   const base = grid.cut.spanOf(tick);
   const stop = new Int32Array(new SharedArrayBuffer(4));
   const file = join(import.meta.dirname, "../support/lane-taker.mjs");

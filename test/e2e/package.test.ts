@@ -193,10 +193,10 @@ for (const name of ${JSON.stringify(names)}) {
     const redis = await RedisServer.start();
     onTestFinished(() => redis.remove());
     const flags = ["--registry", redis.url(), "--namespace", "orders"];
-    const { stderr } = await runThere("npx", "--no-install", "snowlease", "init", ...flags);
+    const { stderr } = await runThere("npx", "--no-install", "snowlease", "init", "--new", ...flags);
     const [, advice = ""] = /`npm install ([^`]+)`/.exec(stderr) ?? [];
     await npm(app, "install", "--ignore-scripts", ...advice.split(" "));
-    await read("npx", "--no-install", "snowlease", "init", ...flags);
+    await read("npx", "--no-install", "snowlease", "init", "--new", ...flags);
     expect(await read("npx", "--no-install", "snowlease", "id", "-n", "1", ...flags)).toMatch(/^\d{19}\n$/);
   });
 

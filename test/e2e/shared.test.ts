@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { lendLease } from "../../src/lend.ts";
@@ -12,9 +11,12 @@ import type { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { eventually, HolderProcess } from "../support/holder.ts";
+import { Joined, mostIds } from "../support/joined.ts";
 
 const namespace = "orders";
-const mostIds = 400_000;
+
+// What a lender answers with is loaded when a child asks, and compiled here: on a busy machine longer than a child waits.
+beforeAll(() => Promise.all([import("../../src/http/app.ts"), import("../../src/http/server.ts")]));
 
 let registry: Registry;
 beforeEach(() => {
@@ -25,33 +27,6 @@ async function share(options: SnowleaseOptions = {}): Promise<SharedSnowflake> {
   const ids = await snowlease({ registry, namespace, window: 6000, ...options, shared: true });
   onTestFinished(() => ids.close().catch(() => undefined));
   return ids;
-}
-
-/** A thread that makes IDs until it is told to stop. */
-class Joined {
-  readonly thread: Worker;
-  readonly #out = new SharedArrayBuffer(8 + 8 * mostIds);
-  readonly #stop = new Int32Array(new SharedArrayBuffer(4));
-
-  constructor(ids: SharedSnowflake) {
-    const file = join(import.meta.dirname, "../support/joined.mjs");
-    this.thread = new Worker(file, { workerData: { shared: ids.share(), stop: this.#stop, out: this.#out } });
-    onTestFinished(async () => void (await this.thread.terminate()));
-  }
-
-  get count(): number {
-    return Atomics.load(new Int32Array(this.#out, 0, 1), 0);
-  }
-
-  ids(): bigint[] {
-    return [...new BigUint64Array(this.#out, 8, this.count)];
-  }
-
-  async stop(): Promise<void> {
-    const end = once(this.thread, "exit");
-    Atomics.store(this.#stop, 0, 1);
-    expect(await end).toEqual([0]);
-  }
 }
 
 /** Makes IDs on the lender's own generator, until it is told to stop. */
@@ -88,13 +63,13 @@ async function expectDistinct(all: readonly bigint[]): Promise<void> {
 test("threads and the lender make IDs on one worker ID, threads that end in the middle and new ones, too: none twice", async () => {
   const ids = await share();
   const here = makeHere(ids);
-  const threads = [new Joined(ids), new Joined(ids), new Joined(ids)];
+  const threads = [new Joined(ids.share()), new Joined(ids.share()), new Joined(ids.share())];
   await eventually(
     async () => Math.min(here.made.length, ...threads.map(({ count }) => count)),
     (least) => least > 2000,
   );
   await threads[0]?.thread.terminate();
-  const late = new Joined(ids);
+  const late = new Joined(ids.share());
   await eventually(
     async () => late.count,
     (count) => count > 2000,
@@ -108,7 +83,7 @@ test("threads and the lender make IDs on one worker ID, threads that end in the 
 
 test("the lender switches to another worker ID while threads hold lanes: they follow, and nothing comes twice", async () => {
   const ids = await share({ onLost: "switch" });
-  const threads = [new Joined(ids), new Joined(ids)];
+  const threads = [new Joined(ids.share()), new Joined(ids.share())];
   const first = ids.lease.workerId;
   for (let round = 0; round < 3; round++) {
     const { workerId } = ids.lease;
@@ -136,7 +111,7 @@ test("the lender switches to another worker ID while threads hold lanes: they fo
 test("a thread whose lender has given the worker ID back makes no more, and what it made lies in what was given back", async () => {
   const ids = await share();
   const { workerId } = ids.lease;
-  const thread = new Joined(ids);
+  const thread = new Joined(ids.share());
   await eventually(
     async () => thread.count,
     (count) => count > 1000,
@@ -187,7 +162,7 @@ test("child processes that borrow, are killed with -9 and stopped, beside their 
   const ids = await share();
   await using lender = await lendLease(ids);
   const here = makeHere(ids);
-  const thread = new Joined(ids);
+  const thread = new Joined(ids.share());
   const folder = mkdtempSync(join(tmpdir(), "snowlease-shared-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const children: HolderProcess[] = [];

@@ -61,7 +61,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
     beforeAll(async () => {
       server = await start();
       registry = await open(server.url());
-      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
       daemons = await Promise.all([1, 2, 3].map(() => startDaemonProcess(server.url())));
     });
     afterAll(async () => {

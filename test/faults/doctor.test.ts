@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { chmodSync, closeSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
@@ -13,7 +15,7 @@ import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { openSql } from "../support/sql.ts";
 import { namespace } from "../support/subject.ts";
-import { nodeText, setNode } from "../support/zookeeper-tree.ts";
+import { letRead, nodeText, nodeTexts, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** A store, and how to hurt it. */
@@ -31,6 +33,16 @@ interface Store<Server extends Patient> {
   /** Absent where a server by itself is never so. */
   readonly setReadOnly?: (server: Server, to: boolean) => Promise<unknown>;
   readonly setSchema: (server: Server, version: number) => Promise<unknown>;
+  /** What lets a user read everything and write nothing; and the URL for that user, given the usual one. */
+  readonly reader: { readonly make: (server: Server) => Promise<unknown>; readonly url: (url: string) => string };
+  /** All that the store holds of a namespace. */
+  readonly dump: (server: Server) => Promise<unknown>;
+}
+
+/** The rows of a namespace. */
+async function rowsOn(server: { query(text: string): Promise<unknown> }): Promise<unknown> {
+  const tables = ["assign", "window", "history", "meta"];
+  return Promise.all(tables.map((table) => server.query(`SELECT * FROM workerid_${table}_${namespace} ORDER BY 1, 2`)));
 }
 
 interface Found {
@@ -47,6 +59,14 @@ const redis: Store<RedisServer> = {
   setReadOnly: (server, to) =>
     to ? server.client().replicaof("127.0.0.1", 1) : server.client().replicaof("NO", "ONE"),
   setSchema: (server, version) => server.client().hset(`workerId/${namespace}:meta`, "schema", version),
+  reader: {
+    make: (server) => {
+      const rights = ["~*", "&*", "+@read", "+@scripting", "+@connection", "+info"];
+      return server.client().call("ACL", "SETUSER", "reader", "reset", "on", "nopass", ...rights);
+    },
+    url: (url) => url.replace("://", "://reader:any@"),
+  },
+  dump: (server) => server.client().hgetall(`workerId/${namespace}:meta`),
 };
 
 const postgres: Store<PostgresServer> = {
@@ -64,6 +84,11 @@ const postgres: Store<PostgresServer> = {
   },
   setSchema: (server, version) =>
     server.query(`UPDATE workerid_meta_${namespace} SET value = '${version}' WHERE name = 'schema'`),
+  reader: {
+    make: (server) => server.query("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"),
+    url: (url) => url.replace("postgres@", "reader@"),
+  },
+  dump: rowsOn,
 };
 
 /** A MariaDB as somebody reaches it who may not write where only administrators may. */
@@ -100,6 +125,14 @@ const mariadb: Store<GuardedMariadb> = {
   setReadOnly: ({ server }, to) => server.query(`SET GLOBAL read_only = ${to ? 1 : 0}`),
   setSchema: ({ server }, version) =>
     server.query(`UPDATE workerid_meta_${namespace} SET value = '${version}' WHERE name = 'schema'`),
+  reader: {
+    async make({ server }) {
+      await server.query("CREATE USER reader@'%'");
+      await server.query("GRANT SELECT ON snowlease.* TO reader@'%'");
+    },
+    url: (url) => url.replace("plain@", "reader@"),
+  },
+  dump: ({ server }) => rowsOn(server),
 };
 
 /** One server of an ensemble of one. */
@@ -134,9 +167,12 @@ const zooKeeper: Store<LoneZooKeeper> = {
     const meta = JSON.parse(await nodeText(port, path)) as object;
     await setNode(port, path, JSON.stringify({ ...meta, schema: version }));
   },
+  reader: { make: ({ port }) => letRead(port, `/snowlease/${namespace}`), url: (url) => url },
+  dump: ({ port }) => nodeTexts(port, `/snowlease/${namespace}`),
 };
 
-function examinations<Server extends Patient>({ missing, start, open, setReadOnly, setSchema }: Store<Server>): void {
+function examinations<Server extends Patient>(store: Store<Server>): void {
+  const { missing, start, open, setReadOnly, setSchema, reader, dump } = store;
   describe.skipIf(missing !== undefined)(missing ?? "doctor", () => {
     let server: Server;
     let proxy: FaultProxy;
@@ -150,7 +186,7 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
       server = await start();
       proxy = await FaultProxy.start(server.port);
       registry = await open(server.url());
-      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
       const far = server.url().replace(`:${server.port}`, `:${proxy.port}`);
       daemon = await startDaemonProcess(far);
       ways = [far, daemon.url];
@@ -250,6 +286,17 @@ function examinations<Server extends Patient>({ missing, start, open, setReadOnl
       } finally {
         await setSchema(server, 1);
       }
+    });
+
+    test("its user may only read, and nothing is changed by asking", async () => {
+      await registry.pin(namespace, 9, "kept");
+      await reader.make(server);
+      const before = await atRest(() => dump(server));
+      const found = await examined(reader.url(server.url()));
+      const told = failures(found);
+      expect(told.length).toBeGreaterThan(0);
+      for (const detail of told) expect(detail).toMatch(/^(?:FORBIDDEN|UNAUTHORIZED): /);
+      expect(await dump(server)).toEqual(before);
     });
 
     // Behind this, a Redis is in quarantine.
@@ -365,3 +412,13 @@ describe("an embedded registry", () => {
     expect(found.code).toBe(1);
   });
 });
+
+/** What there is once nothing changes any more: a request of a test before may have been on its way for long. */
+async function atRest<Found>(look: () => Promise<Found>): Promise<Found> {
+  for (let found = await look(); ;) {
+    await sleep(300);
+    const again = await look();
+    if (isDeepStrictEqual(again, found)) return again;
+    found = again;
+  }
+}

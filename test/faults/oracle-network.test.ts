@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { pathToFileURL } from "node:url";
+import oracledb from "oracledb";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import { claimRequest } from "../support/claims.ts";
@@ -56,6 +57,10 @@ async function failureAt(port: number, query = "", timeout = 1200, host = "127.0
   expect(error.message).toMatch(/; .+\.$/);
   return error;
 }
+
+/** What collects garbage for a while. */
+const collecting =
+  "for (let i = 0; i < 20; i++) { gc(); await new Promise((go) => setTimeout(go, 50)); } console.log(`done`);";
 
 /** A packet of TNS: length, checksum, type, flags, checksum; and what it holds. */
 function packet(type: number, body: Buffer): Buffer {
@@ -168,9 +173,31 @@ describe("the driver of Oracle", () => {
 
   test("a program goes on when a connection that was cut off is garbage-collected", async () => {
     const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
-    const end =
-      "for (let i = 0; i < 20; i++) { gc(); await new Promise((go) => setTimeout(go, 50)); } console.log(`done`);";
-    expect(await programAt(`127.0.0.1:${port}/ids`, { NODE_OPTIONS: "--expose-gc" }, end)).toMatch(/done$/);
+    expect(await programAt(`127.0.0.1:${port}/ids`, { NODE_OPTIONS: "--expose-gc" }, collecting)).toMatch(/done$/);
+  });
+
+  test("nothing of it is another for a program's own connections", async () => {
+    const file: string = "oracledb/lib/thin/sqlnet/networkSession.js";
+    const { default: session } = (await import(file)) as { default: { NetworkSession: { prototype: object } } };
+    const { prototype } = session.NetworkSession;
+    const before = Object.getOwnPropertyDescriptors(prototype);
+    await failureAt(await freePort());
+    expect(Object.getOwnPropertyDescriptors(prototype)).toEqual(before);
+    for (const [name, { value }] of Object.entries(before)) {
+      expect(Object.getOwnPropertyDescriptor(prototype, name)?.value).toBe(value);
+    }
+  });
+
+  test("how a program's own connections log in is not how ours do", async () => {
+    const port = await freePort();
+    const before = { externalAuth: oracledb.externalAuth, edition: oracledb.edition };
+    Object.assign(oracledb, { externalAuth: true, edition: "theirs" });
+    try {
+      const { code, message } = await failureAt(port);
+      expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringMatching(/NJS-503.*ECONNREFUSED/)]);
+    } finally {
+      Object.assign(oracledb, before);
+    }
   });
 
   describe("with TLS", () => {
@@ -200,6 +227,16 @@ describe("the driver of Oracle", () => {
       expect(await programAt(`127.0.0.1:${port}/ids?tls=true`, env)).toMatch(/^REGISTRY_UNAVAILABLE (?!.*NJS-50[5-8])/);
       expect(encrypted).toBeGreaterThan(0);
       expect(await programAt(`localhost:${port}/ids?tls=true`, env)).toMatch(/^REGISTRY_UNAVAILABLE .*NJS-50[68]/);
+    });
+
+    test("a program goes on when a connection that was cut off is garbage-collected", async () => {
+      let encrypted = 0;
+      const greet = (socket: Socket): void => void (encrypted++, socket.once("data", () => socket.write(acceptance())));
+      const { port, sockets } = await somebody(greet, createTlsServer(pems));
+      const env = { NODE_EXTRA_CA_CERTS: certificate, NODE_OPTIONS: "--expose-gc" };
+      expect(await programAt(`127.0.0.1:${port}/ids?tls=true`, env, collecting)).toMatch(/done$/);
+      expect(encrypted).toBeGreaterThan(0);
+      while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
     });
 
     test("certificates without a wallet's key are refused before anybody is asked", async () => {

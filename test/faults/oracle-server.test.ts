@@ -1,7 +1,10 @@
+import oracledb from "oracledb";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { parseAddress } from "../../src/core/address.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
 import { schemaText } from "../../src/registries/sql/init.ts";
+import type { SqlAddress } from "../../src/registries/sql/operations.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -74,6 +77,20 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         const [row] = await server.query(text.replace("SYSTIMESTAMP", `FROM_TZ(TIMESTAMP '${time}', '${zone}')`));
         expect(row?.["clock"]).toBe(Date.parse(`${time?.replace(" ", "T")}${zone}`));
       }
+    });
+
+    test("sessions compare bytes, by the calendar of the world, whatever the database does by default", async () => {
+      const { servers, user, password, path } = parseAddress(server.url()) as SqlAddress;
+      const [{ host, port } = { host: "", port: 0 }] = servers;
+      const place = { host, port, user, password, database: path, tls: false, tlsCa: undefined, beside: undefined };
+      const target = { ...place, poolSize: 1, operationTimeout: 5000 };
+      const session = await oracle.connect(await oracle.load(undefined), target).ready;
+      const text = "SELECT parameter, value FROM nls_session_parameters";
+      const [answer] = await session.run([{ text, parameters: {} }], {});
+      session.destroy();
+      const settings = new Map(answer?.rows.map(({ parameter, value }) => [parameter, value]));
+      const names = ["NLS_COMP", "NLS_SORT", "NLS_CALENDAR"];
+      expect(names.map((name) => settings.get(name))).toEqual(["BINARY", "BINARY", "GREGORIAN"]);
     });
 
     test("no tables: what to run", async () => {
@@ -264,6 +281,92 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         expect(counts.flat()).toEqual(counts.map(() => ({ n: claims })));
       }, 120_000);
 
+      const theirs: Readonly<Record<string, unknown>> = {
+        autoCommit: true,
+        maxRows: 1,
+        outFormat: oracledb.OUT_FORMAT_OBJECT,
+        fetchAsString: [oracledb.NUMBER, oracledb.DB_TYPE_RAW],
+        fetchAsBuffer: [],
+        fetchTypeHandler: () => ({ converter: () => "theirs" }),
+        fetchArraySize: 1,
+        prefetchRows: 0,
+        stmtCacheSize: 0,
+        dbObjectAsPojo: true,
+        lobPrefetchSize: 1,
+        errorOnConcurrentExecute: true,
+      };
+
+      test.each(Object.keys(theirs))("what a program sets for all of its own connections: %s", async (name) => {
+        const namespace = newNamespace();
+        const settings = oracledb as unknown as Record<string, unknown>;
+        const before = settings[name];
+        settings[name] = theirs[name];
+        try {
+          const registry = await opened();
+          await registry.init({ namespace, layout });
+          const request = claimRequest({ namespace, window: 60_000 });
+          const grant = await granted(registry, request);
+          expect(await granted(registry, claimRequest({ namespace, window: 60_000 }))).toMatchObject({ workerId: 1 });
+          const recents = { from: grant.from, bytes: Uint8Array.of(0, 1, 255) };
+          const used = { until: grant.from + 1, recents };
+          await registry.release({ ...keyOf(request, grant), clock: Date.now(), used });
+          expect(await registry.workers(namespace)).toMatchObject([
+            { workerId: 0, recents, holder: request.holder },
+            { workerId: 1, state: "live" },
+          ]);
+          // A write that fails in its middle leaves nothing behind.
+          await server.query(`DROP TABLE workerid_history_${namespace}`);
+          await expect(registry.claim(claimRequest({ namespace }))).rejects.toMatchObject({
+            code: "SCHEMA_INCOMPATIBLE",
+          });
+          expect(await registry.workers(namespace)).toHaveLength(2);
+          expect(await registry.worker(namespace, 0)).toMatchObject({ fence: 1, clean: true });
+        } finally {
+          settings[name] = before;
+        }
+      });
+
+      test.each(["NJS-123", "ORA-01013", "ORA-00604"])(
+        "a COMMIT that is interrupted by %s, and done all the same: not known, or found out about",
+        async (code) => {
+          const namespace = newNamespace();
+          const interrupted = { now: false };
+          const driven = vi.spyOn(oracle, "load").mockResolvedValue({
+            ...driver,
+            async getConnection(target: object) {
+              const connection = await driver.getConnection(target);
+              const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
+              connection.execute = (async (text: string, ...rest: unknown[]) => {
+                const answer = await execute(text, ...rest);
+                if (!interrupted.now || !text.startsWith("COMMIT")) return answer;
+                interrupted.now = false;
+                throw Object.assign(new Error(`${code}: interrupted`), { code });
+              }) as typeof connection.execute;
+              return connection;
+            },
+          });
+          const registry = await opened();
+          driven.mockRestore();
+          driveStandIn();
+          await registry.init({ namespace, layout });
+          await registry.pin(namespace, 7, "kept");
+          interrupted.now = true;
+          await expect(registry.unpin(namespace, 7)).rejects.toMatchObject({
+            code: "REGISTRY_UNAVAILABLE",
+            message: expect.stringMatching(`${code}: interrupted.*is not known`) as string,
+          });
+          expect(await registry.worker(namespace, 7)).toBeUndefined();
+          const request = claimRequest({ namespace, window: 60_000 });
+          interrupted.now = true;
+          const grant = await granted(registry, request);
+          interrupted.now = true;
+          const renewal = { ...keyOf(request, grant), clock: Date.now(), window: 60_000 };
+          expect(await registry.renew(renewal)).toMatchObject({ outcome: "renewed" });
+          expect(await registry.workers(namespace)).toHaveLength(1);
+          expect(interrupted.now).toBe(false);
+        },
+      );
+
       test("the command line", async () => {
         const sandbox = new Sandbox();
         const namespace = newNamespace();
@@ -281,7 +384,9 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         expect(await run("explain", ids[0] ?? "")).toContain("fence 1, claimed");
         // Whether this machine's clock is kept is not what this is about.
         const { stdout } = await sandbox.run(["doctor", ...where], { env: { ...standInEnvironment } });
-        expect(stdout).toMatch(/survive kill -9/);
+        expect(stdout).toMatch(/survive kill -9[^]*Claims and renewals are let through/);
+        const traces = await server.query(`SELECT worker_id FROM workerid_window_${namespace} WHERE worker_id < 0`);
+        expect(traces).toEqual([]);
       });
     });
   });

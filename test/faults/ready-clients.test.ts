@@ -20,7 +20,7 @@ import { RedisCluster, Sentinels } from "../support/redis-groups.ts";
 const namespace = "orders";
 
 async function prepare(registry: Registry): Promise<void> {
-  await registry.init({ namespace, layout: defaultLayout.fingerprint });
+  await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
   await registry.close();
 }
 

@@ -10,7 +10,7 @@ import { freePort } from "../support/servers.ts";
 /** The commands that a user needs: all of these, and no others. */
 const commands =
   "eval evalsha info time type exists get set del hget hmget hset hdel lrem rpush " +
-  "zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore";
+  "scan zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore";
 const secret = "open-sesame";
 
 let server: RedisServer;
@@ -18,7 +18,7 @@ let server: RedisServer;
 /** Everything that a registry can be asked for. */
 async function everything(registry: Registry, namespace: string): Promise<void> {
   const wish = { namespace, window: 500 };
-  await registry.init({ namespace, layout: claimRequest().layout });
+  await registry.init({ new: true, namespace, layout: claimRequest().layout });
   for (let round = 0; round < 2; round++) {
     const request = claimRequest(wish);
     const grant = await granted(registry, request);
@@ -136,7 +136,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     const registry = `rediss://tls:${secret}@127.0.0.1:${tlsPort}`;
     const setup = await openRedis(`redis://tls:${secret}@127.0.0.1:${server.port}`);
     onTestFinished(() => setup.close());
-    await setup.init({ namespace: "tls", layout: claimRequest().layout });
+    await setup.init({ new: true, namespace: "tls", layout: claimRequest().layout });
     const options = { registry, namespace: "tls", operationTimeout: 1000 };
     const trusting = new HolderProcess(options, { environment: { NODE_EXTRA_CA_CERTS: authority } });
     const doubting = new HolderProcess(options);

@@ -25,9 +25,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
 
   test("the keys of a namespace lie together, those of another elsewhere", async () => {
     const registry = await openRedis(cluster.url());
-    const prefixes = { default: "{workerId}", orders: "{workerId/orders}", invoices: "{workerId/invoices}" };
+    const prefixes = { default: "{workerId}", billing: "{workerId/billing}", invoices: "{workerId/invoices}" };
     for (const [name, prefix] of Object.entries(prefixes)) {
-      await registry.init({ namespace: name, layout: claimRequest().layout, ...limits });
+      await registry.init({ new: true, namespace: name, layout: claimRequest().layout, ...limits });
       const request = claimRequest({ namespace: name, window: 500 });
       await registry.release({ ...keyOf(request, await granted(registry, request)), clock: Date.now() });
       const { owner, slot } = await cluster.ownerOf(prefix);
@@ -36,9 +36,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
       expect(await owner.client().call("CLUSTER", "COUNTKEYSINSLOT", slot)).toBe(keys.length);
     }
     // A node takes its part back without a command; its epoch tells.
-    const { owner } = await cluster.ownerOf(prefixes.orders);
+    const { owner } = await cluster.ownerOf(prefixes.billing);
     const [, epoch] = /cluster_my_epoch:(\d+)/.exec(String(await owner.client().call("CLUSTER", "INFO"))) ?? [];
-    expect(await owner.client().hget(`${prefixes.orders}:meta`, "received")).toMatch(
+    expect(await owner.client().hget(`${prefixes.billing}:meta`, "received")).toMatch(
       new RegExp(`^\\w+/\\w+/0/${epoch}$`),
     );
     expect((await registry.ping()).promise).toContain("not across a partition");

@@ -45,7 +45,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   beforeEach(async () => {
     await client.flushall();
     registry = await connect(server.url());
-    await registry.init({ namespace, layout });
+    await registry.init({ new: true, namespace, layout });
     const request = claimRequest();
     const grant = await granted(registry, request);
     live = keyOf(request, grant);
@@ -355,7 +355,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     await admin.call("ACL", "SETUSER", "mute", "on", `>${secret}`, "~*", "+@connection");
     const at = (login: string): Promise<Registry> => connect(`redis://${login}127.0.0.1:${own.port}`, 2000);
     const full = await at(`:${secret}@`);
-    await full.init({ namespace, layout });
+    await full.init({ new: true, namespace, layout });
 
     const codeOf = async (login: string, run: (registry: Registry) => Promise<unknown>): Promise<string> =>
       (await failure(run(await at(login)))).code;
@@ -422,7 +422,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const filler = own.client();
     const { namespace: name } = live;
     const first = await connect(own.url());
-    await first.init({ namespace: name, layout });
+    await first.init({ new: true, namespace: name, layout });
     const pipeline = filler.pipeline();
     for (let i = 0; i < 2000; i++) pipeline.set(`filler:${i}`, "x".repeat(100));
     await pipeline.exec();
@@ -456,7 +456,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const own = await RedisServer.start(["--busy-reply-threshold", "20"]);
     onTestFinished(() => own.remove());
     const busy = await connect(own.url());
-    await busy.init({ namespace, layout });
+    await busy.init({ new: true, namespace, layout });
     const stuck = createConnection(own.port, "127.0.0.1");
     onTestFinished(() => void stuck.destroy());
     stuck.write('EVAL "while true do end" 0\r\n');

@@ -21,7 +21,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
   beforeEach(async () => {
     server = await RedisServer.start(quick);
     registry = await openRedis(server.url("?maxLag=0"));
-    await registry.init({ namespace, layout: defaultLayout.fingerprint, maxWindow: window, maxClockSkew: 2000 });
+    await registry.init({
+      new: true,
+      namespace,
+      layout: defaultLayout.fingerprint,
+      maxWindow: window,
+      maxClockSkew: 2000,
+    });
   });
   afterEach(async () => {
     await registry.close();

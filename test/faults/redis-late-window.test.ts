@@ -30,7 +30,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
     { command: "exec", rest: ["--", process.execPath, "-e", "console.log(Date.now())"] },
     { command: "assign", rest: ["--once"] },
   ])("$command tells nobody of the number, and gives it back", async ({ command, rest }) => {
-    await registry.init({ namespace, layout, maxClockSkew: 10_000 });
+    await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
     const { code, stdout, stderr } = await run(command, ...rest);
     expect(stderr).toMatch(/^snowlease: WINDOW_NOT_OPEN: .* opens at .*--claim-timeout/);
     expect(stdout).toBe("");
@@ -38,8 +38,27 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
     expect(await registry.worker(namespace, 0)).toMatchObject({ state: "free", clean: true });
   });
 
+  test("id says that it waits for it, and prints IDs of it", async () => {
+    await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
+    const { code, stdout, stderr } = await run("id", "-n", "3");
+    expect(stderr).toMatch(/^snowlease: The window of worker 0 opens at .*, in \d+ ms: waiting for it\.\n$/);
+    expect(code).toBe(0);
+    const [claim] = await registry.history(namespace, 0);
+    const ids = stdout.trimEnd().split("\n").map(BigInt);
+    expect(new Set(ids).size).toBe(3);
+    for (const id of ids) expect(defaultLayout.decompose(id).timestamp).toBeGreaterThanOrEqual(claim?.from ?? Infinity);
+  });
+
+  test("id waits no longer than it was told to", async () => {
+    await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
+    const { code, stdout, stderr } = await run("id", "--claim-timeout", "10ms");
+    expect(stderr).toMatch(/^snowlease: WINDOW_NOT_OPEN: .* opens at .*--claim-timeout[^\n]*\n$/);
+    expect({ code, stdout }).toEqual({ code: 4, stdout: "" });
+    expect(await registry.worker(namespace, 0)).toMatchObject({ state: "free", clean: true });
+  });
+
   test("exec waits for it where it may, and only then runs the program", async () => {
-    await registry.init({ namespace, layout, maxClockSkew: 1000 });
+    await registry.init({ new: true, namespace, layout, maxClockSkew: 1000 });
     const script = ["--", process.execPath, "-e", "console.log(Date.now())"];
     const { code, stdout } = await run("exec", "--claim-timeout", "30s", ...script);
     expect(code).toBe(0);

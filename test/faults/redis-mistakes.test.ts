@@ -87,6 +87,14 @@ const mistakes: readonly {
     leadsTo: ["two continue behind the same recents"],
   },
   {
+    fault: "answers a claim of before that is repeated with its window of before",
+    file: "redis/claim.lua",
+    right: "record.token == token and sameEra(record)",
+    wrong: "record.token == token",
+    first: "claim",
+    leadsTo: ["a repeated claim begins too early"],
+  },
+  {
     fault: "renews without looking",
     file: "redis/renew.lua",
     right: "local quarantined = guard(lag)",
@@ -105,8 +113,8 @@ const mistakes: readonly {
   {
     fault: "lets `init` end any quarantine",
     file: "redis/init.lua",
-    right: "meta.layout == nil and untouched()",
-    wrong: "true",
+    right: "guard(lag)\nif isNew == '1' and",
+    wrong: "beginEra(redis.call('INFO', 'replication'), 0)\nif isNew == '1' and",
     first: "init",
     leadsTo: ["a claim overlaps", "a renewal overlaps"],
   },
@@ -144,8 +152,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     server = await RedisServer.start(["--appendonly", "no"]);
     registry = await openRedis(server.url("?maxLag=0"));
     const layout = defaultLayout.fingerprint;
-    await registry.init({ namespace, layout, ...limits });
+    await registry.init({ new: true, namespace, layout, ...limits });
     await expired(7);
+    const repeating = claimRequest({ workerId: 6, window: 1 });
+    await granted(registry, repeating);
     const renewing = await expired(9);
     const given = await expired(8);
     const recents = { from: given.grant.from, bytes: Uint8Array.of(1) };
@@ -172,11 +182,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     const claim = await claimAgain();
     const renewal = early ?? (await renewAgain());
     const continued = await insist(() => granted(registry, wish(8)));
+    const repeated = await granted(registry, { ...repeating, clock: Date.now() });
     if (renewal.outcome !== "renewed") throw new Error("The renewal was lost.");
     const told = {
       "a claim overlaps": claim.from < seven.until,
       "a renewal overlaps": renewal.from < nine.until,
       "a window begins too early": claim.from < (await quarantineOf(server)),
+      "a repeated claim begins too early": repeated.from < (await quarantineOf(server)),
       "a fence comes again": claim.fence <= seven.fence,
       "two continue behind the same recents": continued.recents !== undefined,
     };

@@ -41,7 +41,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     server = await RedisServer.start();
     // From now on it knows the scripts: what is asked is one command.
     const registry = await openRedis(server.url());
-    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
     const request = claimRequest();
     const key = keyOf(request, await granted(registry, request));
     await registry.renew({ ...key, clock: Date.now(), window: 2000 });
@@ -55,7 +55,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     await server.client().flushall();
     proxy = await FaultProxy.start(server.port);
     direct = await remember(server.url());
-    await direct.init({ namespace, layout: defaultLayout.fingerprint });
+    await direct.init({ new: true, namespace, layout: defaultLayout.fingerprint });
   });
   afterEach(async () => {
     await Promise.all(open.splice(0).map((registry) => registry.close()));
@@ -537,7 +537,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     const url = own.url("?maxLag=0");
     const first = await remember(url, 400);
     const limits = { maxWindow: 300, maxClockSkew: 500 };
-    await first.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+    await first.init({ new: true, namespace, layout: defaultLayout.fingerprint, ...limits });
     const registries = [first, await remember(url, 400), await remember(url, 400)];
     const codes = new Map<string, number>();
     let grants = 0;
@@ -610,7 +610,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       const own = await RedisServer.start();
       onTestFinished(() => own.remove());
       const registry = await remember(own.url());
-      await registry.init({ namespace, layout: defaultLayout.fingerprint });
+      await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
       // Long enough to see some renewals fail.
       const program = run("await new Promise((resolve) => setTimeout(resolve, 1500));", own.url());
       await program.said;

@@ -8,7 +8,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "on a real server", 
   restartMatrix("redis", async () => {
     const server = await RedisServer.start();
     const registry = await openRedis(server.url());
-    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
     return subjectOn(server, registry);
   });
 });

@@ -77,7 +77,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a R
   beforeEach(async () => {
     await server.client().flushall();
     registry = await openRedis(server.url());
-    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
   });
   afterEach(() => registry.close());
 

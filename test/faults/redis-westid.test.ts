@@ -1,11 +1,12 @@
 import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimKey, Registry } from "../../src/core/registry.ts";
+import type { ClaimKey, Grant, Registry } from "../../src/core/registry.ts";
 import { workerJson } from "../../src/registries/daemon/codec.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
+import { JavaPeer } from "../support/java-peer.ts";
 import { Maker } from "../support/maker.ts";
 import { openRedis, recordAt, redisMissing, RedisServer } from "../support/redis.ts";
 
@@ -13,51 +14,6 @@ const namespace = "default";
 const layout = defaultLayout.fingerprint;
 const skew = 1000;
 const limits = { maxWindow: 60_000, maxClockSkew: skew };
-
-/** A westid process, as its keys show it. It only looks whether `use:N` exists, and keeps no window. */
-class JavaPeer {
-  readonly #client: Redis;
-  readonly #pid: number;
-  readonly ip: string;
-  readonly #host: string;
-  workerId: number | undefined;
-
-  constructor(client: Redis, pid: number, ip = "10.0.0.1", host = "alpha") {
-    this.#client = client;
-    this.#pid = pid;
-    this.ip = ip;
-    this.#host = host;
-  }
-
-  get value(): string {
-    return `${this.#pid}x${this.ip}x${this.#host}`;
-  }
-
-  /** Counts up from 0 to the first number that nobody has. */
-  async start(): Promise<number> {
-    for (let n = 0; ; n++) {
-      if ((await this.#client.exists(`workerId:use:${n}`)) === 0 && (await this.take(n))) return n;
-    }
-  }
-
-  /** Takes this number; `over`: even if somebody has it, as it does with what stands in the list of its own address. */
-  async take(n: number, over = false): Promise<boolean> {
-    const done = over
-      ? await this.#client.set(`workerId:use:${n}`, this.value)
-      : await this.#client.set(`workerId:use:${n}`, this.value, "NX");
-    if (done === null) return false;
-    await this.#client.rpush(`workerId:pid:${this.ip}`, `${this.#pid}x${n}`);
-    this.workerId = n;
-    return true;
-  }
-
-  /** Gone, and cleared away by another one of its host. */
-  async leave(): Promise<void> {
-    await this.#client.del(`workerId:use:${this.workerId}`);
-    await this.#client.lrem(`workerId:pid:${this.ip}`, 0, `${this.#pid}x${this.workerId}`);
-    this.workerId = undefined;
-  }
-}
 
 /** A small generator of random numbers, so that a run can be repeated. */
 function randomFrom(seed: number): (below: number) => number {
@@ -82,7 +38,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
   beforeEach(async () => {
     await client.flushall();
     registry = await openRedis(server.url());
-    await registry.init({ namespace, layout, ...limits });
+    await registry.init({ new: true, namespace, layout, ...limits });
   });
   afterEach(() => registry.close());
 
@@ -296,7 +252,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     for (let pid = 1; pid <= 512; pid++) await new JavaPeer(client, pid).take(pid - 1);
     const before = await foreignKeys();
     const pool = { first: 512, last: 1023 };
-    const grants = await Promise.all(Array.from({ length: 512 }, () => granted(registry, claim({ pool }))));
+    const grants: Grant[] = [];
+    // Where all of them ask at once, a busy machine sends the last ones after their clocks are too old.
+    for (let i = 0; i < 512; i += 32) {
+      grants.push(...(await Promise.all(Array.from({ length: 32 }, () => granted(registry, claim({ pool }))))));
+    }
     expect(grants.map(({ workerId }) => workerId).toSorted((a, b) => a - b)).toEqual(
       Array.from({ length: 512 }, (_, i) => 512 + i),
     );

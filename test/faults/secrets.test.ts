@@ -111,8 +111,8 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
       const right = ["--registry", server.url(password)];
       const codes = await listen(
         {},
-        ["init", ...right],
-        ["init", "--json", ...right],
+        ["init", "--new", ...right],
+        ["init", "--json", "--new", ...right],
         ["init", "--print", ...right],
         ["id", "--window", "1s", ...right],
         ["workers", "--json", ...right],
@@ -269,7 +269,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guard
       for (const token of [admin, worker]) secrets.add(token);
       const tokens = sandbox.tokens(`${admin} admin`, `${worker} worker`);
       const { certificate } = makeCertificates(sandbox.work);
-      expect(await listen({}, ["init", "--registry", far])).toEqual([0]);
+      expect(await listen({}, ["init", "--new", "--registry", far])).toEqual([0]);
       const serving = ["daemon", "--registry", far, "--listen", "127.0.0.1:0"];
       const daemon = sandbox.start([...serving, "--tokens", tokens, "--json"]);
       const first = await daemon.line();

@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
+import mysql from "mysql2/promise";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
@@ -79,6 +81,16 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       return { wire, registry };
     }
 
+    /** Takes one of the connections that MySQL has for other users than its administrators. */
+    /** Takes one more connection. Whether there was one. */
+    async function taken(): Promise<boolean> {
+      const login = { host: "127.0.0.1", port: server.port, user: "app", password: "s3cret" };
+      const connection = await mysql.createConnection(login).catch(() => undefined);
+      connection?.on("error", () => undefined);
+      open.push({ close: () => Promise.resolve(connection?.destroy()) });
+      return connection !== undefined;
+    }
+
     test("its clock is that of the world, whatever time zone server and session have", async () => {
       const { registry, namespace } = await made();
       const { clock, promise, schema } = await registry.ping();
@@ -137,6 +149,48 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       await server.query(`DROP TABLE workerid_window_${namespace}`);
       await again();
       expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
+      // Which nothing that is said to `init` ends.
+      expect(await again()).toMatchObject({ quarantineUntil: expect.any(Number) as number });
+      const { code, message } = await failure(registry.init({ namespace, layout, new: true }));
+      expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("a quarantine of it is recorded")]);
+      expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
+    });
+
+    test("`init` ends no quarantine: neither one that is recorded, nor one whose record is lost", async () => {
+      const { registry, namespace } = await made();
+      const meta = `workerid_meta_${namespace}`;
+      const again = (): Promise<unknown> => registry.init({ namespace, layout });
+      const refused = async (): Promise<void> => {
+        for (let i = 0; i < 2; i++) {
+          expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
+          await again();
+        }
+      };
+      const request = claimRequest({ namespace, window: 1000 });
+      const grant = await granted(registry, request);
+      await registry.release({ ...keyOf(request, grant), clock: Date.now() });
+      await server.query(`UPDATE ${meta} SET value = 'restored' WHERE name = 'identity'`);
+      await refused();
+      await server.query(`DELETE FROM ${meta}`);
+      await again();
+      await refused();
+      await server.query(`DROP TABLE ${meta}`);
+      await again();
+      await refused();
+      // One of the other tables is enough to show that there were claims.
+      for (const kept of ["history", "assign"]) {
+        for (const table of ["assign", "window", "history", "meta"])
+          if (table !== kept) await server.query(`DROP TABLE workerid_${table}_${namespace}`);
+        await again();
+        await refused();
+        const row =
+          "(worker_id, pid, ip, hostname, create_time) VALUES (7, 1, 'lease@012345678', 'h', CURRENT_TIMESTAMP)";
+        if (kept === "history") await server.query(`INSERT INTO workerid_assign_${namespace} ${row}`);
+      }
+      for (const table of ["assign", "window", "history", "meta"])
+        await server.query(`DROP TABLE workerid_${table}_${namespace}`);
+      await again();
+      await granted(registry, claimRequest({ namespace }));
     });
 
     test("a login that is refused, and a user without rights", async () => {
@@ -171,12 +225,54 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect(await registry.init({ namespace, layout })).toMatchObject({ layout });
     });
 
+    test.skipIf(dialect !== "postgres")("a database whose encoding does not hold every text", async () => {
+      await server.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+      const registry = await opened(server.url().replace(/\/\w+$/, "/latin"));
+      expect(await failure(registry.init({ namespace: "texts", layout }))).toMatchObject({
+        code: "CONFIG_INVALID",
+        message: expect.stringMatching(/does not hold every text .*LATIN1.*; name a database .* UTF8\.$/) as string,
+      });
+    });
+
     test("an unknown database", async () => {
       const registry = await opened(server.url().replace(/\/\w+$/, "/nowhere"));
       expect(await failure(registry.ping())).toMatchObject({
         code: "CONFIG_INVALID",
         message: expect.stringContaining("no such database") as string,
       });
+    });
+
+    test("no connection left, and silence after that: the server's word counts", async () => {
+      const { namespace } = await made();
+      const limits = {
+        postgres: ["ALTER ROLE app CONNECTION LIMIT 0", "ALTER ROLE app CONNECTION LIMIT -1"],
+        mysql: ["SET GLOBAL max_connections = 10", "SET GLOBAL max_connections = 151"],
+      };
+      if (dialect === "mysql") await server.query("GRANT SELECT ON snowlease.* TO app@'127.0.0.1'");
+      const [least, most] = limits[dialect] as [string, string];
+      await server.query(least);
+      // The server ends connections that were closed a moment ago in its own time, and then has room for others.
+      for (let refused = 0; dialect === "mysql" && refused < 20; await sleep(20))
+        refused = (await taken()) ? 0 : refused + 1;
+      const registry = await opened(as("app:s3cret"), 1500);
+      const claimed = failure(registry.claim(claimRequest({ namespace })));
+      const { code, message } = await failure(registry.ping());
+      expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("has no connection left")]);
+      expect((await claimed).message).toBe(message);
+      const later = failure(registry.claim(claimRequest({ namespace })));
+      await sleep(400);
+      server.process.signal("SIGSTOP");
+      const told = await later;
+      server.process.signal("SIGCONT");
+      expect(told.message).toBe(message);
+      for (const one of open.splice(0)) await one.close();
+      const widened = (): Promise<boolean> =>
+        server.query(most).then(
+          () => true,
+          () => false,
+        );
+      await expect.poll(widened, { timeout: 10_000 }).toBe(true);
+      if (dialect === "mysql") await server.query("REVOKE SELECT ON snowlease.* FROM app@'127.0.0.1'");
     });
 
     test("nobody there, or somebody who keeps silent: in time, and nothing was changed", async () => {

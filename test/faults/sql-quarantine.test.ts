@@ -1,5 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
@@ -9,6 +11,7 @@ import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { driveStandIn, OracleStandIn, standInMissing } from "../support/oracle.ts";
 import { openSql } from "../support/sql.ts";
+import { Wire } from "../support/wire.ts";
 
 const namespace = "orders";
 // Of a busy machine a request may take a second.
@@ -159,6 +162,47 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     const grant = await granted(registry, { ...request, clock: Date.now() });
     expect(await registry.workers(namespace)).toHaveLength(2);
     expect(grant).toMatchObject({ workerId: 1, fence: 1 });
+  });
+
+  test("nor in another language of the server", async () => {
+    const server = await PostgresServer.start({ lc_messages: "C.UTF-8" });
+    ends.push(() => server.remove());
+    await server.kill();
+    // Where its translations are installed, it speaks German by itself.
+    server.process.environment = { LANGUAGE: "de" };
+    await server.start();
+    const wire = await Wire.start(server.port);
+    ends.push(() => wire.stop());
+    wire.translates = ["SWARNING\0", "SWARNUNG\0"];
+    const url = server.url("?poolSize=1").replace(String(server.port), String(wire.port));
+    const client = new pg.Client({ connectionString: url });
+    ends.push(() => client.end());
+    await client.connect();
+    const notices: (string | undefined)[] = [];
+    client.on("notice", ({ severity, code }) => notices.push(severity, code));
+    await client.query("DO $$ BEGIN RAISE WARNING 'x'; END $$");
+    expect(notices).toEqual(["WARNUNG", "01000"]);
+
+    const registry = await openSql(url, 3000);
+    ends.push(() => registry.close());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    await granted(registry, ask());
+    await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
+    await server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    await server.query("SELECT pg_reload_conf()");
+    let settled = false;
+    const claimed = registry.claim(ask({ window: 60_000 })).finally(() => (settled = true));
+    const impatient = (async () => {
+      while (!settled) {
+        await server.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+        await sleep(20);
+      }
+    })();
+    await expect(claimed).rejects.toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      message: expect.stringContaining("is not known") as string,
+    });
+    await impatient;
   });
 
   test("who may not ask for the cluster goes by the timeline, and takes it for no other server", async () => {

@@ -167,6 +167,36 @@ describe.each(engines)("$name", ({ missing, start }) => {
       await crowd(server.url(), 40);
     });
 
+    test("sessions that read only a few rows, and may change only some", async () => {
+      const server = await start(["--skip-character-set-client-handshake", "--character-set-server=latin1"]);
+      ends.push(() => server.remove());
+      for (const setting of [
+        "sql_select_limit = 3",
+        "sql_safe_updates = 1",
+        "sql_big_selects = 0",
+        "max_join_size = 1",
+      ])
+        await server.query(`SET GLOBAL ${setting}`);
+      await roundTrip(server.url());
+      await crowd(server.url(), 40);
+    });
+
+    test("a log of statements that cannot hold ours", async () => {
+      const server = await start(["--log-bin=b", "--binlog-format=STATEMENT", "--server-id=1"]);
+      ends.push(() => server.remove());
+      await roundTrip(server.url());
+      // A user who may not choose another format is told what to change.
+      await server.query("CREATE USER app@'127.0.0.1'");
+      await server.query("GRANT ALL ON snowlease.* TO app@'127.0.0.1'");
+      const app = await opened(server.url().replace("root@", "app@"));
+      await expect(app.claim(claimRequest({ namespace: "bytes" }))).rejects.toMatchObject({
+        code: "CONFIG_INVALID",
+        message: expect.stringMatching(/BINLOG_FORMAT = STATEMENT.*; set binlog_format to ROW or MIXED/i) as string,
+      });
+      await server.query("SET GLOBAL binlog_format = MIXED");
+      await granted(await opened(server.url().replace("root@", "app@")), claimRequest({ namespace: "bytes" }));
+    });
+
     test("read-only by default", async () => {
       const server = await start();
       ends.push(() => server.remove());

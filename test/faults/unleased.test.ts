@@ -50,7 +50,7 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
     test("are counted apart by audit, and explained", async () => {
       const sandbox = new Sandbox();
       const registry = ["--registry", shared.url(), "--namespace", namespace];
-      await sandbox.read(["init", ...registry]);
+      await sandbox.read(["init", "--new", ...registry]);
       await shared.takeFive();
       await sandbox.read(["pin", "9", "--reason", "used by delta", ...registry]);
       const ours = (await sandbox.read(["id", "-n", "50", "--claim-timeout", "30s", ...registry])).trim().split("\n");

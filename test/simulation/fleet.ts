@@ -174,7 +174,10 @@ export class Fleet {
 
   /** Refusals are part of life; that a registry finds a request of an honest holder invalid is not. */
   #note({ number }: Process, error: unknown): void {
-    const simulated = isSnowleaseError(error) && !(error.cause instanceof Error) && error.code !== "CONFIG_INVALID";
+    // What came late was refused for its clock; any other cause is a failure that the world did not make.
+    const isMade =
+      isSnowleaseError(error) && (error.cause === undefined || isSnowleaseError(error.cause, "CLOCK_SKEW"));
+    const simulated = isMade && error.code !== "CONFIG_INVALID";
     if (!simulated) {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
       this.#judge.accuse(`Holder ${number}: ${text}`);

@@ -1,9 +1,11 @@
 import { mariadbMissing, MariadbServer } from "./mariadb.ts";
 import { mysqlMissing, startMysql } from "./mysql.ts";
 import { postgresMissing, PostgresServer } from "./postgres.ts";
+import type { ServerProcess } from "./servers.ts";
 
 /** A database server of the test's own. */
 export interface DatabaseServer {
+  readonly process: ServerProcess;
   readonly port: number;
   url(query?: string): string;
   /** One statement by a client of the test's own. */

@@ -14,7 +14,7 @@ export const limits = { maxWindow: 1000, maxClockSkew: 2000 };
 
 /** Creates the namespace of these tests. */
 export async function init(registry: Registry): Promise<void> {
-  await registry.init({ namespace, layout: defaultLayout.fingerprint, ...limits });
+  await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint, ...limits });
 }
 
 /** The end of the last quarantine, as the server has stored it. */

@@ -181,6 +181,25 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       expect(await record(begun.workerId)).toMatchObject({ until: stored.until, clean: false, fence: stored.fence });
     });
 
+    test("killed with -9, started with the clock 40 s back: another worker ID at once, or CLOCK_SKEW where the registry has a clock of its own", async () => {
+      const clock = new WallClock();
+      const first = holder({}, clock);
+      const begun = await first.ask("start");
+      await first.ask("make", { count: 1000 });
+      await first.kill();
+      clock.set(-40);
+      const second = holder({}, clock);
+      if (!subject.url.startsWith("sqlite:")) {
+        await expect(second.ask("start")).rejects.toMatchObject({ code: "CLOCK_SKEW" });
+        return;
+      }
+      const next = await second.ask("start");
+      expect(next.workerId).not.toBe(begun.workerId);
+      await second.ask("make", { count: 1000 });
+      await second.ask("close");
+      expectDistinct();
+    });
+
     test("killed with -9, a fixed worker ID, started with the clock 5 s back: told how long, then free", async () => {
       const clock = new WallClock();
       const first = holder(fixed.options, clock);

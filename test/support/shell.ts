@@ -37,7 +37,7 @@ export class Shell {
     writeFileSync(join(bin, "snowlease"), `#!/bin/sh\nexec "${process.execPath}" "${cliFile}" "$@"\n`);
     chmodSync(join(bin, "snowlease"), 0o755);
     for (const name of ["dist", "examples", "node_modules"]) symlinkSync(join(root, name), join(sandbox.work, name));
-    const { cwd, env } = sandbox.surroundings({ SNOWLEASE_TEST_SANDBOX: sandbox.folder });
+    const { cwd, env } = sandbox.surroundings({ TEST_SANDBOX: sandbox.folder });
     const path = [bin, join(root, "node_modules/.bin"), env["PATH"]].join(":");
     this.#bash = spawn("bash", ["--noprofile", "--norc"], {
       cwd,
@@ -81,7 +81,7 @@ export class Shell {
   /** Ends it, and everything that was started in it. */
   async end(): Promise<void> {
     this.#bash.kill("SIGKILL");
-    const mark = `SNOWLEASE_TEST_SANDBOX=${this.#sandbox.folder}\0`;
+    const mark = `TEST_SANDBOX=${this.#sandbox.folder}\0`;
     await until(() => {
       const left = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && environmentOf(pid).includes(mark));
       for (const pid of left) killed(Number(pid));

@@ -7,6 +7,8 @@ export class Wire {
   readonly #sockets = new Set<Socket>();
   /** Behind the first piece that holds this text, once: whether the server still gets it, or does not. */
   cut: { readonly text: string; readonly arrives: boolean } | undefined;
+  /** What the server's answers say otherwise: two texts of the same length. */
+  translates: readonly [from: string, to: string] | undefined;
   /** Whether answers are held back for ever. */
   silent = false;
   /** How often a client has spoken after it was answered. */
@@ -58,8 +60,10 @@ export class Wire {
       }
       server.write(bytes);
     });
-    server.on("data", (bytes) => {
+    server.on("data", (bytes: Buffer) => {
       answered = true;
+      const [from = "", to = ""] = this.translates ?? [];
+      for (let at = 0; from !== "" && (at = bytes.indexOf(from, at)) >= 0; at += to.length) bytes.write(to, at);
       // The answer shows that it was done.
       if (torn) end();
       else if (!this.silent) client.write(bytes);

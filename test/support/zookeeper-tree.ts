@@ -39,6 +39,29 @@ export function nodeText(port: number, path: string): Promise<string> {
   });
 }
 
+/** The paths of a node and of all below it. */
+async function pathsOf(client: Client, path: string): Promise<string[]> {
+  const names = await new Promise<string[]>((resolve, reject) =>
+    client.getChildren(path, (error, names) => (error ? reject(new Error(String(error))) : resolve(names))),
+  );
+  const below = await Promise.all(names.map((name) => pathsOf(client, `${path}/${name}`)));
+  return [path, ...below.flat()];
+}
+
+/** What a node and all below it hold, by path. */
+export async function nodeTexts(port: number, path: string): Promise<Record<string, string>> {
+  const paths = await withDriver(port, (client) => pathsOf(client, path));
+  return Object.fromEntries(await Promise.all(paths.map(async (each) => [each, await nodeText(port, each)])));
+}
+
+/** From now on, everyone may read a node and all below it, and do no more. */
+export function letRead(port: number, path: string): Promise<void> {
+  return withDriver(port, async (client) => {
+    const acl = [new zookeeper.ACL(zookeeper.Permission.READ, new zookeeper.Id("world", "anyone"))];
+    for (const each of await pathsOf(client, path)) await called((done) => client.setACL(each, acl, -1, done));
+  });
+}
+
 /** What somebody does who knows better: writes into a node, whatever it held. */
 export function setNode(port: number, path: string, text: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));

@@ -37,6 +37,7 @@ function request(given: Partial<AssignRequest> = {}, options: Partial<AssignOpti
     namespace: "default",
     layout: layouts.westid,
     pool: layouts.westid.pool,
+    fixed: (given.layout ?? layouts.westid).pool,
     registry: undefined,
     host: "orders-3",
     ...given,
@@ -523,5 +524,48 @@ describe("the first of several", () => {
   it("that answers outside the pool is refused", async () => {
     const narrow = request({ pool: { first: 8, last: 9 } });
     expect(await refusal(firstOf(answering(7)).assign(narrow, signal))).toContain("in the pool 8-9");
+  });
+});
+
+describe("a number within fixed fields", () => {
+  const fixed = layouts.twitter.narrow({ datacenter: 3 });
+  const within = (options: Partial<AssignOptions> = {}, given: Partial<AssignRequest> = {}): AssignRequest =>
+    request({ layout: layouts.twitter, pool: fixed, fixed, ...given }, options);
+  const assigners: [string, (number: string) => Promise<unknown>][] = [
+    ["a property", (number) => propertyAssigner({ argv: [`-Dwestid.workerId=${number}`] }).assign(within(), signal)],
+    ["the environment", (number) => envAssigner({ env: { WESTID_WORKERID: number } }).assign(within(), signal)],
+    ["the ordinal", (number) => ordinalAssigner().assign(within({}, { host: `orders-${number}` }), signal)],
+    ["an address", (number) => ipAssigner({ ip: `10.0.0.${number}` }).assign(within(), signal)],
+  ];
+
+  it.each(assigners)("is what %s has, each another worker ID, and no other number is one", async (_, assign) => {
+    const answers = new Set<unknown>();
+    for (let number = 0; number < 32; number++) answers.add(await assign(String(number)));
+    expect([...answers]).toEqual(Array.from({ length: 32 }, (_, number) => 96 + number));
+    for (const number of [32, 64, 95, 96, 103, 127, 128, 255]) {
+      expect(await refusal(assign(String(number)))).toContain(
+        "an integer from 0 to 31, the number within the fixed fields",
+      );
+    }
+  });
+
+  it("is named together with its worker ID where it is refused", async () => {
+    const whole = propertyAssigner({ argv: ["-Dwestid.workerId=103"] }).assign(within(), signal);
+    expect(await refusal(whole)).toBe(
+      "Expected `workerId` to be an integer from 0 to 31, the number within the fixed fields (whose worker IDs are 96-127), got `103` (string), which as a worker ID is 7 there; correct the argument `-Dwestid.workerId=NUMBER`.",
+    );
+    const outside = propertyAssigner({ argv: ["-Dwestid.workerId=7"] });
+    expect(await refusal(outside.assign(within({}, { pool: { first: 110, last: 127 } }), signal))).toBe(
+      "Expected `workerId` to be in the pool 110-127, got `7` (string), which is worker ID 103; correct the argument `-Dwestid.workerId=NUMBER`, or the pool.",
+    );
+  });
+
+  it("is nothing that an assigner of one's own answers: that is a worker ID", async () => {
+    const own = (answer: number): Promise<unknown> =>
+      firstOf(customAssigner({ name: "own", assign: async () => answer })).assign(within(), signal);
+    expect(await own(103)).toBe(103);
+    expect(await refusal(own(7))).toBe(
+      "Expected `workerId` to be in the pool 96-127, got `7` (number); correct the assigner `own`, or the pool.",
+    );
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout, layouts } from "../../src/core/layout.ts";
 import type { LanesTaken, Lost, Registry } from "../../src/core/registry.ts";
 import { lendLease } from "../../src/lend.ts";
 import { lendingRegistry } from "../../src/shared/lending.ts";
@@ -41,6 +41,7 @@ async function share(options: SnowleaseOptions): Promise<SharedSnowflake> {
 function drain(maker: { next(): bigint }): bigint[] {
   const made: bigint[] = [];
   for (;;) {
+    if (made.length > 32 * lane) expect.fail(`More IDs than a tick has: ${made.slice(-3).join(", ")}`);
     try {
       made.push(maker.next());
     } catch (error) {
@@ -147,6 +148,24 @@ describe("a borrowed lease that threads share", () => {
     }
     expectDistinct(all);
     expect(all.length).toBeGreaterThan(200 * 2048);
+  });
+
+  test("skips the ID 0, and touches no lane of another", async () => {
+    const { epoch, wrap = 0 } = layouts.scene;
+    const start = epoch + Math.ceil((Date.UTC(2026, 0, 1) - epoch) / wrap) * wrap;
+    clock = fakeClock({ start: start - 1 });
+    const parent = await share({ registry: memoryRegistry({ clock }), layout: "scene", workerId: 0 });
+    if (!(parent.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
+    const child = await share({ registry: lendingRegistry(parent.lease, parent.lanes), layout: "scene" });
+    const thread = joinLease(child.share(), { clock });
+    const all: bigint[] = [];
+    for (let ms = 0; ms < 20; ms++) {
+      await clock.advance(1);
+      for (const maker of [child, thread, parent]) all.push(...drain(maker));
+    }
+    expectDistinct(all);
+    expect(all).not.toContain(0n);
+    expect(all.length).toBeGreaterThan(20 * 16);
   });
 
   test("is lent on by nobody whom the environment does not name", async () => {

@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -46,6 +47,7 @@ describe("with nothing given", () => {
       namespace: "default",
       layout: layouts.westid,
       pool: { first: 0, last: 1023 },
+      fixed: { first: 0, last: 1023 },
       window: undefined,
       claimTimeout: undefined,
       operationTimeout: 5000,
@@ -118,10 +120,33 @@ describe("precedence", () => {
     expect(config).toMatchObject({ namespace: "default", registryFrom: "named", registry: { kind: "memory" } });
   });
 
-  it("leaves out what is undefined, and lets flags be that are no options", () => {
-    expect(
-      resolved({ options: { namespace: undefined }, flags: { json: true, namespace: undefined } }).sources,
-    ).toEqual({});
+  it("leaves out what is undefined and decides nothing of what is unique, and lets flags be that are no options", () => {
+    expect(resolved({ options: { window: undefined }, flags: { json: true, namespace: undefined } }).sources).toEqual(
+      {},
+    );
+  });
+
+  it.each([
+    "registry",
+    "namespace",
+    "layout",
+    "pool",
+    "datacenter",
+    "machine",
+    "process",
+    "fields",
+    "workerId",
+    "properties",
+    "env",
+    "assigner",
+    "ordinal",
+    "ordinalBase",
+    "ip",
+    "interface",
+  ])("leaves out no `%s` that is undefined: what is unique would be another thing", (name) => {
+    expect(refusal({ options: { [name]: undefined } })).toBe(
+      `Expected the option \`${name}\` to have a value, got undefined, as from an environment variable that is not set: the IDs could then be those of other generators; set the value, or leave the option out.`,
+    );
   });
 
   it("reads no worker ID from the environment, where an assigner does", () => {
@@ -348,6 +373,10 @@ describe("a bad value", () => {
     [{ workerId: 1.5 }, "got `1.5` (number)"],
     [{ workerId: true }, "`workerId` to be a worker ID, got `true` (boolean)"],
     [{ workerId: null }, "`workerId` to be a worker ID"],
+    [
+      { workerId: 103, layout: "twitter", datacenter: 3 },
+      "an integer from 0 to 31, the number within the fixed fields (whose worker IDs are 96-127), got `103` (number), which as a worker ID is 7 there",
+    ],
     [{ env: "MY-ID" }, "`env` to be the name of an environment variable"],
     [{ env: "" }, "`env` to be the name"],
     [{ assigner: {} }, "`assigner` to be the path of a module"],
@@ -436,6 +465,126 @@ describe("an unknown option", () => {
   });
 });
 
+describe("a variable that begins like ours", () => {
+  it.each([
+    ["SNOWLEASE_REGISTRI", "SNOWLEASE_REGISTRY"],
+    ["SNOWLEASE_REGISTY", "SNOWLEASE_REGISTRY"],
+    ["SNOWLEASE_REGISTRY_URL", "SNOWLEASE_REGISTRY"],
+    ["SNOWLEASE_WORKERID", "SNOWLEASE_WORKER_ID"],
+    ["SNOWLEASE_WORKER", "SNOWLEASE_WORKER_ID"],
+    ["SNOWLEASE_NAMESPCE", "SNOWLEASE_NAMESPACE"],
+    ["SNOWLEASE_DATACENTRE", "SNOWLEASE_DATACENTER"],
+    ["SNOWLEASE_LAYOUTS", "SNOWLEASE_LAYOUT"],
+  ])("and is nearly one is refused: %s", (name, meant) => {
+    expect(refusal({ env: { [name]: "1" } })).toBe(
+      `There is no variable \`${name}\`, the nearest is \`${meant}\`; correct the environment.`,
+    );
+  });
+
+  it.each([
+    "SNOWLEASE_SERVICE_HOST",
+    "SNOWLEASE_SERVICE_PORT",
+    "SNOWLEASE_SERVICE_PORT_HTTP",
+    "SNOWLEASE_PORT",
+    "SNOWLEASE_PORT_7070_TCP",
+    "SNOWLEASE_PORT_7070_TCP_PROTO",
+    "SNOWLEASE_PORT_7070_TCP_PORT",
+    "SNOWLEASE_PORT_7070_TCP_ADDR",
+    "SNOWLEASE_PORT_53_UDP",
+    "SNOWLEASE_REGISTRY_SERVICE_HOST",
+    "SNOWLEASE_REGISTRY_PORT_6379_TCP_ADDR",
+  ])("and that Kubernetes makes for a service passes in silence: %s", async (name) => {
+    expect(await warnings(() => resolved({ env: { [name]: "tcp://10.0.0.1:7070" } }))).toEqual([]);
+  });
+
+  it("and is no other is warned of, once", async () => {
+    const env = { SNOWLEASE_DASHBOARD_COLOUR: "blue" };
+    const once =
+      "Snowlease knows no variable `SNOWLEASE_DASHBOARD_COLOUR` and ignores it; remove it, or give it another prefix.";
+    const look = (): void => void [resolved({ env }), resolved({ env })];
+    expect(await warnings(look)).toEqual([once]);
+  });
+});
+
+/** What this process is warned of meanwhile. */
+async function warnings(run: () => unknown): Promise<string[]> {
+  const messages: string[] = [];
+  const listen = ({ message }: Error): void => void messages.push(message);
+  process.on("warning", listen);
+  run();
+  await new Promise(setImmediate);
+  process.off("warning", listen);
+  return messages;
+}
+
+describe("a config file that is found in the folder", () => {
+  const refused = (env: Record<string, string> = {}): string => refusal({ env, cwd: folder });
+
+  it("counts where its owner alone may write to it, or the group of this process", () => {
+    for (const mode of [0o600, 0o644, 0o664, 0o660]) {
+      chmodSync(written('{"namespace": "mine"}'), mode);
+      expect(resolved({ cwd: folder }).namespace).toBe("mine");
+    }
+  });
+
+  it.each([0o666, 0o646, 0o602])("is refused where every user may write to it: %o", (mode) => {
+    const path = written('{"namespace": "anybody"}');
+    chmodSync(path, mode);
+    expect(refused()).toMatch(/snowlease\.json can be written by every user; .*chmod o-w/);
+    expect(resolved({ flags: { config: path }, cwd: folder }).namespace).toBe("anybody");
+  });
+
+  it("is followed through a link to a file that counts, and refused through one that does not", () => {
+    const target = written('{"namespace": "linked"}', "target.json");
+    symlinkSync(target, join(folder, "snowlease.json"));
+    expect(resolved({ cwd: folder }).namespace).toBe("linked");
+    chmodSync(target, 0o666);
+    expect(refused()).toContain("can be written by every user");
+  });
+
+  it.runIf(process.getuid?.() === 0)(
+    "is refused where it is another user's, or another group's to write (needs root)",
+    () => {
+      const path = written('{"namespace": "theirs"}');
+      chownSync(path, 1234, 0);
+      expect(refused()).toMatch(/snowlease\.json belongs to another user \(uid 1234\); .*--config/);
+      expect(resolved({ flags: { config: path }, cwd: folder }).namespace).toBe("theirs");
+      expect(resolved({ env: { SNOWLEASE_CONFIG: path }, cwd: folder }).namespace).toBe("theirs");
+      chownSync(path, 0, 1234);
+      expect(resolved({ cwd: folder }).namespace).toBe("theirs");
+      chmodSync(path, 0o664);
+      expect(refused()).toMatch(/snowlease\.json can be written by another group \(gid 1234\); .*chmod g-w/);
+    },
+  );
+
+  it("names no assigner module, unless a flag or the environment names the file", () => {
+    const path = written('{"assigner": "./evil.mjs"}');
+    expect(refused()).toMatch(/`assigner` in .*snowlease\.json .*--config/);
+    expect(resolved({ flags: { config: path }, cwd: folder }).assigner).toBeDefined();
+    expect(resolved({ env: { SNOWLEASE_CONFIG: path }, cwd: folder }).assigner).toBeDefined();
+  });
+
+  it("names no registry to which a token of the environment would be sent", () => {
+    const path = written('{"registry": "http://127.0.0.1:9"}');
+    const env = { SNOWLEASE_TOKEN: "s3cret-s3cret-s3cret-s3cret" };
+    expect(refused(env)).toMatch(/`registry` in .*snowlease\.json .*SNOWLEASE_TOKEN/);
+    expect(refused(env)).not.toContain("s3cret");
+    expect(resolved({ cwd: folder }).registry).toMatchObject({ kind: "http" });
+    expect(resolved({ env, flags: { config: path }, cwd: folder }).registry).toMatchObject({
+      token: env.SNOWLEASE_TOKEN,
+    });
+    const elsewhere = { ...env, SNOWLEASE_REGISTRY: "http://127.0.0.1:7070" };
+    expect(resolved({ env: elsewhere, cwd: folder }).registry).toMatchObject({ token: env.SNOWLEASE_TOKEN });
+    written('{"registry": "sqlite:./registry.db"}');
+    expect(resolved({ env, cwd: folder }).registry).toMatchObject({ kind: "sqlite" });
+  });
+
+  it.runIf(process.platform === "linux")("that is a pipe is refused, and not waited for", () => {
+    execFileSync("mkfifo", [join(folder, "snowlease.json")]);
+    expect(refused()).toContain("is not a regular file");
+  });
+});
+
 describe("a config file", () => {
   it("is looked for in the folder, and may be missing there", () => {
     expect(resolved({ cwd: folder }).sources).toEqual({});
@@ -455,7 +604,7 @@ describe("a config file", () => {
 
   it("takes values of their own types", () => {
     written(
-      '{"ordinal": true, "datacenter": 1, "layout": "twitter", "workerId": 40, "listen": "[::1]:0", "socket": "s"}',
+      '{"ordinal": true, "datacenter": 1, "layout": "twitter", "workerId": 8, "listen": "[::1]:0", "socket": "s"}',
     );
     expect(resolved({ cwd: folder })).toMatchObject({
       ordinal: true,
@@ -568,8 +717,31 @@ describe("a child of exec", () => {
     expect(resolved({ options, env: lent })).toMatchObject({ registryFrom: "borrowed", layout: layouts.westid });
   });
 
-  it("takes no notice of the lease in another namespace", () => {
-    expect(resolved({ env: lent })).toMatchObject({ registryFrom: "default", layout: layouts.westid });
+  it("borrows where it names no namespace, whatever that of the lease is", () => {
+    expect(resolved({ env: lent })).toMatchObject({ registryFrom: "borrowed", namespace: "orders" });
+    const named = { ...lent, SNOWLEASE_LEASE_REGISTRY: "memory:" };
+    expect(resolved({ options: { registry: "memory:" }, env: named })).toMatchObject({ registryFrom: "borrowed" });
+  });
+
+  it("that names another namespace claims it in a registry that is named, and in no other", () => {
+    const options = { namespace: "audit" };
+    expect(refusal({ options, env: lent })).toBe(
+      "This process was started with a lease of namespace `orders` to borrow, and asks for namespace `audit` without a registry; " +
+        "leave the option `namespace` out to borrow that lease, or name the registry to lease from (SNOWLEASE_REGISTRY).",
+    );
+    expect(refusal({ env: { ...lent, SNOWLEASE_NAMESPACE: "audit" } })).toContain("leave SNOWLEASE_NAMESPACE out");
+    for (const given of [
+      { options: { ...options, registry: "memory:" }, env: lent },
+      { options, env: { ...lent, SNOWLEASE_REGISTRY: "memory:" } },
+    ]) {
+      const own = { registryFrom: "named", registry: { kind: "memory" }, namespace: "audit", layout: layouts.westid };
+      expect(resolved(given)).toMatchObject(own);
+    }
+  });
+
+  it("has the layout of the lease, not that of its surroundings, which a flag of `exec` may have overridden", () => {
+    const env = { ...lent, SNOWLEASE_LAYOUT: "westid" };
+    expect(resolved({ env })).toMatchObject({ registryFrom: "borrowed", layout: layouts.twitter });
   });
 });
 

@@ -19,7 +19,13 @@ beforeEach(() => {
 });
 
 async function examined(patient: Partial<Patient> = {}): Promise<Record<string, Finding>> {
-  const findings = await examine({ open: async () => registry, namespace: "default", now: clock.now, ...patient });
+  const findings = await examine({
+    open: async () => registry,
+    named: true,
+    namespace: "default",
+    now: clock.now,
+    ...patient,
+  });
   return Object.fromEntries(findings.map((finding) => [finding.check, finding]));
 }
 
@@ -55,7 +61,11 @@ describe("the doctor", () => {
   });
 
   test.each([
-    ["redis", "warn", /or was forgotten: a first claim begins a quarantine\. `snowlease init` makes it without one/],
+    [
+      "redis",
+      "warn",
+      /or was forgotten: a first claim begins a quarantine\. Only where it never existed, `snowlease init --new` makes it/,
+    ],
     ["zookeeper", "ok", /`snowlease init` or the first claim makes it\.$/],
     ["postgres", "ok", /yet; `snowlease init` makes it\.$/],
     ["daemon", "ok", /yet; `snowlease init` makes it\.$/],

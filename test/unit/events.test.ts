@@ -231,6 +231,18 @@ test("a reader that missed more than may wait for it gets it all, and what comes
   await reader.stop();
 });
 
+test("a reader that takes nothing for four heartbeats loses its stream; one that reads keeps it", async () => {
+  const observed = makeObserved({ streamLimits: { heartbeat: 20 } });
+  await claim(observed);
+  await observed.send("GET", "/v1/orders/events");
+  const reader = await listen(observed);
+  await reader.untilMark();
+  for (let beat = 0; beat < 12; beat++) await reader.next();
+  expect(observed.streams.cut).toBe(1);
+  expect(observed.streams.open).toBe(1);
+  await reader.stop();
+});
+
 test("there are so many streams at most; one that ends makes room, and one that was asked for by HEAD takes none", async () => {
   const observed = makeObserved({ streamLimits: { streams: 2 } });
   await claim(observed);

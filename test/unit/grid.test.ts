@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
 import { Grid, type SharedTenure } from "../../src/shared/grid.ts";
 
@@ -28,13 +28,13 @@ function listed(lanes: number): number[] {
 describe("a grid", () => {
   test("cuts every layout into lanes of one length that cover its sequences", () => {
     for (const layout of Object.values(layouts)) {
-      const { lanes, sequences, ticks } = Grid.create(layout, 0).cut;
+      const { lanes, sequences, ticks } = Grid.create(layout).cut;
       expect(Number.isInteger(sequences)).toBe(true);
       expect(lanes * sequences).toBe(layout.maxSequence + 1);
       expect(ticks * layout.tick).toBeGreaterThanOrEqual(64);
     }
-    expect(Grid.create(defaultLayout, tick).cut).toEqual({ ticks: 64, lanes: 32, sequences: 128 });
-    expect(Grid.create(layouts.uid, 0).cut).toEqual({ ticks: 1, lanes: 32, sequences: 256 });
+    expect(Grid.create(defaultLayout).cut).toEqual({ ticks: 64, lanes: 32, sequences: 128 });
+    expect(Grid.create(layouts.uid).cut).toEqual({ ticks: 1, lanes: 32, sequences: 256 });
     const tiny = new Layout({
       epoch: 0,
       fields: [
@@ -43,11 +43,11 @@ describe("a grid", () => {
         { name: "sequence", bits: 2 },
       ],
     });
-    expect(Grid.create(tiny, 0).cut).toEqual({ ticks: 64, lanes: 4, sequences: 1 });
+    expect(Grid.create(tiny).cut).toEqual({ ticks: 64, lanes: 4, sequences: 1 });
   });
 
   test("has nothing to take before a tenure begins, before its first tick, and after its end", () => {
-    const grid = Grid.create(defaultLayout, tick);
+    const grid = Grid.create(defaultLayout);
     const span = grid.cut.spanOf(tick);
     expect(grid.take(1, span, 1)).toBe(0);
     grid.begin(tenure(1));
@@ -61,7 +61,7 @@ describe("a grid", () => {
   });
 
   test("gives a lane of a span once, and leaves those that are to be spared", () => {
-    const grid = Grid.create(defaultLayout, tick);
+    const grid = Grid.create(defaultLayout);
     grid.begin(tenure(1));
     const span = grid.cut.spanOf(tick);
     expect(listed(grid.take(1, span, 3))).toEqual([0, 1, 2]);
@@ -72,7 +72,7 @@ describe("a grid", () => {
   });
 
   test("forgets a span once one that shares its word was taken, and never gives it again", () => {
-    const grid = Grid.create(defaultLayout, tick);
+    const grid = Grid.create(defaultLayout);
     grid.begin(tenure(1));
     const span = grid.cut.spanOf(tick);
     expect(grid.take(1, span + 256, 1)).toBe(1);
@@ -81,7 +81,7 @@ describe("a grid", () => {
   });
 
   test("knows the last tick of which anything was taken", () => {
-    const grid = Grid.create(defaultLayout, tick);
+    const grid = Grid.create(defaultLayout);
     grid.begin(tenure(1));
     expect(grid.newest()).toBeUndefined();
     const span = grid.cut.spanOf(tick);
@@ -94,7 +94,7 @@ describe("a grid", () => {
   });
 
   test("shows every member the tenure as it is, and another version after each change", () => {
-    const grid = Grid.create(defaultLayout, tick);
+    const grid = Grid.create(defaultLayout);
     const member = new Grid(defaultLayout, grid.buffer);
     grid.begin(tenure(1));
     const first = member.read();
@@ -103,6 +103,59 @@ describe("a grid", () => {
     expect(member.version).not.toBe(first.version);
     expect(member.read().tenure).toEqual(tenure(1, { until: now + 90_000 }));
   });
+
+  /** What a thread leaves that is terminated before its n-th step on shared memory, counted from 0; false where it has fewer. */
+  function diesAt(step: number, run: () => void): boolean {
+    let steps = 0;
+    const names = ["load", "store", "add", "exchange", "compareExchange"] as const;
+    const spies = names.map((name) => {
+      const real = Atomics[name] as (...args: unknown[]) => never;
+      return vi.spyOn(Atomics, name as "load").mockImplementation((...args: unknown[]) => {
+        if (steps++ === step) throw new Error("terminated");
+        return real(...args);
+      });
+    });
+    try {
+      run();
+      return false;
+    } catch {
+      return true;
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+    }
+  }
+
+  test.each(["write", "end", "begin"] as const)(
+    "that a lender leaves in the middle of `%s` shows one tenure or none, and is taken from in none but that",
+    (way) => {
+      const [next, later] = [
+        tenure(2, { workerId: 9 }),
+        tenure(1, { until: now + 90_000, from: now + 1, floor: now + 1 }),
+      ];
+      for (let step = 0; ; step++) {
+        const grid = Grid.create(defaultLayout);
+        grid.begin(tenure(1));
+        if (way === "begin") grid.end();
+        const died = diesAt(step, () => {
+          if (way === "write") grid.write({ until: later.until, from: later.from, floor: later.floor });
+          else if (way === "end") grid.end();
+          else grid.begin(next);
+        });
+        const member = new Grid(defaultLayout, grid.buffer);
+        let seen: SharedTenure | undefined;
+        // It may look as often as it likes, but not without end.
+        expect(diesAt(1000, () => (seen = member.read().tenure))).toBe(false);
+        const possible = { write: [tenure(1), later], end: [tenure(1), undefined], begin: [undefined, next] }[way];
+        expect(possible).toContainEqual(seen);
+        const span = grid.cut.spanOf(tick);
+        for (const generation of [1, 2]) {
+          const lanes = member.take(generation, span, 1);
+          if (lanes !== 0) expect(generation).toBe(seen?.generation);
+        }
+        if (!died) break;
+      }
+    },
+  );
 
   test("whatever is taken in whatever order, by members of whichever tenure: no lane of a tenure's span goes out twice", () => {
     const step = fc.oneof(
@@ -118,7 +171,7 @@ describe("a grid", () => {
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
-        const grid = Grid.create(defaultLayout, tick);
+        const grid = Grid.create(defaultLayout);
         let generation = 1;
         grid.begin(tenure(generation));
         const base = grid.cut.spanOf(tick);

@@ -76,6 +76,14 @@ describe("POST leases", () => {
     expect(body.detail).toContain("ran out on 2024-11-20T13:24:16.000Z; move to another layout.");
   });
 
+  test("a claim by a clock that shows a time before the layout's epoch is refused", async () => {
+    const api = makeApi();
+    api.clock.step(5000 - api.clock.now());
+    const { status, body } = await claim(api, { layout: "rollback" });
+    expect([status, body.code]).toEqual([503, "WINDOW_NOT_OPEN"]);
+    expect(body.detail).toContain("begins at 2020-01-31T16:00:00.000Z, its epoch; set the clock if it is wrong");
+  });
+
   test("a window of half a wrap is refused", async () => {
     const { body } = await claim(makeApi(), { layout: "scene", windowMs: 2 ** 20, limits: { maxWindow: 2 ** 21 } });
     expect(body.detail).toMatch(/`windowMs` to be less than 1048576 ms/);
@@ -650,6 +658,35 @@ describe("workers", () => {
     expect((await api.call("DELETE", "/v1/orders/workers/0/pin")).status).toBe(404);
     expect((await api.call("PUT", "/v1/nowhere/workers/0/pin", { reason: "x" })).body.code).toBe("NOT_FOUND");
   });
+
+  test("several worker IDs are pinned, and put back, by one request", async () => {
+    const api = makeApi();
+    await api.call("PUT", "/v1/orders");
+    const pins = [
+      { workerId: 0, reason: "old host" },
+      { workerId: 1, reason: "older host", owner: "10.0.0.7" },
+    ];
+    expect((await api.call("PUT", "/v1/orders/pins", { pins })).status).toBe(204);
+    expect((await claim(api)).body.workerId).toBe(2);
+    const { body } = await api.call("GET", "/v1/orders/workers?state=pinned");
+    expect(body.workers).toMatchObject([{ pinned: "old host" }, { pinned: "older host", owner: "10.0.0.7" }]);
+    const back = await api.call("DELETE", "/v1/orders/pins", { workerIds: [0, 1, 1, 7] });
+    expect([back.status, back.body]).toEqual([200, { unpinned: [0, 1] }]);
+    expect((await api.call("DELETE", "/v1/nowhere/pins", { workerIds: [0] })).body.code).toBe("NOT_FOUND");
+    expect((await api.call("PUT", "/v1/nowhere/pins", { pins })).body.code).toBe("NOT_FOUND");
+    const many = Array.from({ length: 65 }, (_, workerId) => ({ workerId, reason: "x" }));
+    for (const wrong of [{ pins: many }, { pins: [] }, { pins: [{ workerId: 0, reason: " " }] }, {}]) {
+      expect((await api.call("PUT", "/v1/orders/pins", wrong)).body.code).toBe("CONFIG_INVALID");
+    }
+    expect((await api.call("GET", "/v1/orders/workers?state=pinned")).body.workers).toEqual([]);
+    const told = api.lines.map((line) => JSON.stringify((line as [string, object])[1]));
+    for (const event of ["pinned", "unpinned"]) {
+      for (const workerId of [0, 1]) {
+        const start = JSON.stringify({ event, namespace: "orders", workerId }).slice(0, -1);
+        expect(told.filter((line) => line.startsWith(start))).toHaveLength(1);
+      }
+    }
+  });
 });
 
 describe("a worker ID that the namespace's layout does not have", () => {
@@ -825,6 +862,8 @@ describe("the daemon itself", () => {
         "POST /v1/{namespace}/workers/{workerId}/release",
         "PUT /v1/{namespace}/workers/{workerId}/pin",
         "DELETE /v1/{namespace}/workers/{workerId}/pin",
+        "PUT /v1/{namespace}/pins",
+        "DELETE /v1/{namespace}/pins",
         "GET /v1/{namespace}",
         "PUT /v1/{namespace}",
         "POST /v1/{namespace}/prune",

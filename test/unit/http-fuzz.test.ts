@@ -423,6 +423,8 @@ async function begin(world: World): Promise<void> {
   await send("POST", "/v1/orders/workers/1/release", { force: true });
   for (const workerId of [2, 5]) await send("PUT", `/v1/orders/workers/${workerId}/pin`, { reason: "kept" });
   await send("DELETE", "/v1/orders/workers/5/pin", {});
+  await send("PUT", "/v1/orders/pins", { pins: [{ workerId: 5, reason: "kept" }] });
+  await send("DELETE", "/v1/orders/pins", { workerIds: [5] });
   await send("POST", "/v1/orders/prune", { before: Date.now() });
   await send("POST", "/v1/orders/ids", {});
   for (const path of ["", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {

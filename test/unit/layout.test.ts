@@ -217,9 +217,11 @@ describe("any layout", () => {
         const last = { timestamp: layout.endOfLife - 1, workerId: 0, sequence: 0 };
         const { timestamp } = layout.decompose(layout.compose(last), layout.endOfLife - 1);
         expect(timestamp).toBe(layout.timeOf(layout.maxTick));
-        expect(layout.expiredAt(layout.endOfLife - 1)).toBeUndefined();
-        expect(layout.expiredAt(layout.endOfLife)).toMatchObject({ code: "LAYOUT_EXPIRED", retryable: false });
+        expect(layout.refusalAt(layout.endOfLife - 1)).toBeUndefined();
+        expect(layout.refusalAt(layout.endOfLife)).toMatchObject({ code: "LAYOUT_EXPIRED", retryable: false });
         refused(() => layout.compose({ ...last, timestamp: layout.endOfLife }), "LAYOUT_EXPIRED");
+        expect(layout.refusalAt(layout.epoch)).toBeUndefined();
+        expect(layout.refusalAt(layout.epoch - 1)).toMatchObject({ code: "WINDOW_NOT_OPEN", retryable: true });
         expect(layout.tickOf(layout.endOfLife)).toBe(layout.maxTick + 1);
         expect(layout.tickOf(layout.epoch - 1)).toBe(-1);
       }),

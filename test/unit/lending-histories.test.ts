@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/core/errors.ts";
 import { Lease } from "../../src/core/lease.ts";
@@ -157,22 +158,30 @@ describe("histories of children that borrow a lease", () => {
     for (let turn = 0; turn < 12; turn++) await Promise.resolve();
   }
 
-  test("no ID is made twice", { timeout: 60_000 }, async () => {
-    const total = { ids: 0, neighbours: 0, takeovers: 0, threaded: 0 };
-    for (let seed = 1; seed <= 2000; seed++) {
-      const { ids, neighbours, takeovers, threaded, repeated } = await play(seed);
-      expect(repeated, `seed ${seed}`).toBeUndefined();
-      total.ids += ids;
-      total.neighbours += neighbours;
-      total.takeovers += takeovers;
-      total.threaded += threaded;
-    }
-    // Histories in which nobody meets anybody would find nothing.
-    expect(total.ids).toBeGreaterThan(5000);
-    expect(total.neighbours).toBeGreaterThan(1000);
-    expect(total.takeovers).toBeGreaterThan(300);
-    expect(total.threaded).toBeGreaterThan(1000);
-  });
+  // Some at a time: a machine that is busy with other things takes many times as long.
+  const some = 200;
+
+  test.each(Array.from({ length: 10 }, (_, i) => 1 + i * some))(
+    `no ID is made twice in ${some} histories from %i on`,
+    { timeout: 120_000 },
+    async (first) => {
+      const total = { ids: 0, neighbours: 0, takeovers: 0, threaded: 0 };
+      for (let seed = first; seed < first + some; seed++) {
+        const { ids, neighbours, takeovers, threaded, repeated } = await play(seed);
+        expect(repeated, `seed ${seed}`).toBeUndefined();
+        total.ids += ids;
+        total.neighbours += neighbours;
+        total.takeovers += takeovers;
+        total.threaded += threaded;
+        await nextTurn();
+      }
+      // Histories in which nobody meets anybody would find nothing.
+      expect(total.ids).toBeGreaterThan(500);
+      expect(total.neighbours).toBeGreaterThan(100);
+      expect(total.takeovers).toBeGreaterThan(30);
+      expect(total.threaded).toBeGreaterThan(100);
+    },
+  );
 
   /** Counts as used what its children have made, and not what they may still make of the lanes that they have. */
   class EmittedOnly extends SharedLedger {
@@ -199,10 +208,11 @@ describe("histories of children that borrow a lease", () => {
     }
   }
 
-  test("a lender that counts only what was emitted is found out", { timeout: 60_000 }, async () => {
+  test("a lender that counts only what was emitted is found out", { timeout: 120_000 }, async () => {
     let seed = 1;
     while ((await play(seed, (lease) => new EmittedOnly(lease))).repeated === undefined) {
       if (++seed > 3000) throw new Error("It was not found out.");
+      await nextTurn();
     }
   });
 });

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
-import type { ClaimRequest, Grant, LanesRequest, Registry } from "../../src/core/registry.ts";
+import type { ClaimRequest, Grant, LanesRequest, LanesTaken, Registry } from "../../src/core/registry.ts";
 import { Snowflake } from "../../src/core/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { BorrowedLanes } from "../../src/shared/borrowed.ts";
 import { SharedLedger } from "../../src/shared/ledger.ts";
 import { lendingRegistry } from "../../src/shared/lending.ts";
 import { epoch, Machine, World } from "../simulation/world.ts";
-import { makeToken } from "../support/generator.ts";
+import { makeToken, settled } from "../support/generator.ts";
 import { layout, options } from "../support/lent-lease.ts";
 
 describe("a lease that is lent", () => {
@@ -161,6 +161,69 @@ describe("a lease that is lent", () => {
     await switched;
     expect(await lent.renew({ ...request(), ...child })).toEqual({ outcome: "lost" });
     expect((await claim()).workerId).not.toBe(child.workerId);
+  });
+
+  test("ends when the clock is set back to where its children get no lanes", async () => {
+    const child = await claim();
+    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
+    await take({ ...request(), ...child, first, spans: 2, lanes: 1, held: 0 });
+    const pass = async (ms: number): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 50) {
+        world.advance(50);
+        await settled();
+      }
+    };
+    machine.offset = -3_600_000;
+    await pass(300);
+    machine.offset = 0;
+    await pass(2000);
+    expect(lease.state).toBe("held");
+    machine.offset = -3_600_000;
+    await pass(1000);
+    expect(lease.state).toBe("lost");
+    expect(lease.signal.reason).toEqual(code("LEASE_LOST"));
+    expect(await lent.renew({ ...request(), ...child, clock: machine.now() })).toEqual({ outcome: "lost" });
+  });
+
+  test("that comes back to the same number loses the claims of before: they are of another fence", async () => {
+    await lease.close();
+    lend(await Lease.claim({ registry, clock: machine, makeToken }, { ...options, onLost: "switch" }));
+    const child = await claim();
+    const switched = new Promise((resolve) => lease.on("switched", resolve));
+    await registry.forceRelease({ namespace: "default", workerId: 2, force: true });
+    await lease.renew();
+    for (let second = 0; lease.state !== "held"; second++) {
+      world.advance(1000);
+      await settled();
+      expect(second).toBeLessThan(60);
+    }
+    await switched;
+    expect([lease.workerId, lease.fence]).toEqual([child.workerId, child.fence + 1]);
+    const old = { ...request(), ...child, clock: machine.now() };
+    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
+    expect(await lent.renew(old)).toEqual({ outcome: "lost" });
+    expect(await take({ ...old, first, spans: 1, lanes: 1, held: 0 })).toEqual({ outcome: "lost" });
+    expect(await lent.release(old)).toEqual({ outcome: "lost" });
+    expect((await claim()).fence).toBe(lease.fence);
+    expect(ledger.grid.newest()).toBeUndefined();
+  });
+
+  test("gives no lane of a span behind its window, and is given back up to the window's end at most", async () => {
+    await lease.close();
+    // The window ends in the middle of a tick.
+    world.advance(60);
+    lend(await Lease.claim({ registry, clock: machine, makeToken }, { ...options, window: 2990 }));
+    const child = await claim();
+    const { until } = lease;
+    const { cut } = ledger.grid;
+    const first = cut.spanOf(layout.tickOf(machine.now()));
+    const last = cut.spanOf(layout.tickOf(until - 1));
+    const answer = (await take({ ...request(), ...child, first, spans: 60, lanes: 1, held: 0 })) as LanesTaken;
+    expect(answer.lanes.findLastIndex((lanes) => lanes !== 0)).toBe(last - first);
+    expect(lease.until).toBe(until);
+    expect(ledger.checkpoint()).toEqual({ timestamp: layout.timeOf(last - 1), sequence: layout.maxSequence });
+    await lease.close();
+    expect(await registry.worker("default", 2)).toMatchObject({ clean: true, until });
   });
 
   test("lets its children continue behind what it may continue itself", async () => {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
+import { SnowleaseError } from "../../src/core/errors.ts";
+import { pinEach, unpinEach } from "../../src/core/pins.ts";
 import type { Registry } from "../../src/core/registry.ts";
-import { readHosts } from "../../src/ops/migrate/addresses.ts";
 import { applyPlan, revertPlan } from "../../src/ops/migrate/apply.ts";
-import { makePlan, type Plan, planText, readPlan } from "../../src/ops/migrate/plan.ts";
+import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
+import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import type { Findings, Maker } from "../../src/ops/migrate/source.ts";
 import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts";
 import { addressWorkerId } from "../../src/assigners/ip.ts";
@@ -24,47 +26,6 @@ function messageOf(work: () => unknown): string {
   }
 }
 
-describe("a list of hosts", () => {
-  const addresses = (text: string): string[] => readHosts(text, "f").map(({ address }) => address);
-
-  test("holds addresses, ranges, and names with an address", () => {
-    expect(readHosts("\uFEFF10.0.0.1\r\n\n # none\n db-1\t10.0.0.2 # the old one\n", "f")).toEqual([
-      { name: "10.0.0.1", address: "10.0.0.1" },
-      { name: "db-1", address: "10.0.0.2" },
-    ]);
-    expect(addresses("10.0.0.9/30")).toEqual(["10.0.0.9", "10.0.0.10"]);
-    expect(addresses("10.0.0.8/31")).toEqual(["10.0.0.8", "10.0.0.9"]);
-    expect(addresses("10.0.0.8/32\n::ffff:10.0.0.9")).toEqual(["10.0.0.8", "10.0.0.9"]);
-    expect(addresses("2001:DB8:0:0::fffe/127\nfe80::1%eth0")).toEqual(["2001:db8::fffe", "2001:db8::ffff", "fe80::1"]);
-    expect(addresses("10.1.0.0/16")).toHaveLength(65_534);
-  });
-
-  test("tells a host once, by its name", () => {
-    expect(readHosts("10.0.0.0/30\ndb 10.0.0.1\n10.0.0.1\n", "f")).toEqual([
-      { name: "db", address: "10.0.0.1" },
-      { name: "10.0.0.2", address: "10.0.0.2" },
-    ]);
-  });
-
-  test.each([
-    ["", "a line a host, got none"],
-    ["\n10.0.0", "an IPv4 or IPv6 address, got `10.0.0`"],
-    ["\n10.0.0.1 db-1", "an IPv4 or IPv6 address, got `db-1`"],
-    ["\na b c", "an address, a range, or a name and an address, got `a b c`"],
-    ["\n10.0.0.0/33", "a range like 10.0.0.0/24"],
-    ["\nx/8", "a range like 10.0.0.0/24"],
-    ["\n10.0.0.0/8", "a range of at most 65536 addresses (/16)"],
-    ["\n2001:db8::/64", "a range of at most 65536 addresses (/112)"],
-    ["\n127.0.0.1", "the address of one host in its network"],
-    ["\n::1", "the address of one host in its network"],
-    ["a 10.0.0.1\nb 10.0.0.1", "one name for 10.0.0.1, which line 1 calls a, got `b`"],
-  ])("that is wrong, like %j, is refused with its line", (text, rule) => {
-    const message = messageOf(() => readHosts(text, "hosts.txt"));
-    expect(message).toContain(`CONFIG_INVALID: Expected ${rule}`);
-    expect(message).toContain(text === "" ? "correct hosts.txt" : "correct hosts.txt:2.");
-  });
-});
-
 /** A plan of hosts with these addresses, or of other findings. */
 async function planFor(
   addresses: readonly string[],
@@ -77,8 +38,10 @@ async function planFor(
   const makers = addresses.map((address): Maker => {
     return { name: `host-${address}`, address, workerId: addressWorkerId(address, layout) };
   });
-  const all: Findings = { makers, retired: [], takesOver: true, remarks: [], ...findings };
-  return makePlan(all, { namespace, layout, from: "ip", source: "hosts.txt", now, registry });
+  const reach = { next: "none", highest: -1 } as const;
+  const all: Findings = { makers, retired: [], reach, takesOver: true, remarks: [], ...findings };
+  const about = { layout, sourceLayout: layout, numbers: 1024 };
+  return makePlan(all, { namespace, ...about, from: "ip", source: "hosts.txt", now, registry });
 }
 
 describe("a plan", () => {
@@ -211,6 +174,31 @@ describe("a migration", () => {
     expect(await registry.worker(namespace, 1)).toMatchObject({ state: "pinned", owner: undefined });
     const claim = claimRequest({ workerId: 1, holder: holderAt(ips[0]), clock: clock.now() });
     expect(await registry.claim(claim)).toMatchObject({ outcome: "pinned" });
+  });
+
+  test("of thousands is pinned in steps, shows how far it is, and goes on where it was broken off", async () => {
+    const { registry } = await begun();
+    const steps: number[] = [];
+    const inBulk: Registry = {
+      ...registry,
+      async pinAll(name, pins) {
+        if (steps.length === 2) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "It broke off.");
+        steps.push(pins.length);
+        await pinEach(registry, name, pins);
+      },
+      unpinAll: (name, workerIds) => unpinEach(registry, name, workerIds),
+    };
+    const { plan } = await planFor(Array.from({ length: 200 }, (_, i) => `10.0.0.${i + 1}`));
+    const shown: [number, number][] = [];
+    const request = { registry: inBulk, plan, onProgress: (done: number, of: number) => void shown.push([done, of]) };
+    await expect(applyPlan(request)).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+    expect(shown).toEqual([0, 64, 128].map((done) => [done, 200]));
+    expect(await registry.workers(namespace, { state: "pinned" })).toHaveLength(128);
+    steps.pop();
+    steps.pop();
+    expect(await applyPlan(request)).toMatchObject({ pinned: 72, unchanged: 128 });
+    expect(await registry.workers(namespace, { state: "pinned" })).toHaveLength(200);
+    expect(await revertPlan(request)).toEqual({ unpinned: 200, live: 0 });
   });
 
   test("needs the namespace, and its layout, and the one that the plan is for", async () => {

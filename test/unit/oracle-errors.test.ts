@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { serverError } from "../../src/registries/sql/errors.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "../../src/registries/sql/oracle/errors.ts";
+import { namesOf } from "../../src/registries/sql/statements.ts";
 
 /** An error as the driver throws it: the server's with a number and a link, its own without. */
 function thrown(code: string, text = "says the server"): Error {
@@ -30,7 +31,10 @@ describe("what Oracle says", () => {
     ["NJS-123", "REGISTRY_UNAVAILABLE", "passes"],
     ["ORA-16000", "REGISTRY_UNAVAILABLE", "passes"],
     ["ORA-07445", "REGISTRY_UNAVAILABLE", "passes"],
+    ["ORA-01000", "REGISTRY_UNAVAILABLE", "passes"],
     ["ORA-01536", "REGISTRY_UNAVAILABLE", "final"],
+    ["ORA-01658", "REGISTRY_UNAVAILABLE", "final"],
+    ["ORA-04031", "REGISTRY_UNAVAILABLE", "final"],
     ["ORA-01653", "REGISTRY_UNAVAILABLE", "final"],
     ["ORA-01654", "REGISTRY_UNAVAILABLE", "final"],
     ["ORA-30036", "REGISTRY_UNAVAILABLE", "final"],
@@ -42,6 +46,8 @@ describe("what Oracle says", () => {
     ["ORA-28001", "UNAUTHORIZED", "final"],
     ["NJS-101", "UNAUTHORIZED", "final"],
     ["ORA-01031", "FORBIDDEN", "final"],
+    ["ORA-41900", "FORBIDDEN", "final"],
+    ["ORA-00972", "CONFIG_INVALID", "final"],
     ["ORA-12899", "CONFIG_INVALID", "final"],
     ["ORA-01482", "CONFIG_INVALID", "final"],
     ["NJS-138", "CONFIG_INVALID", "final"],
@@ -59,7 +65,8 @@ describe("what Oracle says", () => {
 
   const lost =
     "ORA-00028 ORA-01012 ORA-01089 ORA-01092 ORA-02396 ORA-03113 ORA-03114 ORA-03135 ORA-12537 ORA-12541 ORA-12547";
-  const unreachable = "ORA-12570 ORA-25408 NJS-003 NJS-500 NJS-501 NJS-503 NJS-506 NJS-510 NJS-521 NJS-530";
+  const unreachable =
+    "ORA-12170 ORA-12535 ORA-12570 ORA-12637 ORA-25408 NJS-003 NJS-500 NJS-501 NJS-503 NJS-506 NJS-510 NJS-521 NJS-530";
   test.each(`${lost} ${unreachable}`.split(" "))(
     "after %s nobody knows what was done, and the connection is not used again",
     (code) => {
@@ -70,6 +77,30 @@ describe("what Oracle says", () => {
 
   test.each(["ORA-00001", "ORA-00942", "ORA-12899", "NJS-123"])("after %s it is", (code) => {
     expect(cameToNothing(thrown(code))).toBe(false);
+  });
+
+  test("what went wrong inside of the server is told by the error behind it, and shown", () => {
+    const inside = (code: string): Error =>
+      thrown("ORA-00604", `error occurred at recursive SQL level 1\n${code}: why\nORA-06512: at line 3`);
+    for (const code of ["ORA-01000", "ORA-04031", "ORA-01658", "ORA-00001"]) {
+      expect(meaningOf(inside(code))).toBe(meaningOf(thrown(code)));
+      const shown = oneLine(inside(code));
+      expect((shown as Error).message).toBe(`ORA-00604: error occurred at recursive SQL level 1: ${code}: why`);
+      expect(meaningOf(shown)).toBe(meaningOf(thrown(code)));
+    }
+    expect(cameToNothing(oneLine(inside("ORA-00028")))).toBe(true);
+    const nested = thrown("ORA-00604", "level 1\nORA-00604: level 2\nORA-04031: why");
+    expect(meaningOf(oneLine(nested))).toBe(meaningOf(thrown("ORA-04031")));
+    expect(meaningOf(thrown("ORA-00604", "level 1"))).toMatchObject({ code: "REGISTRY_UNAVAILABLE", passes: true });
+  });
+
+  test("says which of its names are too long", () => {
+    expect(meaningOf(thrown("ORA-00972"))).toMatchObject({
+      says: "takes no names as long as those of this namespace's tables",
+      advice: "choose a namespace of at most 9 characters, or raise COMPATIBLE to 12.2 or higher",
+    });
+    const longest = Object.values(namesOf("ninechars")).map((name) => name.length);
+    expect(Math.max(...longest)).toBe(30);
   });
 
   test("a listener's refusal is told in its text", () => {

@@ -52,8 +52,8 @@ describe("a preset", () => {
   });
 
   it("ends years before any other: uid", () => {
-    expect(uid.expiredAt(Date.parse("2024-11-20T13:24:15.999Z"))).toBeUndefined();
-    expect(uid.expiredAt(Date.parse("2024-11-20T13:24:16Z"))).toMatchObject({
+    expect(uid.refusalAt(Date.parse("2024-11-20T13:24:15.999Z"))).toBeUndefined();
+    expect(uid.refusalAt(Date.parse("2024-11-20T13:24:16Z"))).toMatchObject({
       code: "LAYOUT_EXPIRED",
       message: `The timestamp bits of the layout ${uid.fingerprint} ran out on 2024-11-20T13:24:16.000Z; move to another layout.`,
     });
@@ -124,7 +124,7 @@ describe("scene", () => {
   });
 
   it("never ends", () => {
-    expect(scene.expiredAt(Date.parse("9999-12-31T23:59:59Z"))).toBeUndefined();
+    expect(scene.refusalAt(Date.parse("9999-12-31T23:59:59Z"))).toBeUndefined();
     const far = { timestamp: Date.parse("9999-12-31T23:59:59.999Z"), workerId: 1, sequence: 1 };
     expect(scene.decompose(scene.compose(far), far.timestamp)).toMatchObject(far);
   });

@@ -65,7 +65,7 @@ describe.skipIf(place === undefined)("which process is which", () => {
 
   test("a zombie is gone", async () => {
     // A parent that never asks what became of its child.
-    const parent = start("sh", "-c", "sleep 0.2 & exec sleep 60");
+    const parent = start("sh", "-c", "sleep 60 & exec sleep 60");
     const childOf = (): number | undefined => {
       const { stdout } = spawnSync("ps", ["-o", "pid=", "--ppid", String(parent.pid)]);
       const pid = Number(String(stdout).trim().split("\n")[0]);
@@ -78,6 +78,7 @@ describe.skipIf(place === undefined)("which process is which", () => {
       )) ?? 0;
     const name = nameOf(child);
     expect(isGone(name)).toBe(false);
+    process.kill(child, "SIGKILL");
     await eventually(
       async () => stat(child)[0],
       (state) => state === "Z",

@@ -25,12 +25,30 @@ async function openRing(options: RingOptions = {}, wish: Wish = {}): Promise<Rin
 }
 
 describe("a ring", () => {
-  it("holds the IDs of 2^boost ticks, prepared when nothing else runs", async () => {
-    const { ring, clock } = await openRing({ boost: 2 });
-    expect([ring.size, ring.left]).toEqual([16, 0]);
-    await clock.advance(0);
-    expect(ring.left).toBe(16);
+  it("holds the IDs of 2^boost ticks, prepared from the start", async () => {
+    const { ring } = await openRing({ boost: 2 });
+    expect([ring.size, ring.left]).toEqual([16, 16]);
     expect((await openRing()).ring.size).toBe(32);
+  });
+
+  it("that cannot be filled at first is filled as soon as it can, even where a taker is refused", async () => {
+    const { ids, clock } = await open({ mode: "lead", layout });
+    const now = clock.now();
+    clock.step(layout.epoch - 1 - now);
+    const refusal = new Error("none left");
+    const ring = new Ring(ids, {
+      onEmpty: () => {
+        throw refusal;
+      },
+    });
+    expect(ring.left).toBe(0);
+    expect(() => ring.next()).toThrow(refusal);
+    await clock.advance(0);
+    clock.step(now - clock.now());
+    expect(() => ring.next()).toThrow(refusal);
+    await clock.advance(0);
+    expect(ring.left).toBe(ring.size);
+    expect(layout.decompose(ring.next()).timestamp).toBe(start);
   });
 
   it("gives what the generator would, in order, over its end and beyond", async () => {
@@ -60,16 +78,17 @@ describe("a ring", () => {
     let empty = 0;
     const { ring } = await openRing({ boost: 0, onEmpty: () => void empty++ });
     for (let i = 0; i < 9; i++) ring.next();
-    expect(empty).toBe(3);
+    expect(empty).toBe(2);
     const refusal = new Error("none left");
     const throws = (): never => {
       throw refusal;
     };
     const { ring: strict, clock } = await openRing({ boost: 0, onEmpty: throws });
-    expect(() => strict.next()).toThrow(refusal);
-    await clock.advance(0);
-    for (let i = 0; i < 4; i++) strict.next();
-    expect(() => strict.next()).toThrow(refusal);
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 4; i++) strict.next();
+      expect(() => strict.next()).toThrow(refusal);
+      await clock.advance(0);
+    }
   });
 
   it("is filled on schedule, tells when it is full, and drops what the clock has left behind", async () => {

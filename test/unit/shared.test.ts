@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout, layouts } from "../../src/core/layout.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
+import { SharedLedger } from "../../src/shared/ledger.ts";
+import { lendingRegistry } from "../../src/shared/lending.ts";
 import { joinLease } from "../../src/shared/member.ts";
 import type { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
 import { snowlease } from "../../src/snowlease.ts";
@@ -18,10 +20,18 @@ async function share(options: object = {}): Promise<{ ids: SharedSnowflake; cloc
   return { ids, clock };
 }
 
+const mostInTick = 4096;
+
 /** How many IDs there are now, and that no two are the same. */
 function drain(...makers: readonly { next(): bigint }[]): number {
+  return drained(...makers).length;
+}
+
+/** All IDs that there are now, of which no two are the same. */
+function drained(...makers: readonly { next(): bigint }[]): bigint[] {
   const made: bigint[] = [];
   for (let left = [...makers]; left.length > 0;) {
+    if (made.length > mostInTick) expect.fail(`More IDs than a tick has: ${made.slice(-3).join(", ")}`);
     left = left.filter((maker) => {
       try {
         made.push(maker.next());
@@ -33,7 +43,7 @@ function drain(...makers: readonly { next(): bigint }[]): number {
     });
   }
   expect(new Set(made).size).toBe(made.length);
-  return made.length;
+  return made;
 }
 
 describe("generators that share a lease", () => {
@@ -45,6 +55,25 @@ describe("generators that share a lease", () => {
     expect(drain(joined, ids)).toBe(4096);
     await clock.advance(1);
     expect(drain(joined, ids)).toBe(4096);
+  });
+
+  test("end together when the clock is set back too far for a fixed worker ID", async () => {
+    const { ids, clock } = await share({ workerId: 7 });
+    const joined = joinLease(ids.share(), { clock });
+    const setBack = expect.objectContaining({ code: "CLOCK_ROLLBACK" }) as Error;
+    joined.next();
+    clock.step(-3_600_000);
+    expect(() => joined.next()).toThrow(setBack);
+    await clock.advance(10);
+    clock.step(3_600_000);
+    await clock.advance(5000);
+    joined.next();
+    expect(ids.lease.state).toBe("held");
+    clock.step(-3_600_000);
+    expect(() => joined.next()).toThrow(setBack);
+    await clock.advance(1000);
+    expect(ids.lease.signal.reason).toMatchObject({ code: "LEASE_LOST" });
+    expect(() => joined.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 
   test("leave one that comes late a lane", async () => {
@@ -110,6 +139,95 @@ describe("generators that share a lease", () => {
     await clock.advance(1000);
     expect(joined.lease.workerId).not.toBe(workerId);
     expect(defaultLayout.decompose(joined.next()).workerId).toBe(ids.lease.workerId);
+  });
+
+  const year = 365.25 * 86_400_000;
+
+  test.each([[5], [50], [-5], [5, -5], [-8, 20, -9]])(
+    "go on when the clock moves by %i years, %i and %i",
+    async (...steps) => {
+      const { ids, clock } = await share({ pool: "0-7", onLost: "switch" });
+      const joined = joinLease(ids.share(), { clock });
+      const made = drained(ids, joined);
+      for (const years of steps) {
+        clock.step(years * year);
+        // It is the generators that find out how far a clock went back.
+        for (const maker of [ids, joined])
+          expect(() => maker.next()).toThrow(expect.objectContaining({ retryable: true }));
+        await clock.advance(5000);
+        const now = drained(ids, joined);
+        expect(now).toHaveLength(4096);
+        made.push(...now);
+      }
+      expect(new Set(made).size).toBe(made.length);
+    },
+  );
+
+  test("go on in a process that borrows when the clock moves by years", async () => {
+    const { ids, clock } = await share({ pool: "0-7", onLost: "switch" });
+    if (!(ids.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
+    const registry = lendingRegistry(ids.lease, ids.lanes);
+    const child = await snowlease({ registry, clock, shared: true, onLost: "switch" });
+    open.unshift(child);
+    const joined = joinLease(child.share(), { clock });
+    const makers = [child, joined, ids];
+    // Until there is a lane in stock for the thread, too.
+    await clock.advance(7000);
+    const made = makers.map((maker) => maker.next());
+    for (const years of [5, -5, 8]) {
+      clock.step(years * year);
+      for (const maker of makers) expect(() => maker.next()).toThrow(expect.objectContaining({ retryable: true }));
+      await clock.advance(30_000);
+      for (const maker of makers) made.push(...drained(maker));
+    }
+    expect(made.length).toBeGreaterThan(3 * 3000);
+    expect(new Set(made).size).toBe(made.length);
+  });
+
+  const wrap = layouts.scene.wrap ?? 0;
+  /** When the timestamp of `scene` starts again at 0. */
+  const wraps = layouts.scene.epoch + Math.ceil((Date.UTC(2026, 0, 1) - layouts.scene.epoch) / wrap) * wrap;
+
+  test.each([1, 2, 5, 6])("skip the ID 0 of a tick of %i sequence bits, and touch no lane of another", async (bits) => {
+    const layout = `timestamp:21,worker:5,sequence:${bits}@${layouts.scene.epoch}/1/wraps`;
+    const clock = fakeClock({ start: wraps - 1 });
+    const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, layout, workerId: 0, shared: true });
+    open.push(ids);
+    const joined = joinLease(ids.share(), { clock });
+    const made = drained(ids, joined);
+    await clock.advance(1);
+    const first = drained(ids, joined);
+    expect(first).toHaveLength(2 ** bits - 1);
+    await clock.advance(1);
+    made.push(...first, ...drained(joined, ids));
+    expect(new Set(made).size).toBe(made.length);
+    expect(made).not.toContain(0n);
+  });
+
+  test("are told, once the window has passed, that the thread which leased it has ended without a word", async () => {
+    const { ids } = await share({ window: 30_000 });
+    // The lender's clock stands still, as if its thread had been terminated.
+    const clock = fakeClock({ start: ids.lease.clock.now() });
+    const joined = joinLease(ids.share(), { clock });
+    await clock.advance(29_000);
+    joined.next();
+    expect(joined.lease.state).toBe("held");
+    await clock.advance(1000);
+    await expect(joined.nextAsync({ timeout: 0 })).rejects.toMatchObject({ code: "LEASE_LOST", retryable: false });
+    expect(joined.lease.state).toBe("lost");
+  });
+
+  test("are not told so while their lender renews, nor by one that was away and is back", async () => {
+    const { ids, clock: lenders } = await share({ window: 30_000 });
+    const clock = fakeClock({ start: lenders.now() });
+    const joined = joinLease(ids.share(), { clock });
+    await clock.advance(40_000);
+    expect(() => joined.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
+    await lenders.advance(40_000);
+    for (let second = 0; second < 100; second++) {
+      await Promise.all([clock.advance(1000), lenders.advance(1000)]);
+      joined.next();
+    }
   });
 
   test("are told that the lease has ended", async () => {

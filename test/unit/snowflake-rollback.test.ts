@@ -157,7 +157,7 @@ describe("a clock that goes back", () => {
     expect(westid.decompose(await ids.nextAsync())).toMatchObject({ timestamp: start - 60_001, workerId: 1 });
   });
 
-  it("by more than a minute leaves a lease of one worker ID telling", async () => {
+  it("by more than a minute, and put right in time, leaves a lease of one worker ID telling", async () => {
     const { clock, ids, lease } = await open({ onLost: "stop" });
     ids.next();
     clock.step(-60_001);
@@ -166,7 +166,51 @@ describe("a clock that goes back", () => {
     clock.step(60_001);
     await clock.advance(1);
     expect(westid.decompose(ids.next())).toMatchObject({ timestamp: start + 1, sequence: 0 });
+    await clock.advance(10_000);
+    expect(lease.state).toBe("held");
+    expect(lease.signal.aborted).toBe(false);
   });
+
+  it("by years for 10 ms leaves a lease of one worker ID as it is, each time", async () => {
+    const { clock, ids, lease, rollbacks } = await open({ onLost: "stop" });
+    const years = 5 * 365 * 24 * 3_600_000;
+    for (let times = 1; times <= 3; times++) {
+      ids.next();
+      clock.step(-years);
+      expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK"));
+      await clock.advance(10);
+      expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK"));
+      clock.step(years);
+      await clock.advance(5000);
+      ids.next();
+      expect(lease.state).toBe("held");
+      expect(rollbacks).toHaveLength(times);
+    }
+  });
+
+  for (const mode of ["wall", "lead"] as const) {
+    it(`by more than a minute for good ends a lease of one worker ID, in ${mode} mode`, async () => {
+      const { clock, ids, lease, registry, rollbacks } = await open({ onLost: "stop", mode, window: 2000 });
+      const lost: LeaseEvents["lost"][] = [];
+      lease.on("lost", (event) => lost.push(event));
+      const last = westid.decompose(mode === "lead" ? (ids.take(2 ** 24).at(-1) ?? 0n) : ids.next());
+      clock.step(-3_600_000);
+      expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK", { behindMs: 3_600_000 }));
+      expect(lease.state).toBe("held");
+      await clock.advance(500);
+      expect(lease.state).toBe("lost");
+      const reason = coded("LEASE_LOST", { workerId: 7 });
+      expect(lease.signal.reason).toEqual(reason);
+      expect((lease.signal.reason as Error).message).toMatch(/clock was set back by 3600000 ms/);
+      expect(lost).toEqual([expect.objectContaining({ workerId: 7, error: reason })]);
+      expect(rollbacks).toEqual([{ behind: 3_600_000, action: "stop" }]);
+      expect(thrown(() => ids.next())).toEqual(coded("LEASE_LOST"));
+      // It is given back, with what was used of it.
+      const record = await registry.worker("default", 7);
+      expect(record).toMatchObject({ state: "free", clean: true, until: last.timestamp + 1 });
+      await ids.close();
+    });
+  }
 
   it("is judged by the thresholds that were set", async () => {
     const { clock, ids, rollbacks } = await open({ rollback: { maxWait: 100, maxTell: 11_000 } });
@@ -178,7 +222,7 @@ describe("a clock that goes back", () => {
     expect(rollbacks).toEqual([
       { behind: 10_100, action: "wait" },
       { behind: 10_101, action: "tell" },
-      { behind: 11_001, action: "switch" },
+      { behind: 11_001, action: "stop" },
     ]);
   });
 });
@@ -272,6 +316,36 @@ describe("a clock that goes back, with rollback bits", () => {
     expect(second.lease.from).toBe(start + 20_001);
     expect(second.lease.fence).toBe(lease.fence + 1);
     expect(teller(second.ids)()).toEqual([start + 20_001, 0, 0]);
+  });
+
+  it("starts to count from 0 with each worker ID that a lease switches to", async () => {
+    const { clock, ids, lease, registry, rollbacks } = await open({
+      layout,
+      onLost: "switch",
+      workerId: undefined,
+      pool: { first: 7, last: 12 },
+    });
+    const next = teller(ids);
+    const made: bigint[] = [];
+    for (let turn = 0; turn < 3; turn++) {
+      const { workerId } = lease;
+      await clock.advance(100_000);
+      await lease.renew();
+      made.push(ids.next());
+      for (let value = 1; value <= 3; value++) {
+        clock.step(-20_000);
+        const [, rollback] = next();
+        expect(rollback).toBe(value);
+      }
+      await registry.forceRelease({ namespace: "default", workerId, force: true });
+      await lease.renew();
+      await clock.advance(100);
+      expect(lease.workerId).not.toBe(workerId);
+      made.push(ids.next());
+      expect(layout.decompose(made.at(-1) ?? 0n)).toMatchObject({ workerId: lease.workerId, rollback: 0 });
+    }
+    expect(rollbacks.filter(({ action }) => action === "count")).toHaveLength(9);
+    expect(new Set(made).size).toBe(made.length);
   });
 
   it("is never continued by a lease, though somebody left recents", async () => {

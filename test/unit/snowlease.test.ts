@@ -19,6 +19,7 @@ import type { Snowflake } from "../../src/core/snowflake.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { lendLease, lendOverSocket } from "../../src/lend.ts";
+import { toldWorkerId } from "../../src/lent.ts";
 import { SharedLedger } from "../../src/shared/ledger.ts";
 import { joinLease } from "../../src/shared/member.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
@@ -82,7 +83,8 @@ function countingRegistry(): Registry & { readonly closed: number } {
 
 const defaultFile = (): string => join(folder, "snowlease/registry.db");
 const lastBits = async (): Promise<number> => {
-  const request = { layout: layouts.westid, pool: layouts.westid.pool, options: {} };
+  const { pool } = layouts.westid;
+  const request = { layout: layouts.westid, pool, fixed: pool, options: {} };
   return (await ipAssigner().assign(request as never, new AbortController().signal)) as number;
 };
 
@@ -344,13 +346,9 @@ describe("a child of exec", () => {
       env: {},
     });
     const lease = await openLease(config, { env: {}, argv: [] });
-    const lender = await lendOverSocket(lease, new SharedLedger(lease, false));
+    const lender = await lendOverSocket(lease, new SharedLedger(lease, false), "memory:");
     made.push(lease, { close: async () => lender[Symbol.asyncDispose]() });
-    Object.assign(process.env, lender.env, {
-      SNOWLEASE_LEASE_REGISTRY: "memory:",
-      WESTID_WORKERID: String(lease.workerId),
-      WORKER_ID: String(lease.workerId),
-    });
+    Object.assign(process.env, lender.env, toldWorkerId(lease.workerId), { WORKER_ID: String(lease.workerId) });
     return lease;
   }
 
@@ -376,7 +374,7 @@ describe("a child of exec", () => {
     expect(new Set(all).size).toBe(2);
     await using lender = await lendLease(ids);
     const env = Object.entries(process.env).filter(([name]) => name.startsWith("SNOWLEASE_LEASE_"));
-    expect(lender.env).toEqual(Object.fromEntries(env));
+    expect(lender.env).toEqual({ ...Object.fromEntries(env), SNOWLEASE_NAMESPACE: "orders" });
   });
 
   it("may name what is lent to it", async () => {
@@ -403,7 +401,7 @@ describe("a child of exec", () => {
   it("that asks for another pool or layout is refused", async () => {
     await lend();
     const { message } = await refusal({ namespace: "orders", pool: "50-51" }, "CONFIG_INVALID");
-    expect(message).toContain("in the pool 50-51, got `40`");
+    expect(message).toContain("to be 40, the only one that is lent here, got `one from 50 to 51`");
     await refusal({ namespace: "orders", layout: "westid" }, "LAYOUT_MISMATCH");
   });
 
@@ -417,9 +415,9 @@ describe("a child of exec", () => {
     expect((await opened({ namespace: "orders", registry: memoryRegistry() })).lease.workerId).not.toBe(lease.workerId);
   });
 
-  it.each([undefined, "WORKER_ID"])("takes the worker ID as no wish in another namespace (env: %s)", async (env) => {
+  it.each([{}, { env: "WORKER_ID" }])("takes the worker ID as no wish in another namespace (%j)", async (named) => {
     await lend();
-    const ids = await opened({ namespace: "invoices", registry: "memory:", env });
+    const ids = await opened({ namespace: "invoices", registry: "memory:", ...named });
     expect(ids.lease.workerId).toBe(0);
     expect(ids.lease.layout.name).toBe("westid");
   });
@@ -427,7 +425,8 @@ describe("a child of exec", () => {
   it("takes a wish of its own in another namespace", async () => {
     await lend();
     process.env["INVOICES_ID"] = "6";
-    expect((await opened({ namespace: "invoices", env: "INVOICES_ID" })).lease.workerId).toBe(6);
+    const options = { namespace: "invoices", registry: "memory:", env: "INVOICES_ID" };
+    expect((await opened(options)).lease.workerId).toBe(6);
   });
 });
 

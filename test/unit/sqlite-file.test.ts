@@ -374,26 +374,96 @@ describe("a file that is open", () => {
     return execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" }).trim();
   }
 
-  const gone = { code: "REGISTRY_UNAVAILABLE", message: expect.stringMatching(/removed or replaced/) as string };
+  const removed = {
+    code: "REGISTRY_UNAVAILABLE",
+    message: expect.stringMatching(/was removed or replaced while/) as string,
+  };
 
-  test("and was replaced is another registry", async () => {
+  test("and was removed is used no more, until it is put back", async () => {
     const folder = newFolder();
     const path = join(folder, "registry.db");
     const renew = await held(path);
     renameSync(path, join(folder, "old.db"));
-    await expect(renew()).rejects.toMatchObject(gone);
+    await expect(renew()).rejects.toMatchObject(removed);
     renameSync(join(folder, "old.db"), path);
     expect(await renew()).toMatchObject({ outcome: "renewed" });
   });
 
-  test.each([[["-wal"]], [["-shm"]], [["-wal", "-shm"]]])("and lost its %j is used no more", async (suffixes) => {
+  test("and was replaced is another registry, in which nothing is known of its holders", async () => {
+    const path = join(newFolder(), "registry.db");
+    const registry = await openSqlite(path);
+    const request = claimRequest();
+    const grant = await registry.claim(request);
+    if (grant.outcome !== "granted") throw new Error("not granted");
+    expect(grant.store?.isReplaced).toBe(false);
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix);
+    expect(grant.store?.isReplaced).toBe(false);
+    expect(otherProcess(path)).toBe("0");
+    expect(grant.store?.isReplaced).toBe(true);
+    const { workerId, fence } = grant;
+    const key = { namespace, workerId, fence, token: request.token, clock: Date.now() };
+    expect(await registry.renew({ ...key, window: 60_000 })).toEqual({ outcome: "lost" });
+    expect(await registry.release(key)).toEqual({ outcome: "lost" });
+    const next = await registry.claim(claimRequest());
+    expect(next).toMatchObject({ outcome: "granted", workerId: 1 });
+    expect(otherProcess(path)).toBe("2");
+  });
+
+  test("and is reached by a link that points elsewhere now is another registry", async () => {
+    const folder = newFolder();
+    const path = join(folder, "registry.db");
+    mkdirSync(join(folder, "a"));
+    mkdirSync(join(folder, "b"));
+    symlinkSync("a/registry.db", path);
+    await openSqlite(join(folder, "a", "registry.db"));
+    const registry = await openSqlite(path);
+    const grant = await registry.claim(claimRequest());
+    expect(grant).toMatchObject({ workerId: 0, store: { isReplaced: false } });
+    await openSqlite(join(folder, "b", "registry.db"));
+    rmSync(path);
+    symlinkSync("b/registry.db", path);
+    expect(grant).toMatchObject({ store: { isReplaced: true } });
+    expect(await registry.claim(claimRequest())).toMatchObject({ workerId: 0, store: { isReplaced: false } });
+    expect(await registry.workers(namespace)).toHaveLength(1);
+  });
+
+  test.each([[["-wal"]], [["-wal", "-shm"]]])("and lost its %j is used no more, by no process", async (suffixes) => {
     const path = join(newFolder(), "registry.db");
     const renew = await held(path);
     for (const suffix of suffixes) rmSync(path + suffix);
-    await expect(renew()).rejects.toMatchObject(gone);
-    // Whoever comes now makes new ones, which are not those of this process.
-    otherProcess(path);
-    await expect(renew()).rejects.toMatchObject(gone);
+    await expect(renew()).rejects.toMatchObject(removed);
+    // Without its log it is a registry from before.
+    expect(otherProcess(path)).toBe("REGISTRY_UNAVAILABLE");
+    await expect(openSqlite(path, { operationTimeout: 100 })).rejects.toMatchObject(removed);
+    await expect(renew()).rejects.toMatchObject(removed);
+  });
+
+  test("by a process that was killed, and then lost its log, is refused until the operator says that its windows have passed", async () => {
+    const path = join(newFolder(), "registry.db");
+    const script = `
+      const { sqliteRegistry } = await import(${JSON.stringify(dist)});
+      const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, operationTimeout: 5000 });
+      await registry.claim(${JSON.stringify(claimRequest())});
+      process.kill(process.pid, "SIGKILL");`;
+    spawnSync(process.execPath, ["--input-type=module", "-e", script]);
+    rmSync(`${path}-wal`);
+    expect(otherProcess(path)).toBe("REGISTRY_UNAVAILABLE");
+    await expect(openSqlite(path)).rejects.toMatchObject({
+      ...removed,
+      message: expect.stringMatching(/-wal`.* wait until their windows have passed .*remove `.*-shm`/) as string,
+    });
+    rmSync(`${path}-shm`);
+    expect(otherProcess(path)).toBe("0");
+  });
+
+  test("and lost the index of its log is used no more by the processes that had it open", async () => {
+    const path = join(newFolder(), "registry.db");
+    const renew = await held(path);
+    rmSync(`${path}-shm`);
+    await expect(renew()).rejects.toMatchObject(removed);
+    // The log tells one that opens it now what was granted.
+    expect(otherProcess(path)).toBe("1");
+    await expect(renew()).rejects.toMatchObject(removed);
   });
 
   test("and loses its log while an operation is under way has not done it", async () => {
@@ -403,7 +473,7 @@ describe("a file that is open", () => {
     const registry = await openSqlite(path, { clock });
     await registry.claim(claimRequest());
     during = () => rmSync(`${path}-wal`, { force: true });
-    await expect(registry.claim(claimRequest())).rejects.toMatchObject(gone);
+    await expect(registry.claim(claimRequest())).rejects.toMatchObject(removed);
   });
 
   test("is also used by processes that come and go, the last of which would remove the log", async () => {

@@ -3,7 +3,8 @@ import { layouts } from "../../src/core/layout.ts";
 import { changes } from "../../src/ops/changes.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
 import { drawTop, type Scene, type Surface } from "../../src/cli/top-view.ts";
-import { fitted, harmless, lineOf } from "../../src/cli/columns.ts";
+import { fitted, lineOf } from "../../src/cli/columns.ts";
+import { printable } from "../../src/core/printable.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 let tokens = 0;
@@ -149,7 +150,7 @@ test("names are cut to their columns, wide ones too, and are nothing that a term
   expect(fitted("語語語", 5)).toBe("語語…");
   expect(fitted("語語語", 4)).toBe("語… ");
   expect(fitted("7", 3, "right")).toBe("  7");
-  expect(harmless("a\u001b[31m\u009b\u202eb\u2066\u2028")).toBe("a?[31m?b?");
+  expect(printable("a\u001b[31m\u009b\u202eb\u2066\u2028")).toBe("a?[31m??b??");
   expect(lineOf([["ab", "31"], ["cd"]], 3, true)).toBe("\u001b[31mab\u001b[0m…");
   expect(lineOf([["ab", "31"], ["cd"]], 4, false)).toBe("abcd");
 });

@@ -32,6 +32,8 @@ export interface DashboardOptions {
   readonly namespaces: () => readonly string[];
   /** Who may look. Default: everybody. */
   readonly tokens?: Tokens | undefined;
+  /** Called when a browser has signed out. */
+  readonly onSignOut?: (() => void) | undefined;
   readonly version: string;
 }
 
@@ -81,7 +83,7 @@ const pageHeaders = {
 
 /** Pages for people: the same facts as the API's, read and never changed. */
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const { registry, clock, pool, journal, namespaces, tokens, version } = options;
+  const { registry, clock, pool, journal, namespaces, tokens, onSignOut, version } = options;
   const sessions = new Sessions(clock);
   const watches = new Map<string, PoolWatch>();
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
@@ -263,7 +265,11 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     routes: [
       route("GET", "/", show),
       route("POST", "/sign-in", signIn),
-      route("POST", "/sign-out", async (request) => seeOther("/", sessions.end(request))),
+      route("POST", "/sign-out", async (request) => {
+        const cookie = sessions.end(request);
+        onSignOut?.();
+        return seeOther("/", cookie);
+      }),
       ...[...assets].map(([name, { text, type }]) =>
         route("GET", `/${name}`, async () => {
           // Its name changes with what is in it.

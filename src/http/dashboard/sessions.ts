@@ -4,7 +4,7 @@ import type { ApiRequest } from "../request.ts";
 
 /** How long somebody stays signed in, ms. */
 const lifetime = 12 * 3_600_000;
-/** Of more than so many, the oldest ends. */
+/** Of more than so many, the oldest of the token that has the most ends. */
 const mostSessions = 1000;
 
 interface Session {
@@ -30,9 +30,15 @@ export class Sessions {
   start(request: ApiRequest, token: string): string {
     const id = randomBytes(16).toString("hex");
     this.#sessions.set(id, { token, ends: monotonic(this.#clock) + lifetime });
-    const [oldest = ""] = this.#sessions.keys();
-    if (this.#sessions.size > mostSessions) this.#sessions.delete(oldest);
+    if (this.#sessions.size > mostSessions) this.#sessions.delete(this.#superfluous());
     return cookie(request, id, lifetime / 1000);
+  }
+
+  #superfluous(): string {
+    const byToken = new Map<string, string[]>();
+    for (const [id, { token }] of this.#sessions) byToken.set(token, [...(byToken.get(token) ?? []), id]);
+    const [[oldest = ""] = []] = [...byToken.values()].toSorted((a, b) => b.length - a.length);
+    return oldest;
   }
 
   /** Signs out: the `Set-Cookie` for it. */

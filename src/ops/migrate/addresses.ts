@@ -19,38 +19,66 @@ export function plainAddress(text: string): string | undefined {
   return mapped ?? new URL(`http://[${address}]`).hostname.slice(1, -1);
 }
 
+/** Addresses that no program can tell a host by, and what makes them such. */
+const sharedAddresses: readonly (readonly [RegExp, string])[] = [
+  [/^(127\.|::1$)/, "each host has this loopback address"],
+  [/^(169\.254\.|fe[89ab].:)/, "each network may have this link-local address again"],
+  [/^172\.17\./, "Docker gives this address to a container or a bridge of each host"],
+  [/^172\.(1[89]|2\d|3[01])\.0\.1$/, "Docker gives this address to a bridge of each host"],
+  [/^10\.88\.0\.1$/, "Podman gives this address to the bridge of each host"],
+  [/^192\.168\.122\.1$/, "libvirt gives this address to the bridge of each host"],
+];
+
+/** Why several hosts may have an address; undefined for one that belongs to one host. */
+export function whyShared(address: string): string | undefined {
+  return sharedAddresses.find(([pattern]) => pattern.test(address))?.[1];
+}
+
 /**
- * Reads a list of hosts: a line an address, a range (`10.0.0.0/24`: each address of it, less those that no host can have), or a name
- * and an address. Empty lines and what follows a `#` are skipped. A host that is listed and lies in a range is one host.
+ * Reads a list of hosts: a line an address, a range (`10.0.0.0/24`: each address of it, less those that no host can have), a name and
+ * an address, or an address and its names (as in /etc/hosts: the first name counts). Empty lines and what follows a `#` are skipped. A
+ * host that is listed and lies in a range is one host. Several hosts may share an address that tells none of them apart.
  * @param file for messages.
  * @throws SnowleaseError CONFIG_INVALID that names the line.
  */
 export function readHosts(text: string, file: string): readonly Host[] {
+  if (/[\u0000\uFFFD]/.test(text)) {
+    throw new SnowleaseError("CONFIG_INVALID", `Expected a text in UTF-8, got another encoding; save ${file} anew.`);
+  }
   const hosts = new Map<string, Host & { readonly line: number; readonly named: boolean }>();
-  for (const [i, raw] of text
-    .replace(/^\uFEFF/, "")
-    .split("\n")
-    .entries()) {
+  const placeOf = new Map<string, Host & { readonly line: number }>();
+  for (const [i, raw] of text.split(/\r\n?|\n/).entries()) {
     const line = i + 1;
     const refuse = (rule: string, got: string): never => {
       throw new SnowleaseError("CONFIG_INVALID", `Expected ${rule}, got ${shown(got)}; correct ${file}:${line}.`);
     };
     const words = raw.replace(/#.*$/, "").trim().split(/\s+/);
     if (words[0] === "") continue;
-    if (words.length > 2) refuse("an address, a range, or a name and an address", raw.trim());
-    const [first = "", second] = words;
-    const place = second ?? first;
-    const addresses = place.includes("/") && second === undefined ? rangeOf(place) : [plainAddress(place)];
+    const places = words.filter((word) => plainAddress(word) !== undefined);
+    if (places.length > 1) refuse("one address in a line", words.join(" "));
+    if (words.length > 2 && places[0] !== words[0]) {
+      refuse("an address, a range, or a name and an address", words.join(" "));
+    }
+    const place = places[0] ?? words.at(-1) ?? "";
+    const name = words.find((word) => word !== place);
+    if (name !== undefined && isPlace(name)) refuse(`a name beside ${place}`, name);
+    const addresses = place.includes("/") && name === undefined ? rangeOf(place) : [plainAddress(place)];
     if (typeof addresses === "string") refuse(addresses, place);
     for (const address of addresses) {
       if (typeof address !== "string") return refuse("an IPv4 or IPv6 address", place);
-      if (isNobodys(address)) refuse("the address of one host in its network", place);
-      const known = hosts.get(address);
-      const named = second !== undefined;
-      if (known?.named === true && named && known.name !== first) {
-        refuse(`one name for ${address}, which line ${known.line} calls ${known.name}`, first);
+      if (isNobodys(address)) refuse("the address of a host", place);
+      const key = name !== undefined && whyShared(address) !== undefined ? `${address} ${name}` : address;
+      const known = hosts.get(key);
+      if (known?.named === true && name !== undefined && known.name !== name) {
+        refuse(`one name for ${address}, which line ${known.line} calls ${known.name}`, name);
       }
-      if (known === undefined || named) hosts.set(address, { name: named ? first : address, address, line, named });
+      const other = name === undefined ? undefined : placeOf.get(name);
+      if (other !== undefined && other.address !== address) {
+        refuse(`one address for ${name}, which line ${other.line} gives ${other.address}`, address);
+      }
+      const host = { name: name ?? address, address, line, named: name !== undefined };
+      if (name !== undefined) placeOf.set(name, host);
+      if (known === undefined || host.named) hosts.set(key, host);
       if (hosts.size > mostHosts) refuse(`at most ${mostHosts} addresses in the file`, place);
     }
   }
@@ -58,9 +86,14 @@ export function readHosts(text: string, file: string): readonly Host[] {
   throw new SnowleaseError("CONFIG_INVALID", `Expected a line a host, got none; correct ${file}.`);
 }
 
-/** Loopback, unspecified or multicast: no host is told apart by it. */
+/** Unspecified, multicast or reserved: no host has it. */
 function isNobodys(address: string): boolean {
-  return /^(0|127|22[4-9]|23\d)\./.test(address) || /^(::1?|ff..:.*)$/.test(address);
+  return /^(0|22[4-9]|23\d|24\d|25[0-5])\./.test(address) || /^(::$|ff..:)/.test(address);
+}
+
+/** Whether a word is, or was meant as, an address or a range: no host's name. */
+function isPlace(word: string): boolean {
+  return /^[\d.]*\.[\d.]*$|[:/]/.test(word);
 }
 
 /** The addresses of a range, or what it should have been. */
@@ -85,6 +118,12 @@ function rangeOf(text: string): readonly string[] | string {
   // The first is the network's own, the last means all of them.
   const usable = hostBits < 2 ? numbers(size) : numbers(size).slice(1, -1);
   return usable.map((i) => [24, 16, 8, 0].map((shift) => Math.floor((begin + i) / 2 ** shift) % 256).join("."));
+}
+
+/** The first 4 bytes of an IPv6 address, the way westid writes them: as if they were an IPv4 address. */
+export function firstBytes(address: string): string {
+  const [first = 0, second = 0] = expanded(address).map((group) => Number.parseInt(group, 16));
+  return [first >> 8, first & 255, second >> 8, second & 255].join(".");
 }
 
 /** The eight groups of an IPv6 address. */

@@ -1,9 +1,11 @@
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkOwner, checkPin } from "../../core/pin.ts";
-import { noNamespace } from "../../core/window.ts";
+import { batchesOf, pinEach, unpinEach } from "../../core/pins.ts";
+import { noNamespace, timeText } from "../../core/window.ts";
 import { listWorkers } from "../workers.ts";
-import { checkPlan, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
+import type { Findings } from "./source.ts";
+import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 
 /** What applying a plan came to. */
 export interface Applied {
@@ -23,21 +25,24 @@ export interface MigrationRequest {
   readonly plan: Plan;
   /** The namespace that was named, where one was. */
   readonly named?: string | undefined;
+  /** What the source holds now; undefined where it was not read again. */
+  readonly findings?: Findings | undefined;
   readonly onProgress?: ((done: number, of: number) => void) | undefined;
 }
 
 /**
  * Pins what the plan names: for its owner, or for nobody. Repeatable; nothing is pinned where one of the pins cannot be.
  * @param renumber every pin for nobody, so that each host gets another number.
- * @throws SnowleaseError NOT_FOUND without the namespace, LAYOUT_MISMATCH, CONFIG_INVALID.
+ * @throws SnowleaseError NOT_FOUND without the namespace, LAYOUT_MISMATCH, CONFIG_INVALID, also for a plan that its source has outrun.
  */
 export async function applyPlan(
-  { registry, plan, named, onProgress }: MigrationRequest,
+  { registry, plan, named, findings, onProgress }: MigrationRequest,
   renumber: boolean = false,
 ): Promise<Applied> {
   const { namespace } = plan;
   const info = await infoOf(registry, namespace);
   checkPlan(plan, named, info.layout);
+  if (findings !== undefined) checkPresent(plan, findings);
   const pins = [...pinsOf(plan).values()].map((pin) => (renumber ? { ...pin, owner: undefined } : pin));
   const { clock } = await registry.ping();
   for (const { workerId, reason, owner } of pins) {
@@ -53,13 +58,14 @@ export async function applyPlan(
       others.push({ workerId: pin.workerId, reason: record.pinned });
     } else if (!isInPlace(record, pin)) due.push(pin);
   }
-  for (const [i, { workerId, reason, owner }] of due.entries()) {
-    onProgress?.(i, due.length);
-    await registry.pin(namespace, workerId, reason, owner).catch((error: unknown) => {
-      // Whoever holds it may close its window before the times that its host used: nobody takes it over.
+  let done = 0;
+  for (const batch of batchesOf(due)) {
+    onProgress?.(done, due.length);
+    await pinEach(registry, namespace, batch).catch((error: unknown) => {
       if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
-      return registry.pin(namespace, workerId, reason);
+      return pinHeld(registry, namespace, batch);
     });
+    done += batch.length;
   }
   const planned = new Set(pins.map(({ workerId }) => workerId));
   const left = [...present.values()].filter((record) => isOurs(record) && !planned.has(record.workerId));
@@ -69,6 +75,30 @@ export async function applyPlan(
     others,
     left: left.map(({ workerId }) => workerId),
   };
+}
+
+/** Pins one by one where a holder may close its window before the times that the number's host used: that one for no host. */
+async function pinHeld(registry: Registry, namespace: string, pins: readonly PlannedPin[]): Promise<void> {
+  for (const { workerId, reason, owner } of pins) {
+    await registry.pin(namespace, workerId, reason, owner).catch((error: unknown) => {
+      if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
+      return registry.pin(namespace, workerId, reason);
+    });
+  }
+}
+
+/** Refuses a plan whose source has since handed out what would be leased. */
+function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { makers, reach }: Findings): void {
+  const outrun = reach.next === "above" && reach.highest > highest && reach.highest >= leased.first;
+  const missing = reach.next === "none" ? makers.filter(({ name }) => !hosts.some((host) => host.name === name)) : [];
+  if (!outrun && missing.length === 0) return;
+  const what = outrun
+    ? `${from} has handed out worker IDs up to ${reach.highest}, and the plan leases those from ${leased.first} on`
+    : `${missing.length} hosts are not in the plan (${missing.slice(0, 5).map(hostText).join(", ")})`;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Since the plan was made, ${timeText(createdAt)}, ${what}; plan again, and apply that.`,
+  );
 }
 
 /**
@@ -108,10 +138,12 @@ export async function unpinAll(
   records: readonly WorkerRecord[],
   onProgress?: (done: number, of: number) => void,
 ): Promise<number> {
-  let unpinned = 0;
-  for (const [i, { workerId }] of records.entries()) {
-    onProgress?.(i, records.length);
-    if (await registry.unpin(namespace, workerId)) unpinned++;
+  let [unpinned, done] = [0, 0];
+  for (const batch of batchesOf(records)) {
+    onProgress?.(done, records.length);
+    const workerIds = batch.map(({ workerId }) => workerId);
+    unpinned += (await unpinEach(registry, namespace, workerIds)).length;
+    done += batch.length;
   }
   return unpinned;
 }

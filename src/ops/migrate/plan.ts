@@ -1,10 +1,11 @@
-import { z } from "zod";
-import { shown, SnowleaseError } from "../../core/errors.ts";
-import { Layout } from "../../core/layout.ts";
+import { SnowleaseError } from "../../core/errors.ts";
+import { Layout, type PoolBounds } from "../../core/layout.ts";
+import { printable } from "../../core/printable.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import { listWorkers } from "../workers.ts";
-import { type Findings, type Maker, type RetiredRange, type SourceKind, sourceKinds } from "./source.ts";
-import { plainAddress } from "./addresses.ts";
+import { checkOverlap, sameIds } from "./overlap.ts";
+import { type Apart, apartFrom, reserveOf } from "./reserve.ts";
+import { type Findings, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
 
 /** A host that makes IDs without a lease, and what becomes of its worker ID. */
 export interface PlannedHost extends Maker {
@@ -21,11 +22,21 @@ export interface Plan {
   readonly namespace: string;
   readonly layout: string;
   readonly from: SourceKind;
-  /** Where it was read: for people, without a password. */
+  /** Where it was read, without a login and settings. */
   readonly source: string;
+  /** The layout of the IDs of the old scheme. */
+  readonly sourceLayout: string;
+  /** How many worker IDs the source can hand out. */
+  readonly numbers: number;
+  /** The highest that it had handed out, or can hand out again: `Reach`. -1: none. */
+  readonly highest: number;
+  /** Whether the registry keeps its leases in the very store that is the source, and respects what stands there. */
+  readonly sharesStore: boolean;
+  /** The worker IDs that are left to lease, less those that are pinned or taken. */
+  readonly leased: PoolBounds;
   /** Those who collide come first. */
   readonly hosts: readonly PlannedHost[];
-  /** Worker IDs that nobody may have, besides those of the hosts. */
+  /** Worker IDs that are pinned for no host, besides those of the hosts. */
   readonly retired: readonly RetiredRange[];
 }
 
@@ -52,83 +63,66 @@ export interface Outlook {
   readonly left: number;
 }
 
-const text = z
-  .string()
-  .regex(/^[^\u0000-\u001f\u007f]{1,300}$/, "has to be 1 to 300 characters without control characters");
-const workerId = z
-  .int()
-  .min(0)
-  .max(2 ** 31 - 1);
-const time = z.int().min(0).max(8.64e15);
-
-const schema: z.ZodType<Plan> = z.strictObject({
-  snowlease: z.literal("migration plan"),
-  version: z.literal(1),
-  createdAt: time,
-  namespace: z.string().regex(/^[a-z][a-z0-9_]{0,31}$/, "has to match [a-z][a-z0-9_]{0,31}"),
-  layout: text,
-  from: z.enum(sourceKinds),
-  source: text,
-  hosts: z.array(
-    z.strictObject({
-      workerId,
-      name: text,
-      address: z
-        .string()
-        .refine((address) => plainAddress(address) === address, "has to be an address")
-        .exactOptional(),
-      usedUntil: time.exactOptional(),
-      renumbered: text.exactOptional(),
-    }),
-  ),
-  retired: z.array(
-    z
-      .strictObject({ first: workerId, last: workerId, why: text, forGood: z.boolean().exactOptional() })
-      .refine(({ first, last }) => first <= last, "has to have `first` <= `last`"),
-  ),
-});
-
 /** What a plan is made for. */
 export interface PlanRequest {
   readonly namespace: string;
   readonly layout: Layout;
   readonly from: SourceKind;
   readonly source: string;
+  readonly sourceLayout: Layout;
+  readonly numbers: number;
+  readonly sharesStore?: boolean | undefined;
+  readonly headroom?: number | undefined;
+  readonly pool?: PoolBounds | undefined;
   /** Unix ms. */
   readonly now: number;
   /** Looked at where there is one: what is taken there already. */
   readonly registry?: Registry | undefined;
 }
 
-/** Makes a plan of what a source holds. Changes nothing. */
+/**
+ * Makes a plan of what a source holds. Changes nothing.
+ * @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, LAYOUT_MISMATCH for a layout whose IDs could equal the source's.
+ */
 export async function makePlan(
   findings: Findings,
-  { namespace, layout, from, source, now, registry }: PlanRequest,
+  request: PlanRequest,
 ): Promise<{ readonly plan: Plan; readonly outlook: Outlook }> {
-  const { last } = layout.pool;
-  const tooHigh = findings.makers.find(({ workerId }) => workerId > last);
-  if (tooHigh !== undefined) {
+  const { namespace, layout, from, source, sourceLayout, numbers, sharesStore = false, now, registry } = request;
+  const { makers, retired } = findings;
+  if (makers.length + retired.length === 0) throw nothingThere(from, source);
+  const highest = [
+    ...makers.map(({ workerId, name }) => [workerId, `of ${hostText({ name })}`] as const),
+    ...retired.map(({ last: number, why }) => [number, `(${why})`] as const),
+  ].toSorted(([a], [b]) => b - a)[0];
+  if (highest !== undefined && highest[0] >= numbers) {
+    const bits = Math.ceil(Math.log2(highest[0] + 1));
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected worker IDs from 0 to ${last} (the layout ${layout.fingerprint}), got ${tooHigh.workerId} of ${tooHigh.name} in ${source}; name the layout that this fleet uses.`,
+      `Expected worker IDs from 0 to ${numbers - 1} (the layout ${sourceLayout.fingerprint}), got ${highest[0]} ${highest[1]} in ${source}; name the layout of this fleet's IDs with \`--source-layout\` (at least ${bits} bits for the worker ID), or delete that number from the source where no program uses it.`,
     );
   }
+  checkOverlap(sourceLayout, layout, from, now);
+  const apart = apartFrom(sourceLayout, layout, sharesStore);
+  const { leased, ranges } = reserveOf({ ...request, reach: findings.reach, apart });
   const taken = registry === undefined ? undefined : await takenIn(registry, namespace);
   const users = grouped(findings.makers, ({ workerId }) => workerId);
   const atAddress = grouped(findings.makers, ({ address }) => address);
   const others = (maker: Maker): readonly string[] => {
-    const holder = taken?.get(maker.workerId)?.holder;
+    const { holder, state } = taken?.get(maker.workerId) ?? {};
     const held =
-      holder !== undefined && holder.ip !== maker.address ? [`${holder.host} (${holder.ip}), in the registry`] : [];
+      apart !== "another layout" && state !== "foreign" && holder !== undefined && holder.ip !== maker.address
+        ? [`${holder.host} (${holder.ip}), in the registry`]
+        : [];
     return [...(users.get(maker.workerId) ?? []).filter((each) => each !== maker).map(hostText), ...held];
   };
   const hosts = findings.makers.map((maker): PlannedHost & { readonly collides: boolean } => {
     const rivals = others(maker);
-    const renumbered = whyRenumbered(maker, rivals, findings, atAddress.get(maker.address)?.length ?? 0);
+    const renumbered = whyRenumbered(maker, rivals, apart, findings, atAddress.get(maker.address)?.length ?? 0);
     return { ...maker, ...(renumbered !== undefined && { renumbered }), collides: rivals.length > 0 };
   });
   const sorted = hosts.toSorted((a, b) => Number(b.collides) - Number(a.collides) || a.workerId - b.workerId);
-  const plain = (text: string): string => text.replace(/[\p{Cc}\p{Cs}]/gu, "?").slice(0, 300);
+  const plain = (text: string): string => printable(text).slice(0, 300);
   const plan: Plan = {
     snowlease: "migration plan",
     version: 1,
@@ -137,20 +131,32 @@ export async function makePlan(
     layout: layout.fingerprint,
     from,
     source,
+    sourceLayout: sourceLayout.fingerprint,
+    numbers,
+    highest: findings.reach.highest,
+    sharesStore,
+    leased,
     hosts: sorted.map(({ collides: _, address, usedUntil, ...host }) => ({
       ...host,
       name: plain(host.name),
       ...(address !== undefined && { address }),
       ...(usedUntil !== undefined && { usedUntil }),
     })),
-    retired: findings.retired.map((range) => ({ ...range, last: Math.min(range.last, last) })),
+    retired: [...ranges, ...(apart === "another layout" ? [] : findings.retired)].map((range) => {
+      return { ...range, last: Math.min(range.last, layout.pool.last) };
+    }),
   };
   const collided = [...new Set(sorted.filter(({ collides }) => collides).map(({ workerId }) => workerId))];
   const collisions = collided.map((workerId) => {
     const [first] = users.get(workerId) ?? [];
     return { workerId, hosts: first === undefined ? [] : [hostText(first), ...others(first)] };
   });
-  return { plan, outlook: { collisions, ...poolAfter(plan, layout, taken) } };
+  const outlook = { collisions, ...poolAfter(plan, layout, taken) };
+  if (outlook.left > 0) return { plan, outlook };
+  throw new SnowleaseError(
+    "POOL_EXHAUSTED",
+    `Each of the ${outlook.size} worker IDs of namespace \`${namespace}\` is pinned by the plan, or taken, and none is left to lease; name another namespace, or a layout with more bits for worker IDs.`,
+  );
 }
 
 /** The number of worker IDs by what becomes of them. */
@@ -176,10 +182,13 @@ function poolAfter(
 function whyRenumbered(
   maker: Maker,
   rivals: readonly string[],
+  apart: Apart | undefined,
   { retired, takesOver }: Findings,
   atAddress: number,
 ): string | undefined {
   if (rivals.length > 0) return clipped(`collides with ${rivals.join(", ")}`);
+  if (apart === "another layout") return "the layout is another one";
+  if (apart === "the same store") return "its entry stays in the store that both share";
   if (takesOver !== true) return takesOver;
   const range = retired.find(({ first, last }) => maker.workerId >= first && maker.workerId <= last);
   if (range !== undefined) return range.why;
@@ -209,8 +218,15 @@ export interface PlannedPin {
 /** How the reason of every pin begins that a plan made. */
 export const pinMark = "migration: ";
 
+/** Whether a worker ID of a plan's source means the same in its namespace. */
+export function countsHere({ sourceLayout, layout }: Plan): boolean {
+  return sameIds(Layout.parse(sourceLayout), Layout.parse(layout));
+}
+
 /** The pins that a plan asks for, by worker ID. */
-export function pinsOf({ hosts, retired }: Plan): ReadonlyMap<number, PlannedPin> {
+export function pinsOf(plan: Plan): ReadonlyMap<number, PlannedPin> {
+  const { retired } = plan;
+  const hosts = countsHere(plan) ? plan.hosts : [];
   const pins = new Map<number, PlannedPin>();
   for (const { first, last, why, forGood = false } of retired) {
     for (let workerId = first; workerId <= last; workerId++) {
@@ -247,60 +263,8 @@ export function hostText({ name, address }: Pick<Maker, "name" | "address">): st
 
 /** As much as the reason of a pin may have. */
 function clipped(text: string): string {
-  const plain = text.replace(/[\p{Cc}\p{Cs}]/gu, "?");
+  const plain = printable(text);
   return plain.length <= 200 ? plain : `${plain.slice(0, 199)}…`;
-}
-
-/** A plan as it stands in its file: for people to read, and to check in. */
-export function planText(plan: Plan): string {
-  return `${JSON.stringify(plan, undefined, 2)}\n`;
-}
-
-/**
- * Reads a plan back.
- * @param file for messages.
- * @throws SnowleaseError CONFIG_INVALID that names the field.
- */
-export function readPlan(content: string, file: string): Plan {
-  const refuse = (rule: string, got: string): never => {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected ${rule}, got ${got}; correct ${file}, or make it anew.`);
-  };
-  let json: unknown;
-  try {
-    json = JSON.parse(content);
-  } catch {
-    return refuse("a migration plan (JSON)", shown(content.slice(0, 40)));
-  }
-  const { success, data, error } = schema.safeParse(json);
-  if (!success) {
-    const [issue] = error.issues;
-    return refuse(
-      "a migration plan as `snowlease migrate plan` writes it",
-      `${pathText(issue?.path)}: ${issue?.message}`,
-    );
-  }
-  const { pool } = Layout.parse(data.layout);
-  const users = new Map<number, PlannedHost>();
-  for (const [i, host] of data.hosts.entries()) {
-    const { workerId, address, renumbered } = host;
-    if (workerId > pool.last) refuse(`\`hosts[${i}].workerId\` from 0 to ${pool.last} (the layout)`, String(workerId));
-    const other = users.get(workerId);
-    if (other !== undefined && (renumbered === undefined || other.renumbered === undefined)) {
-      refuse(`\`hosts[${i}].renumbered\` for worker ${workerId}, which ${hostText(other)} has too`, "nothing");
-    }
-    if (address === undefined && renumbered === undefined) refuse(`\`hosts[${i}].address\``, "nothing");
-    users.set(workerId, host);
-  }
-  for (const [i, { last }] of data.retired.entries()) {
-    if (last > pool.last) refuse(`\`retired[${i}].last\` from 0 to ${pool.last} (the layout)`, String(last));
-  }
-  return data;
-}
-
-/** A field: `hosts[3].address`. */
-function pathText(path: readonly PropertyKey[] = []): string {
-  const parts = path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`));
-  return path.length === 0 ? "the whole" : `\`${parts.join("").replace(/^\./, "")}\``;
 }
 
 /** What has to be the same where a plan is used. @throws SnowleaseError LAYOUT_MISMATCH, CONFIG_INVALID */
@@ -314,7 +278,7 @@ export function checkPlan({ namespace, layout }: Plan, named: string | undefined
   if (layout === stored) return;
   throw new SnowleaseError(
     "LAYOUT_MISMATCH",
-    `The plan is for the layout ${layout}, and namespace \`${namespace}\` has ${stored}: plan again with \`--layout\`.`,
+    `The plan is for the layout ${layout}, and namespace \`${namespace}\` has ${stored}: plan again for a namespace that has the plan's layout, or make a new one with \`snowlease init --namespace NAME --layout ${layout}\`.`,
     { stored, asked: layout },
   );
 }

@@ -1,5 +1,5 @@
 import type { RegistryAddress, ServerAddress } from "../../core/address.ts";
-import type { Layout } from "../../core/layout.ts";
+import { SnowleaseError } from "../../core/errors.ts";
 
 /** Where the worker IDs of a fleet come from today. */
 export const sourceKinds = [
@@ -12,6 +12,23 @@ export const sourceKinds = [
   "cosid-sql",
 ] as const;
 export type SourceKind = (typeof sourceKinds)[number];
+
+/** What each kind of source holds, in the singular. */
+const contents: Readonly<Record<SourceKind, string>> = {
+  ip: "host",
+  "westid-redis": "key workerId:use:N or workerId:pid:IP of a westid program",
+  "westid-sql": "row of a westid program in table workerid_assign",
+  "uid-generator": "row in table WORKER_NODE",
+  leaf: "node in /snowflake/NAME/forever",
+  "cosid-redis": "key cosid:{NAMESPACE}:itc_idx, :adder or :revert with a machine ID",
+  "cosid-sql": "machine ID in table cosid_machine",
+};
+
+/** For a source that holds nothing: most likely another one is meant, and a plan of it would protect no host. */
+export function nothingThere(from: SourceKind, source: string): SnowleaseError {
+  const what = `There is no ${contents[from]} at ${source}`;
+  return new SnowleaseError("NOT_FOUND", `${what}; name the server that the old programs use, and what is set there.`);
+}
 
 /** Somebody who makes IDs without a lease, as far as a source tells. */
 export interface Maker {
@@ -33,10 +50,22 @@ export interface RetiredRange {
   readonly forGood?: boolean | undefined;
 }
 
+/** What a source may still hand out, besides the worker IDs that its makers have. */
+export interface Reach {
+  /**
+   * any: each worker ID up to `highest`, also one that it gave out before. above: each higher one, upwards, each once. none: the worker
+   * ID belongs to the host.
+   */
+  readonly next: "any" | "above" | "none";
+  /** any: the highest that it can hand out. Otherwise the highest that it ever gave out; -1 where it gave out none. */
+  readonly highest: number;
+}
+
 /** What a source holds. */
 export interface Findings {
   readonly makers: readonly Maker[];
   readonly retired: readonly RetiredRange[];
+  readonly reach: Reach;
   /** Whether a host may go on with the number that it has; if not, why. */
   readonly takesOver: true | string;
   /** What stood there that is not understood, a line each. */
@@ -46,7 +75,8 @@ export interface Findings {
 /** How to reach a source, and what to read it with. Nothing is ever written there. */
 export interface SourceRequest {
   readonly address: Extract<RegistryAddress, ServerAddress>;
-  readonly layout: Layout;
+  /** How many worker IDs the source can hand out: 0 to the one below. */
+  readonly numbers: number;
   /** Of one operation, ms. */
   readonly operationTimeout: number;
 }

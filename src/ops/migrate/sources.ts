@@ -1,7 +1,18 @@
-import { parseAddress, type ServerAddress } from "../../core/address.ts";
+import { parseAddress, type RegistryAddress, type ServerAddress } from "../../core/address.ts";
 import { SnowleaseError } from "../../core/errors.ts";
-import type { Layout } from "../../core/layout.ts";
 import type { Findings, SourceKind, SourceRequest } from "./source.ts";
+
+/** The layout of the IDs of a source, unless its programs are configured otherwise. */
+export const sourceLayouts: Readonly<Record<SourceKind, string>> = {
+  ip: "westid",
+  "westid-redis": "westid",
+  "westid-sql": "westid",
+  "uid-generator": "uid",
+  leaf: "twitter",
+  // CosId's own epoch, 2019-12-24T16:00:00Z.
+  "cosid-redis": "timestamp:41,worker:10,sequence:12@1577203200000/1",
+  "cosid-sql": "timestamp:41,worker:10,sequence:12@1577203200000/1",
+};
 
 /** What can be read, how, and at what kinds of server. */
 const readers: Readonly<
@@ -38,15 +49,32 @@ const readers: Readonly<
 };
 
 /**
+ * Whether a registry keeps its leases in the very store that is a source: then it passes by what stands there. Addresses that are
+ * written differently count as two stores.
+ */
+export function isSameStore(from: SourceKind, url: string, registry: RegistryAddress, namespace: string): boolean {
+  if (from !== "westid-redis" && from !== "westid-sql") return false;
+  const source = parseAddress(url);
+  if (!("servers" in source && "servers" in registry) || namespace !== "default") return false;
+  return keyOf(source) === keyOf(registry);
+}
+
+function keyOf({ kind, servers, path }: ServerAddress): string {
+  const hosts = servers.map(({ host, port }) => `${host.toLowerCase()}:${port}`).toSorted();
+  return JSON.stringify([kind, hosts, kind === "redis" && path === "" ? "0" : path]);
+}
+
+/**
  * Reads where the worker IDs of a fleet come from today. Nothing is written there.
- * @returns what it holds, and its URL without a password.
+ * @param how `numbers`: how many worker IDs the source can hand out.
+ * @returns what it holds, and its URL without a login and settings.
  * @throws SnowleaseError CONFIG_INVALID for a URL of another kind of server, NOT_FOUND where nothing of the kind is there, and what a
  * registry at this URL would.
  */
 export async function readSource(
   from: Exclude<SourceKind, "ip">,
   url: string,
-  { layout, operationTimeout }: { readonly layout: Layout; readonly operationTimeout: number },
+  how: Pick<SourceRequest, "numbers" | "operationTimeout">,
 ): Promise<{ readonly findings: Findings; readonly source: string }> {
   const { kinds, parameter, load } = readers[from];
   const address = parseAddress(url);
@@ -64,5 +92,7 @@ export async function readSource(
     );
   }
   const read = await load();
-  return { findings: await read({ address, layout, operationTimeout }), source: address.redacted };
+  const named = parameter === undefined ? undefined : address.parameters[parameter];
+  const own = named === undefined ? "" : `?${parameter}=${encodeURIComponent(named)}`;
+  return { findings: await read({ address, ...how }), source: `${address.redacted}${own}` };
 }

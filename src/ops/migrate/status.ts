@@ -1,12 +1,22 @@
 import type { HolderLabel, Registry, WorkerRecord } from "../../core/registry.ts";
-import { checkPlan, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
+import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
 import { infoOf, isOurs, recordsOf } from "./apply.ts";
+import type { Findings, Maker } from "./source.ts";
 
-/** moved: has claimed. old: never did since the plan was made. conflict: the same, and another one uses its number, too. */
+/**
+ * moved: has claimed. old: never did since the plan was made, or makes IDs the old way again. conflict: the same, and another one uses
+ * its number, too.
+ */
 type HostState = "moved" | "old" | "conflict";
 
+/** A host of a plan, or one that its source has shown since. */
+interface KnownHost extends PlannedHost {
+  /** It has started since the plan was made. */
+  readonly fresh?: boolean | undefined;
+}
+
 /** How far a host is. */
-interface HostStatus extends PlannedHost {
+interface HostStatus extends KnownHost {
   readonly state: HostState;
   /** The worker ID that it claimed last, and when, Unix ms. */
   readonly claimed?: { readonly workerId: number; readonly at: number } | undefined;
@@ -14,14 +24,23 @@ interface HostStatus extends PlannedHost {
   readonly rivals?: readonly string[] | undefined;
 }
 
+/** How many of the worker IDs that are kept for the source's next programs it has handed out. */
+interface Headroom {
+  readonly kept: number;
+  readonly used: number;
+}
+
 /** How far a fleet is. */
 export interface MigrationStatus {
+  /** Those of the plan, and those that the source has shown since. */
   readonly hosts: readonly HostStatus[];
   readonly moved: number;
   readonly old: number;
   readonly conflict: number;
   /** Worker IDs that the plan pins and that are not pinned: hosts on the old scheme are in danger. */
   readonly unpinned: readonly number[];
+  /** Absent where the source was not read again, or hands out no worker IDs upwards. */
+  readonly headroom?: Headroom | undefined;
   /** The registry's clock, Unix ms. */
   readonly clock: number;
 }
@@ -31,36 +50,88 @@ export interface StatusRequest {
   readonly registry: Registry;
   readonly plan: Plan;
   readonly named?: string | undefined;
+  /** What the source holds now; undefined where it was not read again. */
+  readonly findings?: Findings | undefined;
 }
 
+/** A claim of a host. */
+interface Claimed {
+  readonly workerId: number;
+  readonly at: number;
+}
+
+/** How long a program of the old scheme may go on beside the lease of its host before it counts as one that was not stopped, ms. */
+const overlap = 5000;
+
 /** Tells how far the hosts of a plan are. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
-export async function migrationStatus({ registry, plan, named }: StatusRequest): Promise<MigrationStatus> {
-  const { namespace, hosts } = plan;
+export async function migrationStatus({ registry, plan, named, findings }: StatusRequest): Promise<MigrationStatus> {
+  const { namespace } = plan;
   const { layout, maxClockSkew } = await infoOf(registry, namespace);
   checkPlan(plan, named, layout);
   const { clock } = await registry.ping();
   const records = await recordsOf(registry, namespace);
-  const claims = await claimsSince(registry, plan, records, maxClockSkew);
-  const isMoved = (host: PlannedHost): boolean => claims.has(keyOf(host));
+  const hosts: readonly KnownHost[] =
+    findings === undefined ? plan.hosts : [...plan.hosts, ...startedSince(plan, findings, records)];
+  const claims = await claimsSince(registry, { ...plan, hosts }, records, maxClockSkew);
+  const usedUntil = new Map(findings?.makers.map((maker) => [makerKey(maker), maker.usedUntil ?? 0]));
+  /** The claim of a host that has moved. */
+  const claimOf = (host: KnownHost): Claimed | undefined => {
+    const claimed = claims.get(keyOf(host));
+    // A source whose entries go with their programs shows those that run; another one tells how far a program has come.
+    if (claimed === undefined || (host.fresh === true && findings?.reach.next === "any")) return undefined;
+    return (usedUntil.get(makerKey(host)) ?? 0) > claimed.at + maxClockSkew + overlap ? undefined : claimed;
+  };
 
   const left = grouped(
-    hosts.filter((host) => !isMoved(host)),
+    hosts.filter((host) => claimOf(host) === undefined),
     ({ workerId }) => workerId,
   );
+  const here = countsHere(plan);
   const stated = hosts.map((host): HostStatus => {
+    const moved = claimOf(host) !== undefined;
     const claimed = claims.get(keyOf(host));
-    if (claimed !== undefined) return { ...host, state: "moved", claimed };
-    const others = (left.get(host.workerId) ?? []).filter((other) => other !== host);
-    const { state, holder } = records.get(host.workerId) ?? {};
-    const rivals = [
-      ...others.map(hostText),
-      ...(holder && state === "live" ? [`${holder.host} (${holder.ip}), in the registry`] : []),
-    ];
-    return rivals.length === 0 ? { ...host, state: "old" } : { ...host, state: "conflict", rivals };
+    const others = moved ? [] : (left.get(host.workerId) ?? []).filter((other) => other !== host);
+    const { state, holder } = (here ? records.get(host.workerId) : undefined) ?? {};
+    // What a host had before it has moved was pinned: only what it got since can be another one's lease.
+    const leased = state === "live" && (!moved || (host.fresh === true && holder?.ip !== host.address));
+    const rivals = [...others.map(hostText), ...(leased ? [`${holder?.host} (${holder?.ip}), in the registry`] : [])];
+    const told = { ...host, ...(claimed !== undefined && { claimed }) };
+    if (rivals.length > 0) return { ...told, state: "conflict", rivals };
+    return { ...told, state: moved ? "moved" : "old" };
   });
   const count = (state: HostState): number => stated.filter((host) => host.state === state).length;
   const unpinned = [...pinsOf(plan).keys()].filter((workerId) => records.get(workerId)?.pinned === undefined);
-  return { hosts: stated, moved: count("moved"), old: count("old"), conflict: count("conflict"), unpinned, clock };
+  const headroom = findings === undefined ? undefined : headroomOf(plan, findings);
+  return {
+    hosts: stated,
+    moved: count("moved"),
+    old: count("old"),
+    conflict: count("conflict"),
+    unpinned,
+    ...(headroom !== undefined && { headroom }),
+    clock,
+  };
+}
+
+/** Those that the source shows now, and that are not in the plan: one that was started again has another worker ID, or another name. */
+function startedSince(
+  { hosts, sharesStore }: Plan,
+  { makers }: Findings,
+  records: ReadonlyMap<number, WorkerRecord>,
+): readonly KnownHost[] {
+  const known = new Set(hosts.map(makerKey));
+  // In a store that both share, a lease stands where a program of the old scheme would.
+  const isLease = ({ workerId, name, address }: Maker): boolean => {
+    const { holder, state } = records.get(workerId) ?? {};
+    return state !== "foreign" && holder?.ip === address && name === `${holder?.host}/${holder?.pid}`;
+  };
+  const fresh = makers.filter((maker) => !known.has(makerKey(maker)) && !(sharesStore && isLease(maker)));
+  return fresh.map((maker) => ({ ...maker, renumbered: "it has started since the plan was made", fresh: true }));
+}
+
+function headroomOf({ highest, leased }: Plan, { reach }: Findings): Headroom | undefined {
+  if (reach.next !== "above") return undefined;
+  return { kept: leased.first - 1 - highest, used: Math.max(0, reach.highest - highest) };
 }
 
 /** The last claim of each host since the plan was made, or the one that still goes on. */
@@ -69,9 +140,9 @@ async function claimsSince(
   { namespace, createdAt, hosts }: Plan,
   records: ReadonlyMap<number, WorkerRecord>,
   maxClockSkew: number,
-): Promise<ReadonlyMap<string, { readonly workerId: number; readonly at: number }>> {
+): Promise<ReadonlyMap<string, Claimed>> {
   const wanted = new Set(hosts.map(keyOf));
-  const found = new Map<string, { readonly workerId: number; readonly at: number }>();
+  const found = new Map<string, Claimed>();
   const note = (workerId: number, holder: HolderLabel | undefined, at: number = 0): void => {
     // A host whose address is not known is known by its name.
     for (const key of [holder?.ip ?? "", `host ${holder?.host}`]) {
@@ -95,8 +166,13 @@ async function claimsSince(
 }
 
 /** What a host's claims are found by. */
-function keyOf({ name, address }: PlannedHost): string {
+function keyOf({ name, address }: Pick<Maker, "name" | "address">): string {
   return address ?? `host ${name}`;
+}
+
+/** What a maker is known by when its source is read again. */
+function makerKey({ workerId, name }: Maker): string {
+  return `${workerId} ${name}`;
 }
 
 /** Everything that finishing needs to know. */
@@ -112,18 +188,23 @@ export interface Finish {
 
 /**
  * What is left to do when all hosts have moved. Pins go one window and the largest difference of clocks after the last host has
- * claimed (`force`: after now), and not before times that are known to be used.
+ * claimed (`force`, and where the source hands out worker IDs, so that a program may have ended a moment ago: after now), and not before
+ * times that are known to be used.
  */
 export async function prepareFinish(request: StatusRequest, window: number, force: boolean): Promise<Finish> {
-  const { registry, plan } = request;
+  const { registry, plan, findings } = request;
   const status = await migrationStatus(request);
   const { maxClockSkew } = await infoOf(registry, plan.namespace);
   const records = [...(await recordsOf(registry, plan.namespace)).values()].filter(isOurs);
   const planned = pinsOf(plan);
-  const pins = records.filter(({ workerId }) => planned.get(workerId)?.forGood !== true);
+  const burnt = (findings?.retired ?? []).filter(({ forGood }) => forGood === true && countsHere(plan));
+  const pins = records.filter(({ workerId }) => {
+    const stays = burnt.some(({ first, last }) => workerId >= first && workerId <= last);
+    return planned.get(workerId)?.forGood !== true && !stays;
+  });
   const last = Math.max(plan.createdAt, ...status.hosts.map(({ claimed }) => claimed?.at ?? 0));
   const used = pins.filter(({ holder }) => holder === undefined).map(({ until }) => until);
-  const begin = force && status.moved < status.hosts.length ? status.clock : last;
+  const begin = force && status.moved < status.hosts.length ? status.clock : plan.from === "ip" ? last : status.clock;
   return {
     status,
     pins,

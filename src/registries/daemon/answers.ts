@@ -29,7 +29,17 @@ export interface ClaimAnswer {
   readonly recentFrom?: number | undefined;
   readonly rollback?: number | undefined;
   readonly shared?: boolean | undefined;
+  readonly file?: FileJson | undefined;
 }
+
+/** A registry's file on this machine. */
+export interface FileJson {
+  readonly path: string;
+  readonly device: string;
+  readonly inode: string;
+}
+
+const decimal = z.string().regex(/^[0-9]{1,20}$/);
 
 const window = {
   from: z.int().describe("Unix ms; IDs carry only ticks that lie wholly in [from, until)."),
@@ -53,6 +63,12 @@ export const claimAnswer: z.ZodType<ClaimAnswer> = z.object({
   shared: z
     .boolean()
     .describe("Others have the same window: what may be used of it are lanes that were taken.")
+    .optional(),
+  file: z
+    .object({ path: z.string(), device: decimal, inode: decimal })
+    .describe(
+      "Only of a lease that is lent on this machine: the registry's file. The lease is lost when another one stands there.",
+    )
     .optional(),
 });
 
@@ -86,6 +102,10 @@ export const namespaceAnswer: z.ZodType<NamespaceInfo> = z.object({
   layout: z.string(),
   maxWindow: z.number(),
   maxClockSkew: z.number(),
+  quarantineUntil: z
+    .number()
+    .describe("Until when nothing is granted, Unix ms; absent where that is not so.")
+    .optional(),
 });
 
 /** A worker ID's record, flat. */
@@ -110,6 +130,7 @@ export interface WorkerJson {
   readonly releasedAt?: number | undefined;
   readonly pinned?: string | undefined;
   readonly owner?: string | undefined;
+  readonly marked?: boolean | undefined;
 }
 
 const shownLabels = { host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() };
@@ -131,6 +152,7 @@ export const workerAnswer: z.ZodType<WorkerJson> = z.object({
   releasedAt: z.int().optional(),
   pinned: z.string().optional(),
   owner: z.string().optional(),
+  marked: z.boolean().describe("True where a free number looks taken to Java processes of westid.").optional(),
 });
 
 /** A page of workers; `next` goes into `after` for the next one. */
@@ -182,6 +204,10 @@ export const historyAnswer: z.ZodType<HistoryAnswer> = z.object({
 export const forceReleaseAnswer: z.ZodType<{ readonly until: number }> = z.object({ until: z.int() });
 
 export const pruneAnswer: z.ZodType<{ readonly pruned: number }> = z.object({ pruned: z.int() });
+
+export const unpinsAnswer: z.ZodType<{ readonly unpinned: readonly number[] }> = z.object({
+  unpinned: z.array(z.int()).describe("Those that were pinned."),
+});
 
 export const readyAnswer: z.ZodType<Pong & { readonly registry: string }> = z.object({
   registry: z.string().describe("The kind of store behind this daemon."),

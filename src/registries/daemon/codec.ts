@@ -1,3 +1,4 @@
+import { StoreFile } from "../../store-file.ts";
 import type { Checkpoint, Grant, HistoryRow, Recents, WorkerRecord } from "../../core/registry.ts";
 import { hasWindow } from "../../core/window.ts";
 import type { ClaimAnswer, HistoryJson, WorkerJson } from "./answers.ts";
@@ -55,8 +56,9 @@ export function historyOf({ host, ip, pid, instance, ...rest }: HistoryJson): Hi
 }
 
 export function grantOf(json: ClaimAnswer): Grant {
-  const { workerId, fence, from, until, clock, rollback, shared } = json;
+  const { workerId, fence, from, until, clock, rollback, shared, file } = json;
   const recents = recentsOf(json);
+  const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
   return {
     outcome: "granted",
     workerId,
@@ -67,5 +69,7 @@ export function grantOf(json: ClaimAnswer): Grant {
     ...(recents !== undefined && { recents }),
     ...(rollback !== undefined && { rollback }),
     ...(shared !== undefined && { shared }),
+    // In another file system (a container's), the path is another file's, or none.
+    ...(store?.state === "same" && { store }),
   };
 }

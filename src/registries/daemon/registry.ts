@@ -12,11 +12,22 @@ import {
   readyAnswer,
   refusal,
   renewAnswer,
+  unpinsAnswer,
   workerAnswer,
   workersAnswer,
 } from "./answers.ts";
 import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
-import type { ClaimBody, ForceReleaseBody, InitBody, LanesBody, PinBody, ReleaseBody, RenewBody } from "./requests.ts";
+import type {
+  ClaimBody,
+  ForceReleaseBody,
+  InitBody,
+  LanesBody,
+  PinBody,
+  PinsBody,
+  ReleaseBody,
+  RenewBody,
+  UnpinsBody,
+} from "./requests.ts";
 import { tlsOf } from "./settings.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
@@ -186,6 +197,20 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
         if (isSnowleaseError(error, "NOT_FOUND")) return false;
         throw error;
       }
+    },
+
+    async pinAll(namespace, pins) {
+      const body: PinsBody = {
+        pins: pins.map(({ workerId, reason, owner }) => {
+          return { workerId, reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
+        }),
+      };
+      await call({ method: "PUT", path: pathOf(namespace, "pins"), body });
+    },
+
+    async unpinAll(namespace, workerIds) {
+      const body: UnpinsBody = { workerIds };
+      return (await once({ method: "DELETE", path: pathOf(namespace, "pins"), body, answer: unpinsAnswer })).unpinned;
     },
 
     async prune(namespace, before) {

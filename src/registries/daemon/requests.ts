@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { PoolBounds } from "../../core/layout.ts";
-import type { HolderLabel, NamespaceLimits, WorkerState } from "../../core/registry.ts";
+import { type HolderLabel, mostPins, type NamespaceLimits, type WorkerState } from "../../core/registry.ts";
 
 /*
  * What a daemon is asked, as JSON: the port's requests field for field, of which a hand-written client may leave out most.
@@ -197,12 +197,18 @@ export const releaseBody: z.ZodType<ReleaseBody> = z
 /** PUT /v1/{ns}. */
 export interface InitBody extends Partial<NamespaceLimits> {
   readonly layout?: string | undefined;
+  readonly new?: boolean | undefined;
 }
 
 export const initBody: z.ZodType<InitBody> = z.strictObject({
   layout: text(1024).describe("A preset's name or a notation. Default: the daemon's.").optional(),
   maxWindow: duration.exactOptional(),
   maxClockSkew: time.exactOptional(),
+  new: flag
+    .describe(
+      "Your word that this namespace never existed: refused where anything of it stands. Without it, Redis makes a namespace in quarantine. Default false.",
+    )
+    .optional(),
 });
 
 /** GET /v1/{ns}/workers. */
@@ -262,18 +268,47 @@ export interface PinBody {
   readonly usedUntil?: number | undefined;
 }
 
-export const pinBody: z.ZodType<PinBody> = z
-  .strictObject({
-    reason,
-    owner: text(45)
-      .describe("The address of the host that it is kept for: a claim with this `ip` takes it over.")
-      .optional(),
-    usedUntil: time.describe("Up to when that host is known to have used it.").optional(),
-  })
-  .refine(
+const pinShape = {
+  reason,
+  owner: text(45)
+    .describe("The address of the host that it is kept for: a claim with this `ip` takes it over.")
+    .optional(),
+  usedUntil: time.describe("Up to when that host is known to have used it.").optional(),
+};
+
+/** A pin whose times belong to an owner. */
+function ownedTimes<Body extends Pick<PinBody, "owner" | "usedUntil">>(schema: z.ZodType<Body>): z.ZodType<Body> {
+  return schema.refine(
     ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
     "Expected `owner` next to `usedUntil`.",
   );
+}
+
+export const pinBody: z.ZodType<PinBody> = ownedTimes(z.strictObject(pinShape));
+
+const manyPins = `to be 1 to ${mostPins} pins`;
+const manyWorkerIds = `to be 1 to ${mostPins} worker IDs`;
+
+/** PUT /v1/{ns}/pins. */
+export interface PinsBody {
+  readonly pins: readonly (PinBody & { readonly workerId: number })[];
+}
+
+export const pinsBody: z.ZodType<PinsBody> = z.strictObject({
+  pins: z
+    .array(ownedTimes(z.strictObject({ workerId, ...pinShape })), manyPins)
+    .min(1, manyPins)
+    .max(mostPins, manyPins),
+});
+
+/** DELETE /v1/{ns}/pins. */
+export interface UnpinsBody {
+  readonly workerIds: readonly number[];
+}
+
+export const unpinsBody: z.ZodType<UnpinsBody> = z.strictObject({
+  workerIds: z.array(workerId, manyWorkerIds).min(1, manyWorkerIds).max(mostPins, manyWorkerIds),
+});
 
 export const pruneBody: z.ZodType<{ readonly before: number }> = z.strictObject({
   before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),

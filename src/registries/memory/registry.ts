@@ -8,6 +8,7 @@ import {
   type NamespaceLimits,
   type Registry,
 } from "../../core/registry.ts";
+import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
@@ -60,7 +61,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
     history[history.length - 1] = { ...newest, until, endedAt, end };
   }
 
-  return {
+  const registry: Registry = {
     kind: "memory",
 
     async init(request) {
@@ -69,6 +70,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       checkLayout(request.namespace, request.layout, info);
       checkLimits(request.namespace, request, info);
       namespaces.set(request.namespace, space);
+      await checkNew(registry, request);
       return info;
     },
 
@@ -200,4 +202,5 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
 
     async close() {},
   };
+  return registry;
 }

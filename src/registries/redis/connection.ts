@@ -1,9 +1,18 @@
 import { type EventEmitter, once } from "node:events";
 import { type ServerAddress, whereOf } from "../../core/address.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import { likewise } from "./client.ts";
-import { isElsewhere, isReply, isUnsent, passes, replyBehind, replyError, silentError } from "./errors.ts";
+import {
+  databaseError,
+  isElsewhere,
+  isReply,
+  isUnsent,
+  passes,
+  replyBehind,
+  replyError,
+  silentError,
+} from "./errors.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** What a Redis answers with, its texts as bytes. */
@@ -21,7 +30,7 @@ interface Client {
   on(event: string, listener: (error: unknown) => void): unknown;
   once(event: string, listener: () => void): unknown;
   /** Only a cluster has them. */
-  nodes?(role: "all"): readonly object[];
+  nodes?(role: "all" | "master"): readonly object[];
 }
 
 interface Driver {
@@ -70,9 +79,27 @@ export async function openConnection(
   /** What the client last said about its connection: it says it to nobody who waits. */
   let said: unknown;
   let attempt: Promise<void> | undefined;
+  /** Whether the present connection is in the database that was asked for: the driver stays in database 0 where the server refuses it. */
+  let placed = false;
   let closed = false;
   client.on("error", (error: unknown) => (said = error));
   client.on("ready", () => letGo(client));
+
+  const isReady = (): boolean => client.status === "ready" && placed;
+
+  async function connect(): Promise<void> {
+    placed = false;
+    await connected(client);
+    if (settings.database > 0) {
+      try {
+        await client.callBuffer("select", settings.database);
+      } catch (error) {
+        client.disconnect();
+        throw isReply(error) ? databaseError(error, where, settings.database) : error;
+      }
+    }
+    placed = true;
+  }
 
   async function ready(deadline: number): Promise<void> {
     // Of several tries the last one that said why it failed is told: time may run out in the middle of another.
@@ -81,13 +108,15 @@ export async function openConnection(
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(clock);
       if (left <= 0) throw silentError(where, operationTimeout, false, said);
-      if (client.status === "ready") return;
-      attempt ??= connected(client).finally(() => (attempt = undefined));
-      await within(left, attempt).catch((error: unknown) => (said ??= error));
+      if (isReady()) return;
+      attempt ??= connect().finally(() => (attempt = undefined));
+      const failed = await within(left, attempt).then(nothing, (error: unknown) => error);
+      if (isSnowleaseError(failed) && !passes(failed.cause)) throw failed;
+      said ??= failed;
       const reply = replyBehind(said);
       const refused = reply && replyError(reply, where);
       if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
-      if (statusOf(client) !== "ready") await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
+      if (!isReady()) await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
     }
   }
 
@@ -114,7 +143,7 @@ export async function openConnection(
     async send(deadline, ...commands) {
       try {
         for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
-          if (closed || client.status !== "ready") await ready(deadline);
+          if (closed || !isReady()) await ready(deadline);
           const replies = await exchange(commands, deadline);
           const [first] = replies;
           if (!passes(first) || monotonic(clock) + pause >= deadline) return replies;
@@ -150,10 +179,7 @@ async function connected(client: Client): Promise<void> {
   await once(client as unknown as EventEmitter, "ready", { signal: failed.signal });
 }
 
-/** A function of its own, since the compiler believes that nothing changes while it waits. */
-function statusOf(client: Client): string {
-  return client.status;
-}
+function nothing(): undefined {}
 
 /** What a server answered that is an error; what became of the connection is none. */
 function refusal(error: unknown): Error {

@@ -100,6 +100,17 @@ export function replyError(cause: Error, where: string): SnowleaseError {
   );
 }
 
+/** What SELECT was refused with. A server that has fewer databases would leave the connection in database 0. */
+export function databaseError(cause: Error, where: string, database: number): SnowleaseError {
+  if (meaningOf(cause) !== undefined) return replyError(cause, where);
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Redis ${where} has no database ${database} (${cause.message}); name one below its setting \`databases\`.`,
+    {},
+    { cause: withoutCommand(cause) },
+  );
+}
+
 /** A driver's error less the command that it names: its arguments may be a login, or the token of a lease. */
 function withoutCommand(cause: unknown): unknown {
   if (!(cause instanceof Error)) return cause;

@@ -1,5 +1,5 @@
 import type { HistoryRow, HolderLabel, NamespaceInfo, WorkerRecord } from "../../core/registry.ts";
-import { shownRecord, type Stored } from "../../core/window.ts";
+import { shownMarked, shownRecord, type Stored } from "../../core/window.ts";
 import { type Fields, maybeNumber, numberOf, textOf } from "./scripts.ts";
 
 /** A record as a script tells it. */
@@ -28,14 +28,17 @@ export function recordOf(fields: Fields): Stored {
 /** What is fixed for a namespace, as a script tells it. */
 export function infoOf(fields: Fields): NamespaceInfo {
   const [maxWindow, maxClockSkew] = [numberOf(fields, "maxWindow"), numberOf(fields, "maxClockSkew")];
-  return { layout: textOf(fields, "layout"), maxWindow, maxClockSkew };
+  const [until, clock] = [maybeNumber(fields, "quarantine"), maybeNumber(fields, "clock")];
+  const lasts = until !== undefined && clock !== undefined && clock < until;
+  return { layout: textOf(fields, "layout"), maxWindow, maxClockSkew, ...(lasts && { quarantineUntil: until }) };
 }
 
 /** A record as people see it; one that a foreigner has taken shows them. */
 export function workerOf(fields: Fields, clock: number): WorkerRecord {
   const record = shownRecord(recordOf(fields), clock);
   const use = optionalText(fields, "use");
-  return use === undefined ? record : { ...record, state: "foreign", holder: foreignHolder(use) };
+  if (use !== undefined) return { ...record, state: "foreign", holder: foreignHolder(use) };
+  return fields.has("own") ? shownMarked(record) : record;
 }
 
 /** Who stands at `use:N` and is none of ours: `{pid}x{ip}x{hostname}`, as westid writes it. */

@@ -1,6 +1,13 @@
 import type { ServerAddress } from "../../core/address.ts";
 import { shown, SnowleaseError } from "../../core/errors.ts";
-import { defaultLimits, type NamespaceLimits, type Registry, type WorkerRecord } from "../../core/registry.ts";
+import {
+  defaultLimits,
+  type NamespaceLimits,
+  type Pin,
+  type Registry,
+  type WorkerRecord,
+} from "../../core/registry.ts";
+import { notNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord } from "../../core/pin.ts";
 import {
   checkLayout,
@@ -11,13 +18,14 @@ import {
   noNamespace,
   released,
   renewed,
+  timeText,
 } from "../../core/window.ts";
 import { callsOn } from "./calls.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { promiseOf } from "./promise.ts";
 import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
-import { type Arguments, maybeNumber, numberAt, numberOf, unclear } from "./scripts.ts";
+import { type Arguments, type Fields, maybeNumber, numberAt, numberOf, textOf, unclear } from "./scripts.ts";
 import { parseSettings } from "./settings.ts";
 
 interface RedisOptions {
@@ -47,13 +55,28 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   const claim = claimOn(connection, calls, { settings, operationTimeout, release });
   const lag = settings.maxLag;
 
+  /** A key of ours in a namespace, beside those that `init` itself makes. */
+  async function standing(namespace: string): Promise<string | undefined> {
+    const deadline = connection.deadline();
+    for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+      const { fields } = await calls.run("standing", namespace, { cursor }, deadline);
+      if (fields.has("key")) return textOf(fields, "key");
+      cursor = fields.has("next") ? textOf(fields, "next") : undefined;
+    }
+    return undefined;
+  }
+
   const registry: Registry = {
     kind: "redis",
 
     async init(request) {
-      const { namespace, layout, maxWindow, maxClockSkew } = request;
+      const { namespace, layout, maxWindow, maxClockSkew, new: isNew = false } = request;
       checkCaps(request);
-      const info = infoOf((await calls.run("init", namespace, { layout, maxWindow, maxClockSkew, lag })).fields);
+      const found = isNew ? await standing(namespace) : undefined;
+      const args = { layout, maxWindow, maxClockSkew, lag, isNew, found };
+      const { outcome, fields } = await calls.run("init", namespace, args);
+      if (outcome === "stands") throw notNew(namespace, evidenceOf(fields, connection.where));
+      const info = infoOf(fields);
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
       return info;
@@ -149,21 +172,13 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
         : { outcome: "live", holder, until };
     },
 
-    async pin(namespace, workerId, reason, owner) {
-      const info = await registry.describe(namespace);
-      if (info === undefined) throw noNamespace(namespace);
-      checkPin(workerId, reason, info);
-      checkOwner(workerId, owner, 0, { ...info, maxWindow: Infinity });
-      const args = { workerId, reason, lag, owner: owner?.ip, usedUntil: owner?.usedUntil };
-      const { outcome, fields } = await calls.run("pin", namespace, args);
-      if (outcome !== "refused") return;
-      checkOwner(workerId, owner, numberOf(fields, "clock"), infoOf(fields));
-      pinnedRecord(recordOf(fields), reason, owner);
-      throw unclear("pin", connection.where);
-    },
+    pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
+    pinAll,
+    unpin,
 
-    async unpin(namespace, workerId) {
-      return (await calls.run("unpin", namespace, { workerId, lag })).outcome === "unpinned";
+    async unpinAll(namespace, workerIds) {
+      const unpinned = await together(workerIds.map((workerId) => unpin(namespace, workerId)));
+      return workerIds.filter((_, i) => unpinned[i]);
     },
 
     async prune(namespace, before) {
@@ -182,10 +197,48 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     close: () => connection.close(),
   };
   return registry;
+
+  /** One script each, sent without waiting for the answer to the one before. */
+  async function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
+    const info = await registry.describe(namespace);
+    if (info === undefined) throw noNamespace(namespace);
+    for (const { workerId, reason, owner } of pins) {
+      checkPin(workerId, reason, info);
+      checkOwner(workerId, owner, 0, { ...info, maxWindow: Infinity });
+    }
+    await together(
+      pins.map(async ({ workerId, reason, owner }) => {
+        const args = { workerId, reason, lag, owner: owner?.ip, usedUntil: owner?.usedUntil };
+        const { outcome, fields } = await calls.run("pin", namespace, args);
+        if (outcome !== "refused") return;
+        checkOwner(workerId, owner, numberOf(fields, "clock"), infoOf(fields));
+        pinnedRecord(recordOf(fields), reason, owner);
+        throw unclear("pin", connection.where);
+      }),
+    );
+  }
+
+  async function unpin(namespace: string, workerId: number): Promise<boolean> {
+    return (await calls.run("unpin", namespace, { workerId, lag })).outcome === "unpinned";
+  }
+}
+
+/** Waits until all of these have ended. Throws what one threw. */
+async function together<Answer>(asked: readonly Promise<Answer>[]): Promise<readonly Answer[]> {
+  await Promise.allSettled(asked);
+  return Promise.all(asked);
 }
 
 function checkpointArguments(checkpoint: { timestamp: number; sequence: number } | undefined): Arguments {
   return checkpoint === undefined ? {} : { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };
+}
+
+/** What a script found that contradicts the word that a namespace is new. */
+function evidenceOf(fields: Fields, where: string): string {
+  const until = maybeNumber(fields, "quarantine");
+  return until === undefined
+    ? `Redis ${where} holds its key \`${textOf(fields, "key")}\``
+    : `Redis ${where} notes a quarantine of it, until ${timeText(until)}`;
 }
 
 /** A Redis that lost everything waits as long as windows of the usual limits last: no others may be out there then. */

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError } from "../../core/errors.ts";
+import { defaultLimits } from "../../core/registry.ts";
+import { timeText } from "../../core/window.ts";
 import type { Command, Connection, Reply } from "./connection.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
 
@@ -77,18 +79,18 @@ export function scriptsOn(connection: Connection): Scripts {
     return connection.send(deadline, ["EVAL", text, 1, prefix, ...list], ...behind);
   }
 
-  function answerOf(reply: Reply | Error | undefined, name: string): Answer {
+  function answerOf(reply: Reply | Error | undefined, name: string, { lag = 0 }: Arguments): Answer {
     if (reply instanceof Error) throw replyError(reply, where);
-    return checked(new ScriptAnswer(reply, name, where), where);
+    return checked(new ScriptAnswer(reply, name, where), where, Number(lag));
   }
 
   return {
     async run(deadline, name, prefix, args) {
-      return answerOf((await replies(deadline, name, prefix, args, []))[0], name);
+      return answerOf((await replies(deadline, name, prefix, args, []))[0], name, args);
     },
     async runWith(deadline, name, prefix, args, ...behind) {
       const [reply, ...others] = await replies(deadline, name, prefix, args, behind);
-      return [answerOf(reply, name), ...others];
+      return [answerOf(reply, name, args), ...others];
     },
   };
 }
@@ -148,17 +150,23 @@ function nonsense(name: string, where: string): SnowleaseError {
   );
 }
 
-/** What any script may answer with. */
-function checked(answer: Answer, where: string): Answer {
+/** What any script may answer with. `lag`: by how much it was told to lengthen a quarantine, ms. */
+function checked(answer: Answer, where: string, lag: number): Answer {
   if (answer.outcome === "quarantine") {
     const { fields } = answer;
     const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
     const retryAfterMs = Math.max(1, until - clock);
+    const { maxWindow, maxClockSkew } = defaultLimits;
+    const longest = maxWindow + 2 * maxClockSkew + lag;
+    const why = `Redis ${where} was restarted, promoted or flushed, or holds nothing of this namespace, and may have forgotten windows`;
+    // Those windows may reach as far: a quarantine is never shortened because of what a clock shows.
     throw new SnowleaseError(
       "QUARANTINE",
-      `Redis ${where} was restarted, promoted, flushed or never initialised, and may have forgotten windows: nothing is granted for ${retryAfterMs} ms, until they have passed; ` +
-        "wait, or run `snowlease init` where this namespace was never used.",
-      { retryAfterMs, until },
+      retryAfterMs <= longest
+        ? `${why}: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
+        : `${why}: nothing is granted until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; ` +
+            "set the clock right if it is behind, otherwise wait.",
+      { retryAfterMs, until, clock },
     );
   }
   return answer;

@@ -6,8 +6,9 @@ import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
 import { type Kept, poolName } from "./records.ts";
+import { giveBack, restingNumbers } from "./returns.ts";
 import type { Space } from "./space.ts";
-import { Changed, type Unit } from "./unit.ts";
+import { Changed, together, type Unit } from "./unit.ts";
 import { add, ensurePool, noteForeigners, put } from "./write.ts";
 
 /**
@@ -32,13 +33,15 @@ export async function claimOnce(
 
   await ensurePool(unit, space, request.pool);
   const candidates = new Candidates(unit, space, request, Math.min(mostSpread, spreads ** races));
-  const { answer, store, before }: Decision = await candidates
-    .decide((view) => decideClaim(view, request, space.clock, space.info))
-    .catch(async (error: unknown) => {
-      if (!(error instanceof Foreigners)) throw error;
-      await noteForeigners(unit, space, error.span);
-      throw new Changed("foreigners were noted");
-    });
+  const [{ answer, store, before }, resting] = await together([
+    candidates.decide((view): Decision => decideClaim(view, request, space.clock, space.info)),
+    // In a crowd, others give back enough.
+    races === 0 ? restingNumbers(unit, space, request.pool) : [],
+  ]).catch(async (error: unknown) => {
+    if (!(error instanceof Foreigners)) throw error;
+    await noteForeigners(unit, space, error.span);
+    throw new Changed("foreigners were noted");
+  });
 
   if (answer.outcome === "pinned") {
     const { workerId, clock } = answer;
@@ -57,6 +60,11 @@ export async function claimOnce(
     take(unit, record, kept?.row),
     noteClaim(unit, record, kept?.record),
   ]);
+  await giveBack(
+    unit,
+    space,
+    resting.filter(({ record: { workerId } }) => workerId !== record.workerId),
+  );
   return grantOf(record, space.clock, answer.rollback);
 }
 

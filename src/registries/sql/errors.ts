@@ -8,6 +8,7 @@ type Cause =
   | "missing"
   | "readOnly"
   | "full"
+  | "memory"
   | "connections"
   | "starting"
   | "raced"
@@ -40,10 +41,15 @@ export const meanings: Readonly<Record<Cause, Meaning>> = {
     passes: true,
   },
   full: { code: "REGISTRY_UNAVAILABLE", says: "has no space left", advice: "free some, on its disk" },
+  memory: {
+    code: "REGISTRY_UNAVAILABLE",
+    says: "has no memory left",
+    advice: "look what it is doing",
+  },
   connections: {
     code: "REGISTRY_UNAVAILABLE",
     says: "has no connection left",
-    advice: "raise its limit, or lower `poolSize`",
+    advice: "raise its limit of connections, or lower `poolSize` in the processes that use it",
     passes: true,
   },
   starting: {

@@ -11,7 +11,7 @@ export type Migrations = readonly (readonly string[])[];
 /**
  * Makes or upgrades the tables of a namespace where that is needed, and notes what is fixed for it where nobody did. Some databases
  * commit each statement of a schema by itself: each may be run again, and the last of a step notes its version. Where the table of
- * windows was lost, this is no longer the server that wrote last: a quarantine begins.
+ * windows was lost, or what is fixed for a namespace that has claims, this is no longer the server that wrote last: a quarantine begins.
  */
 export async function makeTables(
   unit: Unit,
@@ -71,8 +71,12 @@ async function look(unit: Unit, names: Names): Promise<Found> {
 }
 
 async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRequest): Promise<void> {
-  const clock = await unit.get("session.clock");
-  const beside = (await unit.get("assign.any-foreign")) !== undefined;
+  const [clock, foreign, used] = await together([
+    unit.get("session.clock"),
+    unit.get("assign.any-foreign"),
+    unit.get("meta.used"),
+  ]);
+  const beside = foreign !== undefined;
   const fixed = {
     layout,
     // No two eras bear the same number, even if this table was lost in between.
@@ -81,7 +85,9 @@ async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRe
     max_clock_skew: String(maxClockSkew ?? defaultLimits.maxClockSkew),
     beside: beside ? "1" : "0",
   };
-  await unit.write(() => [unit.change("meta.create", fixed)]);
+  // This table was lost, and a quarantine that it may have recorded with it.
+  const lost = used !== undefined && { name: "identity", value: "lost", version: 1 };
+  await unit.write(() => [unit.change("meta.create", fixed), lost && unit.swap("meta.set", lost)]);
 }
 
 /** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */

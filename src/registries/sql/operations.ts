@@ -4,7 +4,7 @@ import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import { type Connecting, type Dialect, Raced, type Session } from "./dialect.ts";
 import { type Place, serverError, silentError } from "./errors.ts";
 import { Late, Sessions, Unheard } from "./sessions.ts";
-import { parseSettings } from "./settings.ts";
+import { parseSettings, type SqlSettings } from "./settings.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Changed, Unit } from "./unit.ts";
 
@@ -27,6 +27,7 @@ export interface Attempt {
 /** A database on which operations are done, each within its deadline. */
 export interface Operations {
   readonly dialect: Dialect;
+  readonly settings: SqlSettings;
   readonly migrations: readonly (readonly string[])[];
   /**
    * Does a piece of work on a connection; again where others were faster, where nobody could be reached, or where the server says
@@ -78,6 +79,7 @@ export async function openOperations(
 
   return {
     dialect,
+    settings,
     migrations: loadMigrations(dialect.kind),
 
     async run(namespace, { repeatable }, work) {
@@ -111,9 +113,10 @@ export async function openOperations(
           const raced = error instanceof Raced || meaning?.raced === true;
           const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
           if (error instanceof Late || monotonic(clock) + wait >= deadline) {
-            throw meaning === undefined || meaning.raced || unclear
+            const told = raced || isOurs(last) ? undefined : dialect.meaningOf(last);
+            throw told === undefined || told.raced || unclear
               ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
-              : serverError(meaning, error, place);
+              : serverError(told, last, place);
           }
           if (raced) races++;
           else pause = Math.min(2 * pause, Math.max(longestPause, pauseShare * operationTimeout));

@@ -1,7 +1,8 @@
 import { checkpointIn, renewalIn, usageIn } from "../../core/era.ts";
 import { isSnowleaseError } from "../../core/errors.ts";
-import type { NamespaceInfo, Registry, WorkerRecord } from "../../core/registry.ts";
-import { checkOwner, checkPin, unusedRecord } from "../../core/pin.ts";
+import type { NamespaceInfo, Pin, Registry, WorkerRecord } from "../../core/registry.ts";
+import { checkNew, notNew } from "../../core/new-namespace.ts";
+import { checkOwner, checkPin, pinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -12,8 +13,10 @@ import {
   forceRefusal,
   released,
   renewed,
+  shownMarked,
   shownRecord,
   type Stored,
+  timeText,
 } from "../../core/window.ts";
 import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
 import { claimOnce } from "./claim.ts";
@@ -22,10 +25,11 @@ import { makeTables } from "./init.ts";
 import { dialectOf } from "./dialects.ts";
 import { type Attempt, openOperations, type OperationsOptions, type SqlAddress } from "./operations.ts";
 import { type Kept, keptLabel, keptOf, numberOf } from "./records.ts";
-import { checkQuarantine, guard, readSpace, type Space } from "./space.ts";
+import { rehearse } from "./rehearsal.ts";
+import { checkQuarantine, guard, readSpace, shownInfo, type Space } from "./space.ts";
 import { namesOf } from "./statements.ts";
 import { together, type Unit } from "./unit.ts";
-import { pin, put, unpin } from "./write.ts";
+import { noteBeside, put, putPinned, unpin } from "./write.ts";
 
 /** Rows that one statement lists or deletes. */
 const page = 500;
@@ -48,7 +52,7 @@ const once = { repeatable: false };
 export async function sqlRegistry(address: SqlAddress, options: OperationsOptions): Promise<Registry> {
   const dialect = await dialectOf(address.kind);
   const operations = await openOperations(dialect, address, options);
-  const { migrations } = operations;
+  const { migrations, settings } = operations;
 
   /** The races that the last claim lost which lost any: while many claim at once, each begins by lot. */
   let rush = { races: 0, at: 0 };
@@ -71,22 +75,28 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     return row && keptOf(row);
   }
 
-  return {
+  const registry: Registry = {
     kind: dialect.kind,
 
-    init: (request) =>
-      operations.run(request.namespace, again, async (attempt) => {
-        const names = namesOf(request.namespace);
-        await makeTables(attempt.unit, attempt.place, migrations, names, request);
-        const { info } = await spaceOf(attempt);
-        checkLayout(request.namespace, request.layout, info);
-        checkLimits(request.namespace, request, info);
-        return info;
-      }),
+    async init(request) {
+      const { namespace } = request;
+      const space = await operations.run(namespace, again, async (attempt) => {
+        await makeTables(attempt.unit, attempt.place, migrations, namesOf(namespace), request);
+        const space = await spaceOf(attempt);
+        checkLayout(namespace, request.layout, space.info);
+        checkLimits(namespace, request, space.info);
+        return space;
+      });
+      if (request.new === true && space.eraBegin > 0) {
+        throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(space.eraBegin)}`);
+      }
+      await checkNew(registry, request);
+      return shownInfo(space);
+    },
 
     async describe(namespace): Promise<NamespaceInfo | undefined> {
       try {
-        return await operations.run(namespace, again, async (attempt) => (await read(attempt)).info);
+        return await operations.run(namespace, again, async (attempt) => shownInfo(await read(attempt)));
       } catch (error) {
         if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true) return undefined;
         throw error;
@@ -106,6 +116,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         const asked = { ...request, clock: clock + attempt.waited, holder: keptLabel(request.holder) };
         checkLimits(namespace, limits, space.info);
         checkClaim(asked, space.clock, space.info);
+        if (settings.beside === "westid") await noteBeside(unit, space);
         if (attempt.races > 0) rush = { races: attempt.races, at: space.clock };
         const races = space.clock - rush.at < rushLasts ? rush.races : 0;
         return claimOnce(unit, space, asked, repeated && keptOf(repeated), races);
@@ -179,25 +190,10 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         return { outcome: "released", until: after.until };
       }),
 
-    pin: (namespace, workerId, reason, owner) =>
-      operations.run(namespace, again, async (attempt) => {
-        const { unit } = attempt;
-        const space = await spaceOf(attempt);
-        checkPin(workerId, reason, space.info);
-        checkOwner(workerId, owner, space.clock, space.info);
-        const kept = await keptAt(unit, workerId);
-        await unit.write(() => [pin(unit, space, workerId, kept, reason, owner)]);
-      }),
-
-    unpin: (namespace, workerId) =>
-      operations.run(namespace, once, async (attempt) => {
-        const { unit } = attempt;
-        const space = await spaceOf(attempt);
-        const kept = await keptAt(unit, workerId);
-        if (kept?.record.pinned === undefined) return false;
-        await unit.write(() => [unpin(unit, space, kept)]);
-        return true;
-      }),
+    pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
+    pinAll,
+    unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
+    unpinAll,
 
     async prune(namespace, before) {
       let pruned = 0;
@@ -208,6 +204,9 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
       }
       return pruned;
     },
+
+    rehearse: (namespace) =>
+      operations.run(namespace, again, async (attempt) => rehearse(attempt.unit, await read(attempt))),
 
     ping: () =>
       operations.run(known ?? "default", again, async ({ unit }) => {
@@ -222,6 +221,35 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
 
     close: async () => operations.close(),
   };
+  return registry;
+
+  function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
+    return operations.run(namespace, again, async (attempt) => {
+      const { unit } = attempt;
+      const space = await spaceOf(attempt);
+      for (const { workerId, reason, owner } of pins) {
+        checkPin(workerId, reason, space.info);
+        checkOwner(workerId, owner, space.clock, space.info);
+      }
+      const kept = await together(pins.map(({ workerId }) => keptAt(unit, workerId)));
+      const pinned = pins.map(({ workerId, reason, owner }, i) => {
+        const before = kept[i];
+        return { kept: before, record: pinnedRecord(before?.record ?? unusedRecord(workerId), reason, owner) };
+      });
+      await unit.write(() => [putPinned(unit, space, pinned)]);
+    });
+  }
+
+  function unpinAll(namespace: string, workerIds: readonly number[]): Promise<readonly number[]> {
+    return operations.run(namespace, once, async (attempt) => {
+      const { unit } = attempt;
+      const space = await spaceOf(attempt);
+      const found = await together(workerIds.map((workerId) => keptAt(unit, workerId)));
+      const pinned = found.filter((kept) => kept?.record.pinned !== undefined) as readonly Kept[];
+      if (pinned.length > 0) await unit.write(() => [unpin(unit, space, pinned)]);
+      return pinned.map(({ record }) => record.workerId);
+    });
+  }
 
   /** Ends a claim. For Java processes it goes on until its window has passed, and for good where they have ever been seen. */
   async function end(
@@ -260,7 +288,9 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
 }
 
 function shownKept({ record, row }: Kept, clock: number): WorkerRecord {
-  return isForeign(row, record) ? shownForeign(record.workerId, row, clock, record) : shownRecord(record, clock);
+  if (isForeign(row, record)) return shownForeign(record.workerId, row, clock, record);
+  const shown = shownRecord(record, clock);
+  return row === undefined ? shown : shownMarked(shown);
 }
 
 function shownForeign(

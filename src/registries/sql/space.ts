@@ -83,6 +83,11 @@ export async function guard(unit: Unit, dialect: Dialect, space: Space): Promise
   return { ...space, era, eraBegin };
 }
 
+/** What is fixed for a namespace, with its quarantine while that lasts. */
+export function shownInfo({ info, clock, eraBegin }: Space): NamespaceInfo {
+  return clock < eraBegin ? { ...info, quarantineUntil: eraBegin } : info;
+}
+
 /** @throws SnowleaseError QUARANTINE before its end. */
 export function checkQuarantine({ clock, eraBegin }: Space, { title, where }: Place): void {
   if (clock >= eraBegin) return;

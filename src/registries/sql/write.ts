@@ -1,6 +1,5 @@
 import type { PoolBounds } from "../../core/layout.ts";
-import type { PinOwner } from "../../core/registry.ts";
-import { pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
+import { unpinnedRecord } from "../../core/pin.ts";
 import { type Stored } from "../../core/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
@@ -14,16 +13,20 @@ import { Changed, together, type Unit } from "./unit.ts";
 
 /**
  * Stores a record in the place of the one that was read. `pool`: from which it is claimed now. `era`: the present one where a holder
- * speaks, or has come to its end; what anybody else changes makes a record no newer than it was.
+ * speaks, or has come to its end; what anybody else changes makes a record no newer than it was. `filed`: where claims find it; by
+ * default in its pool, or among those in foreign hands.
  */
 export async function put(
   unit: Unit,
   space: Space,
   kept: Kept,
   record: Stored,
-  { pool = kept.pool, era = space.era }: { readonly pool?: string | undefined; readonly era?: number } = {},
+  {
+    pool = kept.pool,
+    era = space.era,
+    filed = isForeign(kept.row, kept.record) ? foreign : pool,
+  }: { readonly pool?: string | undefined; readonly era?: number; readonly filed?: string | undefined } = {},
 ): Promise<void> {
-  const filed = isForeign(kept.row, kept.record) ? foreign : pool;
   const columns = columnsOf(record, pool, filed);
   await unit.swap("record.put", { ...columns, ...conditions(space), era, version: kept.version });
 }
@@ -45,6 +48,14 @@ export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Pr
   throw new Changed("the pool was noted");
 }
 
+/** Remembers that Java processes take numbers here, too. @throws Changed where it was not known. */
+export async function noteBeside(unit: Unit, space: Space): Promise<void> {
+  const entry = space.entries.get("beside");
+  if (space.beside || entry === undefined) return;
+  await unit.write(() => [unit.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
+  throw new Changed("those beside us were noted");
+}
+
 /** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
 export async function noteForeigners(unit: Unit, space: Space, { first, last }: PoolBounds): Promise<void> {
   await unit.transaction(async () => {
@@ -61,40 +72,42 @@ export async function noteForeigners(unit: Unit, space: Space, { first, last }: 
   });
 }
 
-/** Takes the record of a number away that nobody ever used: it is unused again, and nobody may have passed it by for good. */
-async function forget(unit: Unit, space: Space, { record: { workerId }, version }: Kept): Promise<void> {
-  const hints = [...space.entries].filter(([name]) => {
+/** Takes the records of numbers away that nobody ever used: they are unused again, and no claim may have passed them by for good. */
+async function forget(unit: Unit, space: Space, numbers: readonly Kept[]): Promise<void> {
+  const hints = [...space.entries].flatMap(([name, { value, version }]) => {
+    if (!name.startsWith(poolEntry)) return [];
     const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
-    return name.startsWith(poolEntry) && workerId >= first && workerId <= last;
+    const own = numbers.map(({ record }) => record.workerId).filter((id) => id >= first && id <= last);
+    return own.length === 0 ? [] : [{ name, value: String(Math.min(Number(value), ...own)), version }];
   });
   await together([
-    unit.swap("record.forget", { worker_id: workerId, version }),
-    ...hints.map(([name, { value, version }]) =>
-      unit.swap("meta.set", { name, value: String(Math.min(Number(value), workerId)), version }),
+    ...numbers.map(({ record: { workerId }, version }) => unit.swap("record.forget", { worker_id: workerId, version })),
+    ...hints.map((hint) => unit.swap("meta.set", hint)),
+  ]);
+}
+
+/** Stores the records of numbers that are kept out of the pool from now on; `kept`: as each was, where it has one. */
+export async function putPinned(
+  unit: Unit,
+  space: Space,
+  pinned: readonly { readonly kept: Kept | undefined; readonly record: Stored }[],
+): Promise<void> {
+  const isFirst = pinned.some(({ record }) => record.owner !== undefined) && !space.entries.has(ownedEntry);
+  await together([
+    // A claim looks for pins with an owner only where there were any.
+    isFirst && unit.change("meta.add", { name: ownedEntry, value: "1" }),
+    ...pinned.map(({ kept, record }) =>
+      kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record, kept),
     ),
   ]);
 }
 
-/** Keeps a number out of the pool. */
-export async function pin(
-  unit: Unit,
-  space: Space,
-  workerId: number,
-  kept: Kept | undefined,
-  reason: string,
-  owner: PinOwner | undefined,
-): Promise<void> {
-  const record = pinnedRecord(kept?.record ?? unusedRecord(workerId), reason, owner);
-  const isFirst = owner !== undefined && !space.entries.has(ownedEntry);
+/** Puts pinned numbers back; one that nobody ever used loses its record then. */
+export async function unpin(unit: Unit, space: Space, numbers: readonly Kept[]): Promise<void> {
+  const unused = numbers.filter(({ record }) => record.fence === 0);
+  const used = numbers.filter(({ record }) => record.fence > 0);
   await together([
-    // Whoever claims looks for such pins only where there were any.
-    isFirst && unit.change("meta.add", { name: ownedEntry, value: "1" }),
-    kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record, kept),
+    forget(unit, space, unused),
+    ...used.map((kept) => put(unit, space, kept, unpinnedRecord(kept.record), kept)),
   ]);
-}
-
-/** Puts a pinned number back; one that nobody ever used loses its record then. */
-export async function unpin(unit: Unit, space: Space, kept: Kept): Promise<void> {
-  if (kept.record.fence === 0) return forget(unit, space, kept);
-  await put(unit, space, kept, unpinnedRecord(kept.record), kept);
 }

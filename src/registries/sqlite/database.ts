@@ -1,9 +1,11 @@
+import { resolve } from "node:path";
 import { readSql, readStatements } from "../../assets.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
+import { StoreFile } from "../../store-file.ts";
 import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
-import { commitError, fileError, isBusy, isDamage, isIncomplete, stopAll } from "./errors.ts";
-import { hasLog, identityOf, prepareFile } from "./file.ts";
+import { commitError, fileError, isBusy, isDamage, isIncomplete, removedError, replacedError } from "./errors.ts";
+import { beside, hasLog, isLogGone, isThere, prepareFile } from "./file.ts";
 
 /** Stands in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
@@ -14,7 +16,7 @@ export const schemaVersion = 1;
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 
 /** The files of `sql/sqlite` that hold statements. */
-const statementFiles = ["claim", "clock", "history", "namespace", "ping", "record", "workers"];
+const statementFiles = ["claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
 
 /** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
 const longestPause = 25;
@@ -28,11 +30,15 @@ export interface Sql {
 }
 
 /** What happens inside one transaction. Synchronous, so that nothing else of this process comes in between. */
-type Work<Answer> = (moment: Moment) => Answer;
+export type Work<Answer> = (moment: Moment) => Answer;
 
 /** The time at which a transaction has what it needs. */
 interface Moment {
   readonly sql: Sql;
+  /** The file that is open, by which a holder tells it from another one. */
+  readonly file: StoreFile | undefined;
+  /** No window begins before it, Unix ms. */
+  readonly earliest: number;
   /** The registry's clock, read under the lock. */
   readonly now: number;
   /** How long the operation waited for its turn and the lock, on the monotonic clock, whole ms. */
@@ -44,6 +50,8 @@ export interface DatabaseOptions {
   readonly clock: Clock;
   /** How long an operation may wait for its turn and the lock, ms. */
   readonly operationTimeout: number;
+  /** No window begins before it, Unix ms. */
+  readonly earliest?: number | undefined;
 }
 
 /** One connection to a registry's file: one transaction at a time, and never a blocked event loop while others have the lock. */
@@ -53,7 +61,8 @@ export class Database {
     const path = prepareFile(options.path);
     const driver = await loadDriver();
     refuseForeign(driver, path);
-    const database = new Database(driver, { ...options, path });
+    await refuseTaken(driver, path, options.operationTimeout);
+    const database = new Database(driver, { ...options, path }, resolve(options.path));
     try {
       await database.#prepare();
       return database;
@@ -64,20 +73,25 @@ export class Database {
   }
 
   readonly path: string;
+  /** As it was named: a link on the way may come to point elsewhere. */
+  readonly #name: string;
   readonly #clock: Clock;
   readonly #operationTimeout: number;
+  readonly #earliest: number;
   readonly #connection: Connection;
   readonly #statements = new Map<string, Statement>();
   readonly #sql: Sql;
-  /** The files that were opened; others under their names are another registry. */
-  #identity: string | undefined;
+  /** The files that were opened, the registry first; others under their names are another registry. */
+  #files: readonly StoreFile[] = [];
   /** Ends when all operations so far have. */
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
   #closed: Promise<void> | undefined;
 
-  private constructor(driver: Driver, { path, clock, operationTimeout }: DatabaseOptions) {
+  private constructor(driver: Driver, { path, clock, operationTimeout, earliest = 0 }: DatabaseOptions, name: string) {
     this.path = path;
+    this.#earliest = earliest;
+    this.#name = name;
     this.#clock = clock;
     this.#operationTimeout = operationTimeout;
     try {
@@ -86,6 +100,11 @@ export class Database {
       throw fileError(error, path);
     }
     this.#sql = preparedOn(this.#connection, this.#statements);
+  }
+
+  /** Whether another registry stands in place of the one that is open. */
+  get isReplaced(): boolean {
+    return this.#files[0]?.isReplaced === true;
   }
 
   /** Runs a transaction that changes something: durable once this resolves. */
@@ -113,7 +132,7 @@ export class Database {
   async #end(): Promise<void> {
     try {
       // So that the file is whole without its log: what remains of the log lies there until the statements are collected.
-      this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      if (this.#files.every((file) => !file.isReplaced)) this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
       // Others are at work in it, or it is not ours: then it is theirs to do.
     }
@@ -126,9 +145,13 @@ export class Database {
     // Waiting for a lock is up to `#whenFree`, which does not block the event loop.
     this.#connection.exec("PRAGMA busy_timeout = 0");
     const isNew = await this.read(() => this.#isNew());
-    if (isNew) await this.#inTurn("BEGIN EXCLUSIVE", () => this.#isNew() && this.#create());
+    if (isNew) {
+      // It is made when the millisecond has passed in which holders of a file that stood here before may not have seen this one yet.
+      await systemClock.sleep(2);
+      await this.#inTurn("BEGIN EXCLUSIVE", ({ now }) => this.#isNew() && this.#create(now));
+    }
     // Only now: the header of a registry tells what it is without its log. Durable means that the log is synced at each commit.
-    await this.#whenFree(monotonic(systemClock), () => {
+    await whenFree(this.path, this.#operationTimeout, () => {
       this.#connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     });
     // The log is only there, and its own, once this connection has looked through it.
@@ -137,17 +160,21 @@ export class Database {
       const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
       if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
     });
-    this.#identity = identityOf(this.path);
+    const names = [this.#name, ...beside(this.path)];
+    const missing = names.find((name) => !isThere(name));
+    this.#files = names.map((name) => StoreFile.at(name)).filter((file) => file !== undefined);
+    if (missing !== undefined || this.#files.length < names.length) throw removedError(missing ?? this.path, this.path);
   }
 
   #isNew(): boolean {
     return checkSchema(this.#connection, this.path) === "new";
   }
 
-  #create(): void {
+  #create(now: number): void {
     this.#connection.exec(
       `${readSql("sqlite/schema.sql")} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion}`,
     );
+    this.#sql.run("registry.make", { made_at: now });
   }
 
   #inTurn<Answer>(begin: string, work: Work<Answer>): Promise<Answer> {
@@ -157,31 +184,19 @@ export class Database {
     let waits = this.#queued > 0;
     this.#queued++;
     const answer = this.#queue.then(() =>
-      this.#whenFree(asked, (attempt) => {
-        waits ||= attempt > 1;
-        const waited = waits ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
-        return this.#transaction(begin, work, waited);
-      }),
+      whenFree(
+        this.path,
+        this.#operationTimeout,
+        (attempt) => {
+          waits ||= attempt > 1;
+          const waited = waits ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
+          return this.#transaction(begin, work, waited);
+        },
+        asked,
+      ),
     );
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
-  }
-
-  /**
-   * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. The pauses are random, so that
-   * processes that wait do not meet again; and they are real ones, whatever clock was given: the others' locks are.
-   */
-  async #whenFree<Answer>(asked: number, attempt: (count: number) => Answer): Promise<Answer> {
-    for (let count = 1; ; count++) {
-      try {
-        return attempt(count);
-      } catch (error) {
-        if (!isBusy(error)) throw fileError(error, this.path);
-        if (monotonic(systemClock) - asked >= this.#operationTimeout)
-          throw busyError(this.path, this.#operationTimeout);
-      }
-      await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * count) - 1));
-    }
   }
 
   /**
@@ -190,11 +205,12 @@ export class Database {
    * be refused as long as others write (BUSY_SNAPSHOT).
    */
   #transaction<Answer>(begin: string, work: Work<Answer>, waited: number): Answer {
-    this.#checkIdentity();
+    this.#checkFiles();
     let answer: Answer;
     try {
       this.#connection.exec(begin);
-      answer = work({ sql: this.#sql, now: this.#clock.now(), waited });
+      const [file] = this.#files;
+      answer = work({ sql: this.#sql, file, earliest: this.#earliest, now: this.#clock.now(), waited });
     } catch (error) {
       this.#rollback();
       throw error;
@@ -206,12 +222,14 @@ export class Database {
       throw commitError(error, this.path);
     }
     // Others see only what was written to the files that they would open.
-    this.#checkIdentity();
+    this.#checkFiles();
     return answer;
   }
 
-  #checkIdentity(): void {
-    if (this.#identity !== undefined && identityOf(this.path) !== this.#identity) throw replacedError(this.path);
+  #checkFiles(): void {
+    if (this.isReplaced) throw replacedError(this.path);
+    const gone = this.#files.find(({ state }) => state !== "same");
+    if (gone !== undefined) throw removedError(gone.identity.path, this.path);
   }
 
   #rollback(): void {
@@ -220,6 +238,27 @@ export class Database {
     } catch {
       // SQLite has rolled back by itself, as it does on a full disk; the first error is the one to tell.
     }
+  }
+}
+
+/**
+ * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. The pauses are random, so that
+ * processes that wait do not meet again; and they are real ones, whatever clock was given: the others' locks are.
+ */
+async function whenFree<Answer>(
+  path: string,
+  operationTimeout: number,
+  attempt: (count: number) => Answer,
+  asked: number = monotonic(systemClock),
+): Promise<Answer> {
+  for (let count = 1; ; count++) {
+    try {
+      return attempt(count);
+    } catch (error) {
+      if (!isBusy(error)) throw fileError(error, path);
+      if (monotonic(systemClock) - asked >= operationTimeout) throw busyError(path, operationTimeout);
+    }
+    await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * count) - 1));
   }
 }
 
@@ -267,6 +306,34 @@ function refuseForeign(driver: Driver, path: string): void {
   }
 }
 
+/**
+ * Refuses a registry whose log was taken away from those who have it open: what they wrote last stands there alone. Others have it
+ * open where its lock cannot be had alone, and then its log is there, but for the moment in which one of them opens it.
+ */
+async function refuseTaken(driver: Driver, path: string, operationTimeout: number): Promise<void> {
+  const [log] = beside(path);
+  if (!isThere(path)) return;
+  if (isLogGone(path)) throw removedError(log, path);
+  const asked = monotonic(systemClock);
+  while (!isThere(log) && !isAlone(driver, path)) {
+    if (monotonic(systemClock) - asked >= operationTimeout) throw removedError(log, path);
+    await systemClock.sleep(1 + Math.random() * longestPause);
+  }
+}
+
+/** Whether no other connection has a registry open. Asked only while it has no log. */
+function isAlone(driver: Driver, path: string): boolean {
+  const connection = driver.open(path);
+  try {
+    connection.exec("PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema");
+    return true;
+  } catch (error) {
+    return !isBusy(error);
+  } finally {
+    connection.close();
+  }
+}
+
 /** What is wrong with a file as it lies there. */
 function lookAt(driver: Driver, path: string): unknown {
   let frozen: Connection | undefined;
@@ -310,13 +377,5 @@ function closedError(path: string): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
     `The registry file \`${path}\` was closed by this process: open it again.`,
-  );
-}
-
-function replacedError(path: string): SnowleaseError {
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `The registry file \`${path}\`, its -wal or its -shm was removed or replaced while it was open: put it back, or ${stopAll}, and start them again.`,
-    { path },
   );
 }

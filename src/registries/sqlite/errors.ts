@@ -7,7 +7,7 @@ const busyCodes: ReadonlySet<number> = new Set([5 /* BUSY */, 15 /* PROTOCOL: a 
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
 const space = "free some space";
 /** What has to come before anybody may start without what is stored. */
-export const stopAll: string =
+const stopAll: string =
   "stop every process that uses it, wait until their windows have passed (11 minutes with the default limits)";
 const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
 
@@ -79,4 +79,27 @@ export function damageError(said: string, path: string): SnowleaseError {
 export function commitError(cause: unknown, path: string): SnowleaseError {
   const { message } = fileError(cause, path);
   return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path }, { cause });
+}
+
+/** A file of an open registry was taken away: what this process writes, no process that starts now would see. */
+export function removedError(removed: string, path: string): SnowleaseError {
+  const what =
+    removed === path || !/-(?:wal|shm)$/.test(removed)
+      ? `The registry file \`${removed}\``
+      : `\`${removed}\`, where the registry file \`${path}\` has what was written last,`;
+  const index = what.startsWith("The") ? "" : `, remove \`${path}-shm\` if it is still there`;
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `${what} was removed or replaced while a process had it open: put it back, or ${stopAll}${index}, and start them again.`,
+    { path },
+  );
+}
+
+/** Another registry stands in place of the one that was open. Nothing that was done meanwhile counts. */
+export function replacedError(path: string): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\` was replaced by another one while it was open: try again, which opens that one.`,
+    { path },
+  );
 }

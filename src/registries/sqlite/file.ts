@@ -129,14 +129,20 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
+/** The files that SQLite keeps beside an open registry: its log, in which everything stands that was written last, and the log's index. */
+export function beside(file: string): readonly [log: string, index: string] {
+  return [`${file}-wal`, `${file}-shm`];
+}
+
+export function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
 /**
- * Tells the files of an open registry from others under the same names: its log and the log's index, too, in which everything
- * stands that was written last. SQLite itself removes those only when nobody has the registry open.
+ * Whether a log was taken away whose index is still there. SQLite makes the log before the index, and removes it after that: so the log is looked
+ * for before and after.
  */
-export function identityOf(file: string): string {
-  const ids = [file, `${file}-wal`, `${file}-shm`].map((path) => {
-    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-    return found && `${found.dev}:${found.ino}`;
-  });
-  return ids.join();
+export function isLogGone(file: string): boolean {
+  const [log, index] = beside(file);
+  return !isThere(log) && isThere(index) && !isThere(log);
 }

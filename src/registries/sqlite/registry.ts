@@ -1,6 +1,8 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { decideClaim } from "../../core/pool.ts";
-import { defaultLimits, type InitRequest, type NamespaceInfo, type Registry } from "../../core/registry.ts";
+import { Layout } from "../../core/layout.ts";
+import { type Decision, decideClaim } from "../../core/pool.ts";
+import { defaultLimits, type InitRequest, type NamespaceInfo, type Pin, type Registry } from "../../core/registry.ts";
+import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkClaim,
@@ -16,10 +18,11 @@ import {
   shownRecord,
 } from "../../core/window.ts";
 import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
-import { Database, schemaVersion, type Sql } from "./database.ts";
+import { schemaVersion, type Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 import { listClaims, noteClaim, noteEnd } from "./history.ts";
 import { damageError } from "./errors.ts";
+import { PresentDatabase } from "./present.ts";
 import { recordOf, Records } from "./records.ts";
 
 /** Where an embedded registry lives. */
@@ -72,23 +75,26 @@ export async function sqliteRegistry({
   operationTimeout,
 }: SqliteOptions): Promise<Registry> {
   const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
-  const database = await Database.open({ path, clock, operationTimeout });
+  const database = await PresentDatabase.open({ path, clock, operationTimeout });
 
-  return {
+  const registry: Registry = {
     kind: "sqlite",
 
-    init: (request) =>
-      database.write(({ sql, now }) => {
+    async init(request) {
+      const info = await database.write(({ sql, now }) => {
         const { info } = find(sql, request.namespace) ?? create(sql, request, now);
         checkLayout(request.namespace, request.layout, info);
         checkLimits(request.namespace, request, info);
         return info;
-      }),
+      });
+      await checkNew(registry, request);
+      return info;
+    },
 
     describe: (namespace) => database.read(({ sql }) => find(sql, namespace)?.info),
 
     claim: (request) =>
-      database.write(({ sql, now, waited }) => {
+      database.write(({ sql, file, earliest, now, waited }) => {
         // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
         const asked = { ...request, clock: request.clock + waited };
         const { namespace, limits = {}, pool } = asked;
@@ -98,13 +104,16 @@ export async function sqliteRegistry({
         guardClock(sql, space, now, timeSinceBoot());
         checkClaim(asked, now, info);
         const records = new Records(sql, id, Math.min(asked.clock, now));
-        const { answer, store, before } = decideClaim(records, asked, now, info);
+        const { answer, store, before } = notBefore(
+          Math.max(firstTick(sql, info), earliest),
+          decideClaim(records, asked, now, info),
+        );
         if (store !== undefined) {
           if (before === undefined) records.fillGap(store.workerId);
           records.put(store, pool);
           noteClaim(sql, id, store, before);
         }
-        return answer;
+        return answer.outcome === "granted" ? { ...answer, store: file } : answer;
       }),
 
     renew: (request) =>
@@ -180,29 +189,10 @@ export async function sqliteRegistry({
         return { outcome: "released", until: after.until };
       }),
 
-    pin: (namespace, workerId, reason, owner) =>
-      database.write(({ sql, now }) => {
-        const space = find(sql, namespace);
-        if (space === undefined) throw noNamespace(namespace);
-        checkPin(workerId, reason, space.info);
-        checkOwner(workerId, owner, now, space.info);
-        const records = new Records(sql, space.id);
-        const before = records.byId(workerId);
-        const after = pinnedRecord(before ?? unusedRecord(workerId), reason, owner);
-        if (before === undefined) records.fillGap(workerId);
-        records.put(after);
-      }),
-
-    unpin: (namespace, workerId) =>
-      database.write(({ sql }) => {
-        const space = find(sql, namespace);
-        const records = space && new Records(sql, space.id);
-        const before = records?.byId(workerId);
-        if (records === undefined || before?.pinned === undefined) return false;
-        if (before.fence === 0) records.forget(workerId);
-        else records.put(unpinnedRecord(before));
-        return true;
-      }),
+    pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
+    pinAll,
+    unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
+    unpinAll,
 
     async prune(namespace, before) {
       const batch = (): Promise<number> =>
@@ -236,6 +226,55 @@ export async function sqliteRegistry({
 
     close: () => database.close(),
   };
+  return registry;
+
+  function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
+    return database.write(({ sql, now }) => {
+      const space = find(sql, namespace);
+      if (space === undefined) throw noNamespace(namespace);
+      const records = new Records(sql, space.id);
+      for (const { workerId, reason, owner } of pins) {
+        checkPin(workerId, reason, space.info);
+        checkOwner(workerId, owner, now, space.info);
+        const before = records.byId(workerId);
+        const after = pinnedRecord(before ?? unusedRecord(workerId), reason, owner);
+        if (before === undefined) records.fillGap(workerId);
+        records.put(after);
+      }
+    });
+  }
+
+  function unpinAll(namespace: string, workerIds: readonly number[]): Promise<readonly number[]> {
+    return database.write(({ sql }) => {
+      const space = find(sql, namespace);
+      const records = space && new Records(sql, space.id);
+      const unpinned: number[] = [];
+      for (const workerId of workerIds) {
+        const before = records?.byId(workerId);
+        if (records === undefined || before?.pinned === undefined) continue;
+        if (before.fence === 0) records.forget(workerId);
+        else records.put(unpinnedRecord(before));
+        unpinned.push(workerId);
+      }
+      return unpinned;
+    });
+  }
+}
+
+/** The same decision, with a window that begins at `earliest`, Unix ms, or later. */
+function notBefore(earliest: number, decision: Decision): Decision {
+  const { answer, store } = decision;
+  if (answer.outcome !== "granted" || store === undefined || store.from >= earliest) return decision;
+  const floor = store.recents?.from ?? earliest;
+  return { ...decision, answer: { ...answer, from: earliest }, store: { ...store, from: earliest, floor } };
+}
+
+/**
+ * A tick in which the registry was made is no holder's, Unix ms: those of another file that stood there may have used it. The first claim comes later
+ * than a tick of 1 ms, and then windows may begin before that, for clocks that are set back.
+ */
+function firstTick(sql: Sql, { layout }: NamespaceInfo): number {
+  return Layout.parse(layout).tick === 1 ? 0 : Number(sql.get("registry.made")?.["made_at"]);
 }
 
 function find(sql: Sql, namespace: string): Namespace | undefined {

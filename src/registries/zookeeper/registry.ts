@@ -1,5 +1,6 @@
 import type { ServerAddress } from "../../core/address.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
+import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
   checkLayout,
@@ -20,6 +21,7 @@ import { endOf, listClaims, pruneClaims } from "./history.ts";
 import { livePaths, livesOf, seen } from "./live.ts";
 import { hashOf, isIn, type Nodes } from "./nodes.ts";
 import { type Kept, numberBytes, readNumber, schemaVersion } from "./records.ts";
+import { rehearse } from "./rehearsal.ts";
 import type { Session, Write } from "./session.ts";
 import { parseSettings } from "./settings.ts";
 import { again, commit } from "./steps.ts";
@@ -66,21 +68,25 @@ export async function zooKeeperRegistry(
     (session: Session): Promise<[Kept | undefined, ReadonlyMap<string, string>]> =>
       Promise.all([readKept(session, nodes, workerId), livesOf(session, nodes, workerId)]);
 
-  return {
+  const registry: Registry = {
     kind: "zookeeper",
 
-    init: ({ namespace, layout, ...limits }) =>
-      store.run(async ({ deadline }) => {
+    async init(request) {
+      const { namespace, layout } = request;
+      const info = await store.run(async ({ deadline }) => {
         const nodes = store.nodes(namespace);
         const { info } = await look(deadline, nodes);
         if (info === undefined) {
-          await store.makeNamespace(deadline, nodes, newNamespace(layout, limits));
+          await store.makeNamespace(deadline, nodes, newNamespace(layout, request));
           return again;
         }
         checkLayout(namespace, layout, info);
-        checkLimits(namespace, limits, info);
+        checkLimits(namespace, request, info);
         return info;
-      }),
+      });
+      await checkNew(registry, request);
+      return info;
+    },
 
     describe: async (namespace) => {
       const { info } = await store.run(({ deadline }) => look(deadline, store.nodes(namespace)));
@@ -242,11 +248,14 @@ export async function zooKeeperRegistry(
       return pruned;
     },
 
+    rehearse: (namespace) => store.run(({ deadline }) => rehearse(store, deadline, store.nodes(namespace))),
+
     ping: () =>
       store.run(async ({ deadline }) => ({ clock: await store.now(deadline), promise, schema: schemaVersion })),
 
     close: () => store.close(),
   };
+  return registry;
 
   /** The writes by which a number that was only ever pinned is unused again: for the hints of all pools, too. */
   async function forgetUnused(deadline: number, nodes: Nodes, kept: Kept, pools: readonly string[]): Promise<Write[]> {

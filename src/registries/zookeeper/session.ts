@@ -27,6 +27,11 @@ export interface Session {
   list(path: string): Promise<readonly string[] | undefined>;
   /** How many children a node has; undefined where there is no such node. */
   count(path: string): Promise<number | undefined>;
+  /**
+   * How many children were ever created below a node, which is the number that the next sequential one gets; undefined where there is no
+   * such node.
+   */
+  created(path: string): Promise<number | undefined>;
   /** Writes nothing into a node: the leader's clock when it did, Unix ms; undefined where there is no such node. */
   touch(path: string): Promise<number | undefined>;
   /** `orphan`: the node above is missing. */

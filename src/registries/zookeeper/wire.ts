@@ -25,6 +25,8 @@ import { within } from "./within.ts";
 interface Stat {
   readonly version: number;
   readonly numChildren: number;
+  /** Children created and deleted. */
+  readonly cversion: number;
   /** 64 bits, big-endian. */
   readonly mtime: Buffer;
 }
@@ -254,6 +256,14 @@ export class Wire {
           client.exists(
             path,
             answer(done, (stat) => stat?.numChildren),
+          ),
+        ),
+
+      created: (path) =>
+        call<number | undefined>((done) =>
+          client.exists(
+            path,
+            answer(done, (stat) => stat && (stat.cversion + stat.numChildren) / 2),
           ),
         ),
 

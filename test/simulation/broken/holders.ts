@@ -81,7 +81,7 @@ function frozen(lease: Lease, tenure: Tenure): Lease {
   const { clock, layout, namespace } = lease;
   const { workerId, from, until } = tenure;
   const ghost = { clock, layout, namespace, workerId, from, until, tenure, state: "held" };
-  return { ...ghost, attach() {}, noteRollback() {}, close: async () => {} } as unknown as Lease;
+  return { ...ghost, attach() {}, noteRollback() {}, look() {}, close: async () => {} } as unknown as Lease;
 }
 
 /** Does not look at the end of its window: what every peer does that trusts a lease, a pid or a heartbeat. */

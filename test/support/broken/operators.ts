@@ -1,4 +1,7 @@
+import { pinEach, unpinEach } from "../../../src/core/pins.ts";
 import { asking, type Fault, granting, reopen, reset, showing } from "./fault.ts";
+
+const several = "several pins at a time are as one by one: all of them, or an error";
 
 /** Mistakes in what operators do. */
 export const operatorFaults: readonly Fault[] = [
@@ -92,6 +95,38 @@ export const operatorFaults: readonly Fault[] = [
         unpin: async (_, workerId) => pins.delete(workerId),
       };
     },
+  },
+  {
+    fault: "pins all but the last of several",
+    rejectedBy: [several],
+    wrap: (registry) => ({
+      pinAll: (namespace, pins) => pinEach(registry, namespace, pins.slice(0, -1)),
+      unpinAll: (namespace, workerIds) => unpinEach(registry, namespace, workerIds),
+    }),
+  },
+  {
+    fault: "says of several worker IDs that all of them were pinned",
+    rejectedBy: [several],
+    wrap: (registry) => ({
+      pinAll: (namespace, pins) => pinEach(registry, namespace, pins),
+      unpinAll: async (namespace, workerIds) => {
+        await unpinEach(registry, namespace, workerIds);
+        return workerIds;
+      },
+    }),
+  },
+  {
+    fault: "pins several over a holder that may have used less than their host",
+    rejectedBy: [several],
+    wrap: (registry) => ({
+      pinAll: (namespace, pins) =>
+        pinEach(
+          registry,
+          namespace,
+          pins.map(({ owner, ...pin }) => ({ ...pin, owner: owner && { ip: owner.ip } })),
+        ),
+      unpinAll: (namespace, workerIds) => unpinEach(registry, namespace, workerIds),
+    }),
   },
   {
     fault: "gives a worker ID that is pinned for one host to any",

@@ -179,11 +179,17 @@ export const namespaceFaults: readonly Fault[] = [
     },
   },
   {
+    fault: "believes anybody that a namespace is new",
+    rejectedBy: ["the word that a namespace is new is refused once a worker ID was used, and changes nothing"],
+    wrap: (registry) => ({ init: ({ new: _, ...request }) => registry.init(request) }),
+  },
+  {
     fault: "does not compare limits",
     rejectedBy: ["`init` keeps the limits that it was given, and refuses others"],
     wrap: (registry) => ({
-      init: async ({ namespace, layout, ...limits }) => {
-        return registry.init({ namespace, layout, ...((await registry.describe(namespace)) === undefined && limits) });
+      init: async ({ namespace, layout, new: isNew, ...limits }) => {
+        const isAbsent = (await registry.describe(namespace)) === undefined;
+        return registry.init({ namespace, layout, new: isNew, ...(isAbsent && limits) });
       },
       claim: (request) => registry.claim({ ...request, limits: undefined }),
     }),
@@ -225,7 +231,7 @@ export const namespaceFaults: readonly Fault[] = [
       "a claim creates a missing namespace, with the limits that it brings",
     ],
     wrap: (registry) => ({
-      init: ({ namespace, layout }) => registry.init({ namespace, layout }),
+      init: ({ namespace, layout, new: isNew }) => registry.init({ namespace, layout, new: isNew }),
       claim: (request) => registry.claim({ ...request, limits: undefined }),
     }),
   },

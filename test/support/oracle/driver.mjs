@@ -1,9 +1,10 @@
-// An object shaped like the driver oracledb, as far as its dialect uses it, on a bridge to a database that knows Oracle's syntax
-// (Bridge.java). Statements go there as they are, but for the way in which parameters are marked. It is as strict as the driver.
+// The driver oracledb as it is (its options, global settings, binds and conversion of rows), on a bridge to a database that knows
+// Oracle's syntax (Bridge.java) in place of its network protocol. Statements go there as they are, but for the way in which
+// parameters are marked.
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
-
-const types = { STRING: 2001, NUMBER: 2010, BUFFER: 2006, DB_TYPE_BLOB: { name: "BLOB" }, OUT_FORMAT_ARRAY: 4001 };
+import oracledb from "oracledb/lib/oracledb.js";
+import impl from "oracledb/lib/impl/index.js";
 
 /** What Oracle says where the other database says this, by SQLSTATE. */
 const codes = {
@@ -17,13 +18,47 @@ const codes = {
   42581: 942,
 };
 
-class Connection {
-  callTimeout = 0;
+/** Types of columns, by their names in the other database; all others are texts. */
+const types = { BLOB: oracledb.DB_TYPE_BLOB };
+const numbers = /^(NUMERIC|DECIMAL|INTEGER|BIGINT|SMALLINT|DOUBLE)/;
+
+/** What the other database does not know: settings of a session, which mean nothing there. */
+const setting = /\b(NLS_\w+) = '(\w+)'/g;
+
+/** The rows of a query, which has been answered as a whole. */
+class Rows extends impl.ResultSetImpl {
+  #rows;
+
+  constructor(options, columns, rows) {
+    super();
+    this.#rows = rows;
+    this._setup(options, columns);
+  }
+
+  getRows(count) {
+    const rows = this.#rows.splice(0, count);
+    return rows.map((row) => row.map((cell, i) => this.#fetched(cell, this.metaData[i].fetchType)));
+  }
+
+  #fetched(cell, type) {
+    const isBytes = cell instanceof Uint8Array;
+    // Bytes that are asked for as what they are come as an object to read them from.
+    return isBytes && type === oracledb.DB_TYPE_BLOB ? { getLength: () => cell.length } : cell;
+  }
+
+  close() {
+    this.#rows = [];
+  }
+}
+
+class Bridged extends impl.ConnectionImpl {
+  #callTimeout = 0;
+  #settings = { NLS_COMP: "LINGUISTIC", NLS_SORT: "GERMAN_CI", NLS_CALENDAR: "PERSIAN" };
   #socket;
   #waiting = [];
-  #last = Promise.resolve();
 
   constructor(socket) {
+    super();
     this.#socket = socket;
     const lines = createInterface({ input: socket });
     lines.on("line", (line) => this.#waiting.shift()?.resolve(line));
@@ -34,57 +69,65 @@ class Connection {
     });
   }
 
-  execute(sql, parameters, options) {
-    const answer = this.#last.then(() => this.#execute(sql, parameters, options));
-    this.#last = answer.catch(() => undefined);
-    return answer;
+  setCallTimeout(timeout) {
+    this.#callTimeout = timeout;
   }
 
-  /** As the driver, it waits for what is under way. */
-  async close() {
-    await this.#last;
+  getCallTimeout() {
+    return this.#callTimeout;
+  }
+
+  close() {
     this.#socket.end();
   }
 
-  async #execute(sql, parameters, { outFormat, fetchTypeHandler }) {
-    if (outFormat !== types.OUT_FORMAT_ARRAY) throw new Error("rows are arrays here");
+  async execute(sql, _count, binds, options) {
+    if (sql.startsWith("ALTER SESSION SET ")) {
+      for (const [, name, value] of sql.matchAll(setting)) this.#settings[name] = value;
+      return { rowsAffected: 0 };
+    }
+    if (sql.endsWith("FROM nls_session_parameters")) {
+      const columns = ["PARAMETER", "VALUE"].map((name) => ({ name, dbType: oracledb.DB_TYPE_VARCHAR }));
+      return { resultSet: new Rows(options, columns, Object.entries(this.#settings)) };
+    }
+    const bound = new Map(binds.map(({ name, type, values }) => [name, encoded(type, values[0])]));
     const asked = new Set();
     const values = [];
-    const bound = sql.replace(/'[^']*'|(?<![:\w]):([a-z_]+)/g, (text, name) => {
-      if (name === undefined) return text;
+    const text = sql.replace(/'[^']*'|(?<![:\w]):([a-z_]+)/g, (literal, name) => {
+      if (name === undefined) return literal;
       asked.add(name);
-      if (parameters[name] === undefined) throw failure("NJS", 98, `no value for :${name}`);
-      values.push(encoded(parameters[name]));
+      if (!bound.has(name)) throw failure("NJS", 98, `no value for :${name}`);
+      values.push(bound.get(name));
       return "?";
     });
-    for (const name of Object.keys(parameters)) if (!asked.has(name)) throw failure("NJS", 97, `no :${name} in it`);
-    const line = await this.#ask([encoded({ type: types.STRING, val: bound }), ...values].join(" "));
+    for (const name of bound.keys()) if (!asked.has(name)) throw failure("NJS", 97, `no :${name} in it`);
+    const line = await this.#ask([encoded(oracledb.STRING, text), ...values].join(" "));
     const [outcome, ...fields] = line.split(" ");
     if (outcome === "error") {
       const [state, , message] = fields.map(decoded);
       throw failure("ORA", codes[state] ?? 600, `${message}\nhow it came to that`);
     }
     const [count, columns, ...rest] = fields;
-    const names = rest.splice(0, Number(columns)).map(decoded);
-    const metaData = names.map((column) => ({ name: column.slice(0, column.lastIndexOf(":")) }));
-    const fetched = names.map((column) => {
-      const blob = column.endsWith(":BLOB");
-      return blob && fetchTypeHandler({ dbType: types.DB_TYPE_BLOB })?.type !== types.BUFFER ? () => ({}) : decoded;
-    });
-    if (names.length === 0) return { rowsAffected: Number(count) };
-    const rows = [];
-    for (let i = 0; i < rest.length; i += names.length) {
-      rows.push(rest.slice(i, i + names.length).map((cell, column) => fetched[column](cell)));
+    if (Number(columns) === 0) {
+      if (options.autoCommit) await this.#ask(encoded(oracledb.STRING, "COMMIT"));
+      return { rowsAffected: Number(count) };
     }
-    return { rows, metaData };
+    const metaData = rest.splice(0, Number(columns)).map((column) => {
+      const [name, type] = decoded(column).split(":");
+      const dbType = numbers.test(type) ? oracledb.DB_TYPE_NUMBER : (types[type] ?? oracledb.DB_TYPE_VARCHAR);
+      return { name, dbType, nullable: true };
+    });
+    const rows = [];
+    for (let i = 0; i < rest.length; i += metaData.length) rows.push(rest.slice(i, i + metaData.length).map(decoded));
+    return { resultSet: new Rows(options, metaData, rows) };
   }
 
   #ask(line) {
     return new Promise((resolve, reject) => {
       if (this.#socket.destroyed || !this.#socket.writable) return reject(broken());
       const waiting = { resolve, reject: () => reject(broken()) };
-      if (this.callTimeout > 0) {
-        const timer = setTimeout(() => reject(failure("NJS", 123, "call timeout exceeded")), this.callTimeout);
+      if (this.#callTimeout > 0) {
+        const timer = setTimeout(() => reject(failure("NJS", 123, "call timeout exceeded")), this.#callTimeout);
         waiting.resolve = (answer) => (clearTimeout(timer), resolve(answer));
         waiting.reject = () => (clearTimeout(timer), reject(broken()));
       }
@@ -94,18 +137,19 @@ class Connection {
   }
 }
 
-function encoded({ type, val }) {
+function encoded(type, value) {
   // To Oracle an empty text is none.
-  if (val === null || val === "") return "-";
-  if (type === types.NUMBER && typeof val === "number") return `n${val}`;
-  if (type === types.STRING && typeof val === "string") return `s${Buffer.from(val).toString("base64")}`;
-  if (type === types.BUFFER && Buffer.isBuffer(val)) return `b${val.toString("base64")}`;
+  if (value === null || value === undefined || value === "") return "-";
+  if (type === oracledb.NUMBER && typeof value === "number") return `n${value}`;
+  if (type === oracledb.STRING && typeof value === "string") return `s${Buffer.from(value).toString("base64")}`;
+  if (type === oracledb.BUFFER && Buffer.isBuffer(value)) return `b${value.toString("base64")}`;
   throw failure("NJS", 11, "encountered bind value and type mismatch");
 }
 
+/** A cell as the protocol's layer hands it on: numbers as texts. */
 function decoded(field) {
   const value = field.slice(1);
-  if (field.startsWith("n")) return Number(value);
+  if (field.startsWith("n")) return value;
   if (field.startsWith("-")) return null;
   const bytes = Buffer.from(value, "base64");
   return field.startsWith("b") ? bytes : bytes.toString();
@@ -130,7 +174,10 @@ async function getConnection({ connectString }) {
     );
     socket.once("close", () => reject(broken()));
   });
-  return new Connection(socket.setNoDelay(true));
+  const connection = new oracledb.Connection();
+  connection._impl = new Bridged(socket.setNoDelay(true));
+  return connection;
 }
 
-export const driver = { ...types, getConnection };
+const { BUFFER, DB_TYPE_BLOB, DB_TYPE_NUMBER, NUMBER, OUT_FORMAT_ARRAY, STRING } = oracledb;
+export const driver = { BUFFER, DB_TYPE_BLOB, DB_TYPE_NUMBER, NUMBER, OUT_FORMAT_ARRAY, STRING, getConnection };

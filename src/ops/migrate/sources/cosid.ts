@@ -1,17 +1,23 @@
 import { SnowleaseError } from "../../../core/errors.ts";
 import { plainAddress } from "../addresses.ts";
-import { type Findings, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
-import { nothingThere, readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
+import { type Findings, type Maker, quoted, type Reach, type SourceRequest, wholeNumber } from "../source.ts";
+import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
 /** Its machine IDs are handed on by time alone: whoever had one before may still be at work with it. */
 const takesOver = "a holder that CosId gave up may still use the number";
 const why = "given out by CosId";
 
+/** What was given back comes first, then the counter, then what has expired. */
+const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
+
 /** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`; `:revert`: given back; `:adder`: the highest that was ever given out. */
 export function readCosidRedis(request: SourceRequest): Promise<Findings> {
   return readRedis(request, async (source) => {
-    const prefix = `cosid:${await namespaceIn(source, request.address.parameters["namespace"])}:`;
+    const namespace = await namespaceIn(source, request.address.parameters["namespace"]);
+    const reach = reachOf(request);
+    if (namespace === undefined) return { makers: [], retired: [], reach, takesOver, remarks: [] };
+    const prefix = `cosid:${namespace}:`;
     const [index, revert, adder] = await source.ask(
       ["HGETALL", `${prefix}itc_idx`],
       ["HGETALL", `${prefix}revert`],
@@ -26,31 +32,28 @@ export function readCosidRedis(request: SourceRequest): Promise<Findings> {
       remarks.push(`${prefix}itc_idx has ${quoted(state)} for ${quoted(instance)} and not id|lastMs: left out.`);
       return [];
     });
-    const given = wholeNumber(textOf(adder) ?? "");
+    // Before its first machine ID the counter is -1.
+    const given = textOf(adder) === "-1" ? -1 : wholeNumber(textOf(adder) ?? "");
     if (given === undefined) remarks.push(`${prefix}adder is no number: only what is in itc_idx and revert is known.`);
     const reverted = pairs(textsOf(revert)).flatMap(([id]) => wholeNumber(id) ?? []);
     const last = Math.max(given ?? -1, ...reverted, ...makers.map(({ workerId }) => workerId));
-    if (last < 0)
-      throw nothingThere(`machine ID in ${prefix}itc_idx`, source.where, "name CosId's Redis and namespace");
-    return { makers, retired: [{ first: 0, last, why }], takesOver, remarks };
+    return { makers, retired: last < 0 ? [] : [{ first: 0, last, why }], reach, takesOver, remarks };
   });
 }
 
-/** The namespace with its braces, which are part of the key: the one that was named, or the only one. */
-async function namespaceIn({ ask, where }: RedisSource, named: string | undefined): Promise<string> {
+/** The namespace with its braces, which are part of the key: the one that was named, or the only one, if there is any. */
+async function namespaceIn({ scan }: RedisSource, named: string | undefined): Promise<string | undefined> {
   if (named !== undefined) return `{${named.replace(/^\{|\}$/g, "")}}`;
   const found = new Set<string>();
-  let cursor = "0";
-  do {
-    const [page] = await ask(["SCAN", cursor, "MATCH", "cosid:*:itc_idx", "COUNT", 1000]);
-    const [next, keys] = Array.isArray(page) ? page : [];
-    cursor = textOf(next) ?? "0";
-    for (const key of textsOf(keys)) found.add(key.slice("cosid:".length, -":itc_idx".length));
-  } while (cursor !== "0");
-  const [first, ...others] = found;
-  if (first === undefined) throw nothingThere("key cosid:{NAMESPACE}:itc_idx", where, "name CosId's Redis");
-  if (others.length > 0) throw severalNamespaces([...found]);
-  return first;
+  for await (const keys of scan("cosid:{*}:*")) {
+    // A namespace whose instances have all given back has no index any more.
+    for (const key of keys) {
+      const [, name] = /^cosid:(\{.*\}):(?:itc_idx|adder|revert)$/s.exec(key) ?? [];
+      if (name !== undefined) found.add(name);
+    }
+  }
+  if (found.size > 1) throw severalNamespaces([...found].map((name) => name.slice(1, -1)));
+  return [...found][0];
 }
 
 /** `cosid_machine`: a row a machine ID. Without an instance it was given back. */
@@ -61,9 +64,6 @@ export async function readCosidSql(request: SourceRequest): Promise<Findings> {
   const namespaces = [...new Set(rows.map((row) => column(row, "name") ?? ""))];
   if (named === undefined && namespaces.length > 1) throw severalNamespaces(namespaces);
   const own = rows.filter((row) => named === undefined || column(row, "name") === named);
-  if (own.length === 0) {
-    throw nothingThere("machine ID in cosid_machine", request.address.redacted, "name CosId's database and namespace");
-  }
   const makers: Maker[] = [];
   const remarks: string[] = [];
   const retired = own.flatMap((row) => {
@@ -76,7 +76,7 @@ export async function readCosidSql(request: SourceRequest): Promise<Findings> {
     if (instance !== "") makers.push(makerOf(instance, workerId));
     return [{ first: workerId, last: workerId, why }];
   });
-  return { makers, retired, takesOver, remarks };
+  return { makers, retired, reach: reachOf(request), takesOver, remarks };
 }
 
 /** An instance is an address or a host's name with a port, or whatever its configuration says. */

@@ -3,13 +3,10 @@ import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { Session } from "../../../registries/zookeeper/session.ts";
 import { parseSettings } from "../../../registries/zookeeper/settings.ts";
 import { plainAddress } from "../addresses.ts";
-import type { Findings, Maker, SourceRequest } from "../source.ts";
-import { nothingThere } from "./redis.ts";
+import type { Findings, Maker, Reach, SourceRequest } from "../source.ts";
 
 /** How long a Leaf may have used its number since it last said so, ms: it does every 3 s. */
 const lag = 3000;
-/** Leaf refuses to start above it. */
-const highest = 1023;
 /** Nodes that are read at once. */
 const batch = 100;
 
@@ -17,7 +14,7 @@ const batch = 100;
  * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. A first Leaf uses 0 whatever its node says, so that 0
  * is nobody's.
  */
-export async function readLeaf({ address, operationTimeout }: SourceRequest): Promise<Findings> {
+export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<Findings> {
   const { chroot, ...settings } = parseSettings(address);
   const connection = await openConnection(address, { ...settings, operationTimeout });
   const ask = async <Answer>(calls: (session: Session) => Promise<Answer>): Promise<Answer> => {
@@ -27,7 +24,9 @@ export async function readLeaf({ address, operationTimeout }: SourceRequest): Pr
   try {
     const folder = await folderIn(`${chroot}/snowflake`, address.parameters["name"], ask);
     const nodes = (await ask((session) => session.list(folder))) ?? [];
-    if (nodes.length === 0) throw nothingThere(`node in ${folder}`, address.redacted, "name Leaf's ensemble and name");
+    // Leaf refuses to start above it.
+    const highest = numbers - 1;
+    const given = (await ask((session) => session.created(folder))) ?? nodes.length;
     const makers: Maker[] = [];
     const remarks: string[] = [];
     for (let at = 0; at < nodes.length; at += batch) {
@@ -46,7 +45,9 @@ export async function readLeaf({ address, operationTimeout }: SourceRequest): Pr
         makers.push({ workerId, name: place, address: plainAddress(place.replace(/:[^:]*$/, "")), usedUntil });
       }
     }
-    return { makers, retired: [{ first: 0, last: 0, why: "used by the first Leaf" }], takesOver: true, remarks };
+    const reach: Reach = { next: "above", highest: Math.min(highest, given - 1) };
+    const retired = given === 0 ? [] : [{ first: 0, last: 0, why: "used by the first Leaf" }];
+    return { makers, retired, reach, takesOver: true, remarks };
   } finally {
     await connection.close();
   }
@@ -56,7 +57,7 @@ export async function readLeaf({ address, operationTimeout }: SourceRequest): Pr
 async function folderIn(
   root: string,
   given: string | undefined,
-  ask: (calls: (session: Session) => Promise<readonly string[] | undefined>) => Promise<readonly string[] | undefined>,
+  ask: <Answer>(calls: (session: Session) => Promise<Answer>) => Promise<Answer>,
 ): Promise<string> {
   const names = given === undefined ? ((await ask((session) => session.list(root))) ?? []) : [given];
   if (names.length <= 1) return `${root}/${names[0] ?? "NAME"}/forever`;

@@ -1,6 +1,5 @@
-import { SnowleaseError } from "../../../core/errors.ts";
-import { type Command, openConnection, type Reply } from "../../../registries/redis/connection.ts";
-import { replyError } from "../../../registries/redis/errors.ts";
+import { type Command, type Connection, openConnection, type Reply } from "../../../registries/redis/connection.ts";
+import { isReply, replyError, silentError } from "../../../registries/redis/errors.ts";
 import { parseSettings } from "../../../registries/redis/settings.ts";
 import type { SourceRequest } from "../source.ts";
 
@@ -10,6 +9,8 @@ export interface RedisSource {
   readonly where: string;
   /** Asks for several things at once; what is of another type than the command reads is undefined. */
   ask(...commands: readonly Command[]): Promise<readonly (Reply | undefined)[]>;
+  /** The keys that match, a page at a time; of a cluster, those of all its primaries. One may come twice. */
+  scan(match: string): AsyncIterable<readonly string[]>;
 }
 
 /** Reads a Redis. */
@@ -27,10 +28,38 @@ export async function readRedis<Result>(
       throw replyError(reply, where);
     });
   };
+  async function* scan(match: string): AsyncGenerator<readonly string[]> {
+    const client = connection.cluster ? await connection.client(connection.deadline()) : undefined;
+    // Each node of a cluster knows its own keys alone.
+    for (const node of (client?.nodes?.("master") ?? [undefined]) as readonly (typeof client)[]) {
+      for (let cursor = "0", begun = false; !begun || cursor !== "0"; begun = true) {
+        const command = ["SCAN", cursor, "MATCH", match, "COUNT", 1000] as const;
+        const [reply] =
+          node === undefined ? await ask(command) : [await nodeReply(node, command, where, operationTimeout)];
+        const [next, keys] = Array.isArray(reply) ? (reply as readonly Reply[]) : [];
+        cursor = textOf(next) ?? "0";
+        yield textsOf(keys);
+      }
+    }
+  }
   try {
-    return await read({ where, ask });
+    return await read({ where, ask, scan });
   } finally {
     await connection.close();
+  }
+}
+
+/** What one node of a cluster answers. */
+async function nodeReply(
+  node: Awaited<ReturnType<Connection["client"]>>,
+  command: Command,
+  where: string,
+  operationTimeout: number,
+): Promise<Reply> {
+  try {
+    return (await node.callBuffer(...command)) as Reply;
+  } catch (error) {
+    throw isReply(error) ? replyError(error, where) : silentError(where, operationTimeout, false, error);
   }
 }
 
@@ -42,9 +71,4 @@ export function textOf(reply: Reply | undefined): string | undefined {
 /** Texts of a reply that is a list. */
 export function textsOf(reply: Reply | undefined): readonly string[] {
   return Array.isArray(reply) ? (reply as readonly Reply[]).map((each) => textOf(each) ?? "") : [];
-}
-
-/** For a source that does not hold what it should. */
-export function nothingThere(what: string, where: string, advice: string): SnowleaseError {
-  return new SnowleaseError("NOT_FOUND", `There is no ${what} at ${where}; ${advice}.`);
 }

@@ -1,10 +1,50 @@
+import { isSnowleaseError, SnowleaseError } from "../../../core/errors.ts";
 import { plainAddress } from "../addresses.ts";
 import { type Findings, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
 import { column, readSql } from "./sql.ts";
 
 /**
- * `WORKER_NODE`: a row a start, whose ID is the number. Each start takes a new one; all up to the highest are burnt, and for good: a
- * cached generator may run ahead of the clock. A host is where the newest of its rows says.
+ * The last ID that a database's counter gave out, as `last_id`: rows may have been deleted, and a start that failed has used one up.
+ * No row where the table has none.
+ */
+const counters: Readonly<Record<string, string>> = {
+  mysql: "SHOW CREATE TABLE WORKER_NODE",
+  postgres:
+    "SELECT has_sequence_privilege(name, 'SELECT, USAGE') AS readable, CASE WHEN has_sequence_privilege(name, 'SELECT, USAGE')" +
+    " THEN coalesce(pg_sequence_last_value(name), 0) END AS last_id, name::text AS name, current_user AS asker" +
+    " FROM (SELECT pg_get_serial_sequence('worker_node', 'id')::regclass AS name) AS counter WHERE name IS NOT NULL",
+  oracle:
+    "SELECT max(s.last_number) AS last_id FROM all_tab_identity_cols c JOIN all_sequences s" +
+    " ON s.sequence_owner = c.owner AND s.sequence_name = c.sequence_name WHERE c.table_name = 'WORKER_NODE'",
+};
+
+/** PostgreSQL notes up to so many IDs of a sequence at once: after a crash it goes on behind them. */
+const notedAhead = 32;
+
+/** The last ID that the counter gave out; undefined where there is none that can be found. */
+async function counted(request: SourceRequest): Promise<number | undefined> {
+  const { kind, redacted } = request.address;
+  const [row] = await readSql(request, counters[kind] ?? "", "counter of WORKER_NODE").catch((error: unknown) => {
+    // A server without the views of Oracle 12 has no such columns.
+    if (isSnowleaseError(error, "NOT_FOUND")) return [];
+    throw error;
+  });
+  if (row === undefined) return undefined;
+  if (row["readable"] === false) {
+    throw new SnowleaseError(
+      "FORBIDDEN",
+      `The sequence ${column(row, "name")} of WORKER_NODE cannot be read at ${redacted}, and it counts numbers whose rows were deleted; run \`GRANT SELECT ON SEQUENCE ${column(row, "name")} TO ${column(row, "asker")}\`.`,
+    );
+  }
+  if (kind !== "mysql") return wholeNumber(column(row, "last_id") ?? "");
+  // Absent while no row was ever inserted.
+  const text = column(row, "Create Table");
+  return text === undefined ? undefined : Number(/\bAUTO_INCREMENT=(\d+)/.exec(text)?.[1] ?? 1) - 1;
+}
+
+/**
+ * `WORKER_NODE`: a row a start, whose ID is the number. Each start takes a new one; all that were ever given out are burnt, and for good:
+ * a cached generator may run ahead of the clock. A host is where the newest of its rows says.
  */
 export async function readUidGenerator(request: SourceRequest): Promise<Findings> {
   const select =
@@ -17,11 +57,18 @@ export async function readUidGenerator(request: SourceRequest): Promise<Findings
     if (workerId === undefined) remarks.push(`WORKER_NODE has a row with the ID ${quoted(id)}: left out.`);
     else makers.push({ workerId, name: host || "?", address: plainAddress(host) });
   }
-  const last = Math.max(0, ...makers.map(({ workerId }) => workerId));
+  const count = await counted(request);
+  if (count === undefined)
+    remarks.push(
+      "WORKER_NODE has no counter that can be found (a sequence behind a trigger, say): what was given out above its highest row is not known. Look there, and give `--headroom` as much.",
+    );
+  const last = Math.max(0, count ?? 0, ...makers.map(({ workerId }) => workerId));
+  const ahead = request.address.kind === "postgres" && count !== undefined ? notedAhead : 0;
   const why = "burnt by uid-generator, which may have used times ahead of the clock";
   return {
     makers,
     retired: last === 0 ? [] : [{ first: 1, last, why, forGood: true }],
+    reach: { next: "above", highest: last === 0 ? 0 : Math.max(last, (count ?? 0) + ahead) },
     takesOver: "uid-generator never uses a number twice",
     remarks,
   };

@@ -1,54 +1,146 @@
-import { plainAddress } from "../addresses.ts";
-import { type Findings, type Maker, quoted, type RetiredRange, type SourceRequest, wholeNumber } from "../source.ts";
-import { nothingThere, readRedis, textOf } from "./redis.ts";
+import { plainAddress, whyShared } from "../addresses.ts";
+import {
+  type Findings,
+  type Maker,
+  quoted,
+  type Reach,
+  type RetiredRange,
+  type SourceRequest,
+  wholeNumber,
+} from "../source.ts";
+import { holderIn } from "./packed.ts";
+import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
-/** Worker IDs of a Java westid: 10 bits. */
-const most = 1024;
-const batch = 256;
+/** Entries of a list that are read at once. */
+const page = 1000;
+/** A start takes the lowest worker ID that is free: one that was given back is handed out again. */
+const takesOver = "westid gives it to the next program that starts";
+const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
-/** `workerId:use:N` = `{pid}x{ip}x{hostname}`: N is taken, until somebody on that host finds that the process is gone. */
+/** What the programs of a westid fleet left behind. A number and an address make one entry, however often they are met. */
+class Entries {
+  readonly #makers = new Map<string, Maker>();
+  readonly #retired = new Map<number, RetiredRange>();
+  readonly #remarks = new Set<string>();
+
+  maker(workerId: number, ip: string, pid: string, host?: string): void {
+    const key = `${workerId} ${ip}`;
+    if (host === undefined && this.#makers.has(key)) return;
+    const why = whyUnknown(ip);
+    if (why !== undefined) this.remark(`${ip} tells no host apart: ${why}. Programs there get other worker IDs.`);
+    const address = why === undefined ? plainAddress(ip) : undefined;
+    this.#makers.set(key, { workerId, name: `${host ?? ip}/${pid}`, address });
+  }
+
+  retire(workerId: number, why: string): void {
+    this.#retired.set(workerId, { first: workerId, last: workerId, why });
+  }
+
+  remark(text: string): void {
+    this.#remarks.add(text);
+  }
+
+  findings(request: SourceRequest): Findings {
+    const makers = [...this.#makers.values()].toSorted((a, b) => a.workerId - b.workerId);
+    const retired = [...this.#retired.values()].toSorted((a, b) => a.first - b.first);
+    return { makers, retired, reach: reachOf(request), takesOver, remarks: [...this.#remarks] };
+  }
+}
+
+/**
+ * Why an address that westid noted belongs to no one host. westid takes the first IPv4 address that is no loopback, which may be that
+ * of a bridge; where there is none, whatever the host's name stands for, and of an IPv6 address the first 4 bytes.
+ */
+function whyUnknown(ip: string): string | undefined {
+  const first = Number(ip.split(".")[0]);
+  if (first >= 240) return "it is the first 4 bytes of an IPv6 address";
+  if ([32, 36, 38, 40, 42, 44].includes(first)) return "it may be the first 4 bytes of an IPv6 address";
+  return whyShared(ip);
+}
+
+/**
+ * `workerId:use:N` = `{pid}x{ip}x{hostname}`: N is taken, until a program on that host finds that the process is gone.
+ * `workerId:pid:{ip}` = list of `{pid}x{N}`: a program at that address takes a number that stands there for a process which is gone,
+ * whether its `use` key is there or another program has it. What our own leases left there is no program's.
+ */
 export function readWestidRedis(request: SourceRequest): Promise<Findings> {
-  return readRedis(request, async ({ where, ask }) => {
-    const makers: Maker[] = [];
-    const retired: RetiredRange[] = [];
-    const remarks: string[] = [];
-    for (let first = 0; first < most; first += batch) {
-      const keys = Array.from({ length: batch }, (_, i) => `workerId:use:${first + i}`);
-      const replies = await ask(...keys.map((key) => ["GET", key] as const));
-      for (const [i, reply] of replies.entries()) {
-        if (reply === null) continue;
-        const [workerId, text] = [first + i, textOf(reply)];
-        const [, pid, ip = "", host] = /^(\d{1,10})x([^x]*)x(.+)$/s.exec(text ?? "") ?? [];
-        if (pid !== undefined && host !== undefined) {
-          makers.push({ workerId, name: `${host}/${pid}`, address: plainAddress(ip) });
-          continue;
-        }
-        const key = `workerId:use:${workerId}`;
-        const got = text === undefined ? "no text" : quoted(text);
-        remarks.push(`${key} is ${got} and not {pid}x{ip}x{hostname}: pinned for nobody.`);
-        retired.push({ first: workerId, last: workerId, why: `taken at ${key}, nobody knows by whom` });
+  return readRedis(request, async (source) => {
+    const entries = new Entries();
+    for await (const keys of source.scan("workerId:[pu]*")) {
+      await readUses(
+        source,
+        entries,
+        keys.filter((key) => key.startsWith(use)),
+      );
+      for (const key of keys) {
+        if (key.startsWith(list) && !key.startsWith(`${list}lease@`)) await readList(source, entries, key);
       }
     }
-    if (makers.length + retired.length === 0)
-      throw nothingThere("key workerId:use:N", where, "name the Redis of westid");
-    return { makers, retired, takesOver: true, remarks };
+    return entries.findings(request);
   });
+}
+
+const [use, list, record] = ["workerId:use:", "workerId:pid:", "workerId:window:"];
+
+async function readUses({ ask }: RedisSource, entries: Entries, keys: readonly string[]): Promise<void> {
+  if (keys.length === 0) return;
+  const replies = await ask(
+    ...keys.flatMap((key) => [["GET", key] as const, ["HGET", record + key.slice(use.length), "record"] as const]),
+  );
+  for (const [i, key] of keys.entries()) {
+    const [reply, packed] = [replies[2 * i], replies[2 * i + 1]];
+    // It went since it was found.
+    if (reply === null) continue;
+    const [workerId, text] = [wholeNumber(key.slice(use.length)), textOf(reply)];
+    if (workerId === undefined) {
+      entries.remark(`${printed(key)} names no worker ID: left out.`);
+      continue;
+    }
+    const holder = packed instanceof Uint8Array ? holderIn(packed) : undefined;
+    if (holder !== undefined && text === `${holder.pid}x${holder.ip}x${holder.host}`) continue;
+    const [, pid, ip = "", host] = /^(\d{1,10})x([^x]*)x(.+)$/s.exec(text ?? "") ?? [];
+    if (pid !== undefined && host !== undefined) {
+      entries.maker(workerId, ip, pid, host);
+      continue;
+    }
+    const got = text === undefined ? "no text" : quoted(text);
+    entries.remark(`${key} is ${got} and not {pid}x{ip}x{hostname}: pinned for nobody.`);
+    entries.retire(workerId, `taken at ${key}, nobody knows by whom`);
+  }
+}
+
+async function readList({ ask }: RedisSource, entries: Entries, key: string): Promise<void> {
+  for (let first = 0; ; first += page) {
+    const [reply] = await ask(["LRANGE", key, first, first + page - 1]);
+    if (reply === undefined) return entries.remark(`${printed(key)} is no list: left out.`);
+    const found = textsOf(reply);
+    for (const entry of found) {
+      const [, pid = "", id = ""] = /^(\d{1,10})x(\d+)$/.exec(entry) ?? [];
+      const workerId = wholeNumber(id);
+      if (workerId === undefined) entries.remark(`${printed(key)} has ${quoted(entry)} and not {pid}x{N}: left out.`);
+      else entries.maker(workerId, key.slice(list.length), pid);
+    }
+    if (found.length < page) return;
+  }
+}
+
+function printed(key: string): string {
+  return quoted(key).slice(1, -1);
 }
 
 /** `workerid_assign`: a row a number that is taken. Those of our own bear a marker in the place of an address. */
 export async function readWestidSql(request: SourceRequest): Promise<Findings> {
   const select = "SELECT worker_id, pid, ip, hostname FROM workerid_assign ORDER BY worker_id";
-  const makers: Maker[] = [];
-  const remarks: string[] = [];
+  const entries = new Entries();
   for (const row of await readSql(request, select, "table workerid_assign")) {
     const [id = "", pid = "?", ip = "", host = "?"] = ["worker_id", "pid", "ip", "hostname"].map((name) =>
       column(row, name)?.trim(),
     );
     const workerId = wholeNumber(id);
     if (ip.startsWith("lease@")) continue;
-    if (workerId === undefined) remarks.push(`workerid_assign has a row of worker ${quoted(id)}: left out.`);
-    else makers.push({ workerId, name: `${host}/${pid}`, address: plainAddress(ip) });
+    if (workerId === undefined) entries.remark(`workerid_assign has a row of worker ${quoted(id)}: left out.`);
+    else entries.maker(workerId, ip, pid, host);
   }
-  return { makers, retired: [], takesOver: true, remarks };
+  return entries.findings(request);
 }

@@ -89,12 +89,14 @@ class MysqlSession implements Session {
       this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
     });
     const timeouts = { lock_timeout: String(this.#lockTimeout), idle_timeout: String(idleTimeout) };
-    const texts = [named(statement("open"), timeouts), statement("isolation"), statement("server")];
-    const answers = await this.run(
-      texts.map((text) => ({ text, parameters: {} })),
-      {},
-    );
-    const isMaria = /mariadb/i.test(String(answers[2]?.rows[0]?.["server_version"]));
+    const open = [named(statement("open"), timeouts), statement("isolation")];
+    const [, , server, log] = await this.#all(...open, statement("server"), statement("log-format"));
+    const isMaria = /mariadb/i.test(String(server?.["server_version"]));
+    if (log?.["Value"] === "STATEMENT") {
+      await this.#all(statement("log-rows")).catch((error: unknown) => {
+        if (meaningOf(error)?.code !== "FORBIDDEN") throw error;
+      });
+    }
     this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
     return this;
   }
@@ -114,6 +116,15 @@ class MysqlSession implements Session {
     const answer = await this.#query(texts.join(";\n"));
     const answers = (texts.length > 1 ? answer : [answer]) as unknown[];
     return places.map((place) => resultOf(answers[place]));
+  }
+
+  /** The first row of each of these, in one round trip. */
+  async #all(...texts: string[]): Promise<readonly (Row | undefined)[]> {
+    const answers = await this.run(
+      texts.map((text) => ({ text, parameters: {} })),
+      {},
+    );
+    return answers.map(({ rows }) => rows[0]);
   }
 
   async rollback(): Promise<void> {

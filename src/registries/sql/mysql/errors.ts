@@ -7,6 +7,7 @@ const { login, rights, noDatabase, missing, readOnly, full, connections, startin
 const known: Readonly<Record<number, Meaning>> = {
   1020: raced,
   1021: full,
+  1036: readOnly,
   1040: connections,
   1044: rights,
   1045: login,
@@ -40,7 +41,8 @@ const known: Readonly<Record<number, Meaning>> = {
   1665: {
     code: "CONFIG_INVALID",
     says: "cannot log what it is asked to do",
-    advice: "set binlog_format to ROW or MIXED",
+    advice:
+      "set binlog_format to ROW or MIXED there, or grant this user BINLOG ADMIN (in MySQL SESSION_VARIABLES_ADMIN)",
   },
   1698: login,
   1792: readOnly,

@@ -13,6 +13,7 @@ import {
   type Session,
   type Statement,
   type Target,
+  Unconfirmed,
   type Value,
 } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
@@ -26,6 +27,17 @@ const statement = (name: string): string => statements.get(`session.${name}`) ??
 /** How long a connection that nobody uses any more may take to say so, ms. */
 const farewell = 1000;
 
+/** A program's own settings of the driver count for each of its connections and statements that has none: ours have theirs. */
+const ofConnections = { connectionClass: "", edition: "", events: false, externalAuth: false, stmtCacheSize: 30 };
+const ofStatements = {
+  autoCommit: false,
+  dbObjectAsPojo: false,
+  fetchArraySize: 100,
+  keepInStmtCache: true,
+  maxRows: 0,
+  prefetchRows: 2,
+};
+
 /** Oracle 19c and newer, by the driver's thin mode: no client libraries. */
 export const oracle: Dialect = {
   kind: "oracle",
@@ -34,9 +46,7 @@ export const oracle: Dialect = {
   meaningOf,
 
   async load() {
-    const driver = (await import("oracledb")).default;
-    await containFarewell();
-    return driver;
+    return (await import("oracledb")).default;
   },
 
   connect: (driver, target) => connect(driver as Driver, target),
@@ -56,35 +66,6 @@ export const oracle: Dialect = {
       : `${survives}; another database in its place starts a quarantine, and one that was restored or flashed back in place is not noticed (this user may not read v$database).`;
   },
 };
-
-interface NetworkSession {
-  connected: boolean;
-  disconnect(type?: number): void;
-}
-
-/** Where the driver keeps it. A name of its own, since it is no part of what the driver declares. */
-const networkSession: string = "oracledb/lib/thin/sqlnet/networkSession.js";
-let contained: Promise<void> | undefined;
-
-/**
- * The driver says farewell once more when a connection is garbage-collected, and throws where nobody can catch it if that was cut off
- * meanwhile: the program would end of it. In a version that keeps it elsewhere this changes nothing.
- */
-function containFarewell(): Promise<void> {
-  contained ??= import(networkSession)
-    .then(({ default: { NetworkSession } }: { default: { NetworkSession: { prototype: NetworkSession } } }) => {
-      const { disconnect } = NetworkSession.prototype;
-      NetworkSession.prototype.disconnect = function (type) {
-        try {
-          disconnect.call(this, type);
-        } catch {
-          this.connected = false;
-        }
-      };
-    })
-    .catch(() => undefined);
-  return contained;
-}
 
 /** Who is connecting: the driver gives its sockets to nobody, and waits for an answer before it ends a connection that is in use. */
 const connecting = new AsyncLocalStorage<OracleSession>();
@@ -114,6 +95,7 @@ class OracleSession implements Session {
   /** Takes a socket of its own; another one where a listener sends it on. */
   adopt(socket: Socket): void {
     this.#socket = socket;
+    socket.on("error", () => undefined);
     if (this.#ended) this.#cut();
   }
 
@@ -125,6 +107,7 @@ class OracleSession implements Session {
     this.#running++;
     try {
       const connection = await this.#driver.getConnection({
+        ...ofConnections,
         user,
         password,
         connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
@@ -139,6 +122,7 @@ class OracleSession implements Session {
     } finally {
       this.#running--;
     }
+    await this.#do("settings");
     const { identity, database_role: role, charset } = await this.#introduction();
     if (role !== null && role !== "PRIMARY") throw refused("ORA-16000", `the database is a ${String(role)}`);
     if (charset !== "AL32UTF8" && charset !== "UTF8") {
@@ -175,8 +159,17 @@ class OracleSession implements Session {
       if (statement.swaps && result.count !== 1) throw new Raced("a row is not as it was");
       results.push(result);
     }
-    if (commits) await this.#do("commit");
+    if (commits) await this.#commit();
     return results;
+  }
+
+  /** An error does not tell whether it came before or after: a call that was interrupted, or an error of what a COMMIT entails. */
+  async #commit(): Promise<void> {
+    try {
+      await this.#do("commit");
+    } catch (cause) {
+      throw new Unconfirmed(cause instanceof Error ? cause.message : "", { cause });
+    }
   }
 
   async #one({ text, parameters }: Statement): Promise<Result> {
@@ -187,9 +180,9 @@ class OracleSession implements Session {
     this.#running++;
     try {
       const { rows, metaData, rowsAffected } = await this.#connection.execute<Value[]>(text, bound, {
+        ...ofStatements,
         outFormat: this.#driver.OUT_FORMAT_ARRAY,
-        fetchTypeHandler: ({ dbType }) =>
-          dbType === this.#driver.DB_TYPE_BLOB ? { type: this.#driver.BUFFER } : undefined,
+        fetchTypeHandler: ({ dbType }) => this.#typeOf(dbType),
       });
       const names = (metaData ?? []).map(({ name }) => name.toLowerCase());
       const named = (cells: Value[]): Row => Object.fromEntries(cells.map((cell, i) => [names[i] ?? "", cell]));
@@ -202,6 +195,12 @@ class OracleSession implements Session {
     } finally {
       this.#running--;
     }
+  }
+
+  /** As what the cells of a column come: as they are, and bytes whole. */
+  #typeOf(dbType: oracledb.DbType | undefined): oracledb.FetchTypeResponse | undefined {
+    const { BUFFER, DB_TYPE_BLOB } = this.#driver;
+    return dbType && { type: dbType === DB_TYPE_BLOB ? BUFFER : dbType };
   }
 
   /** A value with its type, so that nothing is guessed from one that is not there. */
@@ -240,8 +239,8 @@ class OracleSession implements Session {
 
   #cut(): void {
     this.#ended = true;
-    // The driver waits for a socket that is connecting until it connects or fails.
-    this.#socket?.destroy(this.#socket.connecting ? new Error("it was given up") : undefined);
+    // Only with an error does the driver hear of it: else it waits for a socket that is connecting, and says farewell over one that is gone.
+    this.#socket?.destroy(new Error("it was given up"));
   }
 }
 

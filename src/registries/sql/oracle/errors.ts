@@ -1,7 +1,8 @@
 import type { Meaning } from "../dialect.ts";
 import { meanings } from "../errors.ts";
+import { namesOf } from "../statements.ts";
 
-const { login, rights, missing, readOnly, full, connections, starting, raced, slow, text } = meanings;
+const { login, rights, missing, readOnly, full, memory, connections, starting, raced, slow, text } = meanings;
 
 const unknownService: Meaning = {
   ...starting,
@@ -13,6 +14,14 @@ const noQuota: Meaning = {
   says: "gives this user no more space",
   advice: "raise the quota with ALTER USER … QUOTA … ON its tablespace",
 };
+
+const noCursor: Meaning = {
+  ...connections,
+  says: "gives a session no more cursors",
+  advice: "raise OPEN_CURSORS to 50 or more",
+};
+/** As long as names were before version 12.2. */
+const [longestName, longestPrefix] = [30, Math.max(...Object.values(namesOf("x")).map((name) => name.length - 1))];
 
 /** Codes of the server (ORA) and of the driver (NJS), and what they mean here. `lost`: the connection broke, before or after it was done. */
 const known: Readonly<Record<string, Meaning | "lost">> = {
@@ -41,6 +50,12 @@ const known: Readonly<Record<string, Meaning | "lost">> = {
   "ORA-00257": full,
   "ORA-00904": missing,
   "ORA-00942": missing,
+  "ORA-00972": {
+    code: "CONFIG_INVALID",
+    says: "takes no names as long as those of this namespace's tables",
+    advice: `choose a namespace of at most ${longestName - longestPrefix} characters, or raise COMPATIBLE to 12.2 or higher`,
+  },
+  "ORA-01000": noCursor,
   "ORA-01005": login,
   "ORA-01012": "lost",
   "ORA-01013": slow,
@@ -65,6 +80,7 @@ const known: Readonly<Record<string, Meaning | "lost">> = {
   "ORA-01652": full,
   "ORA-01653": full,
   "ORA-01654": full,
+  "ORA-01658": full,
   "ORA-01691": full,
   "ORA-01720": rights,
   "ORA-01950": noQuota,
@@ -76,7 +92,9 @@ const known: Readonly<Record<string, Meaning | "lost">> = {
   "ORA-03135": "lost",
   "ORA-04020": raced,
   "ORA-04021": raced,
+  "ORA-04031": memory,
   "ORA-08177": raced,
+  "ORA-12170": "lost",
   "ORA-12505": unknownService,
   "ORA-12514": unknownService,
   "ORA-12516": connections,
@@ -84,10 +102,12 @@ const known: Readonly<Record<string, Meaning | "lost">> = {
   "ORA-12520": connections,
   "ORA-12526": starting,
   "ORA-12528": starting,
+  "ORA-12535": "lost",
   "ORA-12537": "lost",
   "ORA-12541": "lost",
   "ORA-12547": "lost",
   "ORA-12570": "lost",
+  "ORA-12637": "lost",
   "ORA-12899": text,
   "ORA-16000": readOnly,
   "ORA-16456": readOnly,
@@ -100,7 +120,12 @@ const known: Readonly<Record<string, Meaning | "lost">> = {
   "ORA-28040": login,
   "ORA-30006": raced,
   "ORA-30036": full,
+  "ORA-41900": rights,
 };
+
+/** Codes behind which another one tells more. */
+const refusal = "NJS-511";
+const inside = "ORA-00604";
 
 /** What Oracle, its listener or the driver said. */
 export function meaningOf(error: unknown): Meaning | undefined {
@@ -126,16 +151,19 @@ export function cameToNothing(error: unknown): boolean {
 /** The error with a message of one line: what follows are links, values of rows, and numbers of connections. */
 export function oneLine(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  const [first = "", second] = error.message.replace(/\.? ?\(CONNECTION_ID=[^)]*\)/g, "").split("\n");
-  const more = first.startsWith("NJS-") && second !== undefined && !second.startsWith("Help:");
+  const [first = "", ...rest] = error.message.replace(/\.? ?\(CONNECTION_ID=[^)]*\)/g, "").split("\n");
+  const second = rest.find((line) => !line.startsWith(inside));
+  const more =
+    (first.startsWith("NJS-") || first.startsWith(inside)) && second !== undefined && !second.startsWith("Help:");
   error.message = more ? `${first}: ${second.trim()}` : first;
   return error;
 }
 
-/** A listener's refusal has a code of its own in its text. */
+/** A listener's refusal has a code of its own in its text, and so has what went wrong inside of the server. */
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return undefined;
   if (!/^(?:ORA|NJS)-\d+$/.test(error.code)) return undefined;
-  const [, inner] = (error.code === "NJS-511" && /\bORA-(\d+)/.exec(error.message)) || [];
+  const [, inner] =
+    ((error.code === refusal || error.code === inside) && /\bORA-(?!00604)(\d+)/.exec(error.message)) || [];
   return inner === undefined ? error.code : `ORA-${inner.padStart(5, "0")}`;
 }

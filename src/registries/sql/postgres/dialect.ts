@@ -84,7 +84,8 @@ class PostgresSession implements Session {
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     client.on("error", () => (this.#usable = false));
     client.on("end", () => (this.#usable = false));
-    client.on("notice", ({ severity }) => (this.#warned ||= severity === "WARNING"));
+    // Its severity is in the server's language; the code of a mere notice is of class 00.
+    client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
 
   async open(): Promise<Session> {
@@ -92,8 +93,7 @@ class PostgresSession implements Session {
     const [answer] = await this.run([{ text: statement("open"), parameters: {} }], {});
     const [{ standby, tells_system, encoding } = {} as Row] = answer?.rows ?? [];
     if (standby === true) throw refused("25006", "the server is a standby");
-    if (encoding !== "UTF8")
-      throw refused("22P05", `the database has the encoding ${String(encoding)}, and UTF8 is needed`);
+    if (encoding !== "UTF8") throw refused("22P05", `the database has the encoding ${String(encoding)}`);
     this.names = { identity: statement(tells_system === true ? "identity" : "identity-in-part") };
     return this;
   }

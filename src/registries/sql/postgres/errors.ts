@@ -1,13 +1,19 @@
 import type { Meaning } from "../dialect.ts";
 import { meanings } from "../errors.ts";
 
-const { login, rights, noDatabase, missing, readOnly, full, connections, starting, raced, slow, text } = meanings;
+const { login, rights, noDatabase, missing, readOnly, full, memory, connections, starting, raced, slow, text } =
+  meanings;
 
 /** SQLSTATEs, or their classes, and what they mean here. */
 const known: Readonly<Record<string, Meaning>> = {
   "22": text,
   // How `session.one-row` fails.
   "22012": raced,
+  "22P05": {
+    code: "CONFIG_INVALID",
+    says: "does not hold every text",
+    advice: "name a database with the encoding UTF8",
+  },
   "23505": raced,
   "25006": readOnly,
   "25P03": slow,
@@ -20,7 +26,7 @@ const known: Readonly<Record<string, Meaning>> = {
   "42P01": missing,
   "42P07": raced,
   "53100": full,
-  "53200": { ...full, says: "has no memory left", advice: "look what it is doing" },
+  "53200": memory,
   "53300": connections,
   "55000": readOnly,
   "55P03": raced,

@@ -1,0 +1,45 @@
+import { SnowleaseError } from "../core/errors.ts";
+
+/**
+ * From where a JVM takes options, each stronger than the ones before: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command
+ * line with its files of arguments, and _JAVA_OPTIONS.
+ */
+const variables = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"] as const;
+const [weakest, , strongest] = variables;
+
+const property = /(?<![^\s"'])-Dwestid\.workerId(?:=([^\s"']*))?(?![^\s"'])/g;
+
+/**
+ * What to add to the environment of a JVM, so that its system property is the leased worker ID whatever its own command line says: a
+ * HotSpot reads the strongest variable last, and any other JVM knows at least the weakest one.
+ */
+export function javaOptions(env: NodeJS.ProcessEnv, workerId: number): NodeJS.ProcessEnv {
+  const added = `-Dwestid.workerId=${workerId}`;
+  return Object.fromEntries([weakest, strongest].map((name) => [name, `${env[name] ?? ""} ${added}`.trim()]));
+}
+
+/**
+ * Refuses to run a program that names Java another worker ID than the leased one, where that can be seen.
+ * @param overridden whether `javaOptions` are added, which are stronger than the environment.
+ * @throws SnowleaseError CONFIG_INVALID that names both numbers.
+ */
+export function checkJava(
+  command: readonly string[],
+  env: NodeJS.ProcessEnv,
+  workerId: number,
+  overridden: boolean,
+): void {
+  for (const word of command) checkText(word.startsWith("-D") ? word : "", "the program's command line", workerId);
+  if (overridden) return;
+  for (const name of variables) checkText(env[name] ?? "", `${name}, or override it by \`--java\``, workerId);
+}
+
+function checkText(text: string, place: string, workerId: number): void {
+  for (const [found, number = ""] of text.matchAll(property)) {
+    if (number === String(workerId)) continue;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `This lease is of worker ${workerId}, and the program would use another one: \`${found}\`; remove that from ${place}, or lease that number with \`--worker-id\`.`,
+    );
+  }
+}

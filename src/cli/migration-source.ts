@@ -1,0 +1,139 @@
+import { readFileSync } from "node:fs";
+import type { Config } from "../config.ts";
+import { blaming, isSnowleaseError, SnowleaseError } from "../core/errors.ts";
+import { Layout } from "../core/layout.ts";
+import { printable } from "../core/printable.ts";
+import { timeText } from "../core/window.ts";
+import { readHosts } from "../ops/migrate/addresses.ts";
+import type { Plan } from "../ops/migrate/plan.ts";
+import type { Findings, SourceKind } from "../ops/migrate/source.ts";
+import { isSameStore, readSource, sourceLayouts } from "../ops/migrate/sources.ts";
+import { hostFindings } from "../ops/migrate/sources/ip.ts";
+import type { Invocation } from "./command.ts";
+import { addressOf } from "./settings.ts";
+import { integerOf } from "./values.ts";
+
+/** A source, and what it holds. */
+export interface SourceRead {
+  readonly findings: Findings;
+  /** Where it was read, without a login and settings. */
+  readonly source: string;
+}
+
+/** The layout of the IDs of the old scheme. `fallback`: of hosts that take the last bits of their address. */
+export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback: Layout, now: number): Layout {
+  const named = flags.get("source-layout");
+  const own = from === "ip" ? fallback : Layout.parse(sourceLayouts[from]);
+  const layout = named === undefined ? own : blaming("--source-layout", () => Layout.parse(String(named)));
+  // That of a list of hosts is the namespace's own, which other commands judge.
+  if (from === "ip" || layout.endOfLife > now) return layout;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The layout ${layout.fingerprint} of ${from} came to its end at ${timeText(layout.endOfLife)}; name the one that its programs are configured with by \`--source-layout\`.`,
+  );
+}
+
+/** How many worker IDs the source can hand out. */
+export function numbersOf({ flags }: Invocation, { workerBits }: Layout): number {
+  const bits = flags.get("worker-bits");
+  return 2 ** (bits === undefined ? workerBits : integerOf(bits, "`--worker-bits`", 1, workerBits));
+}
+
+/** What the source of a plan holds. */
+export async function readFirst(
+  { flags, operands }: Invocation,
+  from: SourceKind,
+  layout: Layout,
+  numbers: number,
+  { operationTimeout }: Config,
+): Promise<SourceRead> {
+  const [, url] = operands;
+  const hosts = flags.get("hosts");
+  if (from !== "ip") {
+    if (url === undefined || hosts !== undefined) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `Expected \`--from ${from} URL\`, and no \`--hosts\`; name its server.`,
+      );
+    }
+    return readSource(from, url, { numbers, operationTimeout });
+  }
+  if (typeof hosts !== "string" || url !== undefined) {
+    throw new SnowleaseError("CONFIG_INVALID", "Expected `--from ip` with `--hosts FILE`, and no URL; name the file.");
+  }
+  return { findings: hostFindings(readHosts(textOf(hosts), hosts), layout), source: hosts };
+}
+
+/**
+ * Whether the leases are kept in the very store that is the source.
+ * @throws SnowleaseError CONFIG_INVALID where the registry has to be told of it.
+ */
+export function sharesStore({ operands }: Invocation, from: SourceKind, config: Config): boolean {
+  const [, url] = operands;
+  if (url === undefined || config.registryFrom !== "named") return false;
+  const address = addressOf(config);
+  if (!isSameStore(from, url, address, config.namespace)) return false;
+  if (address.kind !== "redis" || address.settings["beside"] === "westid") return true;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The registry ${address.redacted} is the Redis of westid itself; write \`beside=westid\` in its URL, here and for each program that leases from it.`,
+  );
+}
+
+/**
+ * What the source of a plan holds now.
+ * @throws SnowleaseError CONFIG_INVALID where the plan does not tell how to reach it, or another one is named; and what reading it throws.
+ */
+export async function readAgain({ flags }: Invocation, plan: Plan, { operationTimeout }: Config): Promise<Findings> {
+  const { from, source, sourceLayout, numbers, highest } = plan;
+  const [hosts, url] = [flags.get("hosts"), flags.get("source")];
+  if (from === "ip") {
+    if (url !== undefined)
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        "Expected `--hosts FILE` and no `--source` for a plan of addresses; leave it out.",
+      );
+    const file = String(hosts ?? source);
+    return hostFindings(readHosts(textOf(file), file), Layout.parse(sourceLayout));
+  }
+  if (hosts !== undefined)
+    throw new SnowleaseError("CONFIG_INVALID", `Expected no \`--hosts\` for a plan of ${from}; leave it out.`);
+  if (url === undefined && source.includes("***")) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `The source ${source} wants a login, which the plan does not hold; name it with \`--source URL\`.`,
+    );
+  }
+  try {
+    const again = await readSource(from, String(url ?? source), { numbers, operationTimeout });
+    if (bare(again.source) === bare(source)) return again.findings;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`--source\` to be ${source}, the source of the plan, got ${again.source}; correct it, or plan again.`,
+    );
+  } catch (error) {
+    // Each program has ended, and taken its entry with it.
+    if (isSnowleaseError(error, "NOT_FOUND")) {
+      return { makers: [], retired: [], reach: { next: "none", highest }, takesOver: true, remarks: [] };
+    }
+    throw error;
+  }
+}
+
+/** A source without its login. */
+function bare(source: string): string {
+  return source.replace(/\/\/[^@/]*@/, "//");
+}
+
+/** The text of a file. @throws SnowleaseError CONFIG_INVALID */
+export function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      printable(`The file \`${file}\` cannot be read (${what}); name another.`),
+    );
+  }
+}

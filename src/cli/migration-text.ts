@@ -1,0 +1,58 @@
+import { defaultLayout } from "../core/layout.ts";
+import type { Outlook, Plan } from "../ops/migrate/plan.ts";
+import type { MigrationStatus } from "../ops/migrate/status.ts";
+import { table } from "./output.ts";
+
+/* What the steps of a migration print for people. */
+
+/** Hosts, collisions and remarks that are printed. */
+export const mostShown = 50;
+
+/** What a plan comes to. */
+export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, file: string): string {
+  const { collisions, size, kept, renumbered, retired, taken, left } = outlook;
+  return [
+    `Hosts: ${hosts.length}. Go on with their worker ID: ${kept}. Get another one: ${renumbered}. Shared worker IDs: ${collisions.length}.`,
+    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for nobody, ${taken === undefined ? "" : `${taken} taken otherwise, `}${left} left to claim.`,
+    ...(leased.last - leased.first + 1 < size
+      ? [`Leased are those from ${leased.first} to ${leased.last} while the fleet moves.`]
+      : []),
+    ...(layout === defaultLayout.fingerprint
+      ? []
+      : [`The namespace and each program need the layout ${layout} (\`snowlease init --layout ${layout}\`).`]),
+    ...(left < renumbered
+      ? [`That is too few: ${renumbered} hosts need another one. Use a larger layout or another namespace.`]
+      : []),
+    `Written to ${file}; nothing was changed. Go on with \`snowlease migrate apply ${file}\`.`,
+  ].join("\n");
+}
+
+/** How far a fleet is. */
+export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: MigrationStatus): string {
+  const left = hosts.filter(({ state }) => state !== "moved");
+  const rows = left
+    .toSorted((a, b) => Number(b.state === "conflict") - Number(a.state === "conflict"))
+    .map((host) => {
+      const { name, address = "", workerId, state, rivals = [], renumbered } = host;
+      const why =
+        rivals.length > 0 ? `shared with ${rivals.join(", ")}` : renumbered === undefined ? "" : "gets another one";
+      return [workerId, name, address, state, why];
+    });
+  return [
+    ...(rows.length === 0 ? [] : [table(["WORKER ID", "HOST", "IP", "STATE", ""], rows.slice(0, mostShown))]),
+    ...(rows.length > mostShown ? [`… and ${rows.length - mostShown} more; --json lists all.`] : []),
+    `Moved: ${moved} of ${hosts.length}. On the old scheme: ${old}. In conflict: ${conflict}.`,
+    ...(headroom === undefined || headroom.used === 0 ? [] : [headroomText(headroom)]),
+    ...(unpinned.length === 0
+      ? []
+      : [
+          `Not pinned any more: ${unpinned.length} worker IDs of the plan (${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}); run \`snowlease migrate apply\` again.`,
+        ]),
+  ].join("\n");
+}
+
+function headroomText({ kept, used }: NonNullable<MigrationStatus["headroom"]>): string {
+  const text = `The source has handed out ${used} worker IDs since the plan was made, and ${kept} are kept for it`;
+  if (used <= kept) return `${text}.`;
+  return `${text}: what it hands out now may be leased. Start no program the old way, and make a new plan with more \`--headroom\`.`;
+}

@@ -1,0 +1,29 @@
+import { SnowleaseError } from "./errors.ts";
+import type { InitRequest, Registry, WorkerState } from "./registry.ts";
+
+/** What a worker ID is that a holder used, or an operator pinned. */
+const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
+
+/**
+ * For a registry that forgets nothing, after `init`: refuses an operator's word that a namespace is new where a worker ID in it was
+ * used. Said again before the first claim, the word still holds: a caller whose answer was lost asks once more.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export async function checkNew(
+  registry: Pick<Registry, "workers">,
+  { namespace, new: isNew = false }: InitRequest,
+): Promise<void> {
+  if (!isNew) return;
+  for (const state of ours) {
+    const [found] = await registry.workers(namespace, { state, limit: 1 });
+    if (found !== undefined) throw notNew(namespace, `worker ${found.workerId} of it was used or is pinned`);
+  }
+}
+
+/** The refusal of an operator's word that a namespace is new, where `evidence` contradicts it. */
+export function notNew(namespace: string, evidence: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed, leave \`new\` out.`,
+  );
+}

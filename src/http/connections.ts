@@ -1,0 +1,205 @@
+import { readFileSync } from "node:fs";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { Server as SecureServer } from "node:tls";
+import type { Log } from "./log.ts";
+
+/** How many connections a daemon takes. */
+export interface ConnectionLimits {
+  /** At once, on all that it listens on. */
+  readonly most: number;
+  /** Of one address, before they have shown a token. Default: any number. */
+  readonly mostUnknown?: number | undefined;
+}
+
+/**
+ * Why connections were ended. `idle`: to make room for another one. `full`: there was no room. `ahead`: it sent too many requests
+ * ahead of the answers.
+ */
+const endReasons = ["idle", "full", "ahead"] as const;
+export type EndReason = (typeof endReasons)[number];
+
+/** One connection. */
+interface Connection {
+  readonly address: string | undefined;
+  /** The TLS one, once the handshake is done. */
+  socket: Socket;
+  /** It has shown a token. */
+  known: boolean;
+  /** It came when there was no room: for health checks alone. */
+  readonly spare: boolean;
+  /** The newest answer; none: nothing was asked yet. */
+  answer: ServerResponse | undefined;
+  /** Counts up with every request of the daemon. */
+  lastUse: number;
+}
+
+/** Connections beyond the limit that may ask for the daemon's health. */
+const mostSpare = 32;
+/** For how long each may stay, ms. */
+const spareTime = 5000;
+/** Of the idle connections 1 % are ended at once to make room, and no more than this: to find them costs a look at all connections. */
+const mostEnded = 32;
+/** Connections that were ended are logged no more often than this, ms. */
+const logInterval = 10_000;
+/** What else a daemon opens: files, its registry's connections, sockets to listen on. */
+const otherFiles = 128;
+const usual = 10_000;
+const health = /^\/(?:healthz|readyz|metrics)(?:\?|$)/;
+
+/** 10,000, or what the process may open as files less 128. */
+export function usualConnections(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return Math.max(otherFiles, Math.min(usual, Number(soft ?? Infinity) - otherFiles));
+  } catch {
+    return usual;
+  }
+}
+
+/**
+ * The connections of a daemon. When there is no room for another one, idle ones are ended, those first that have shown no token;
+ * where none is idle, the new one is. A few more may always ask for the daemon's health.
+ */
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  readonly #log: Log;
+  readonly #all = new Set<Connection>();
+  readonly #spare = new Set<Connection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  /** Those in a TLS handshake, by address and port of the client. */
+  readonly #handshakes = new Map<string, Connection>();
+  readonly #unknown = new Map<string, number>();
+  readonly #ended = new Map<EndReason, number>(endReasons.map((reason) => [reason, 0]));
+  #uses = 0;
+  #logged = -Infinity;
+  #unlogged = 0;
+
+  constructor(limits: ConnectionLimits, log: Log) {
+    this.#limits = limits;
+    this.#log = log;
+  }
+
+  /** How many are open. */
+  get open(): number {
+    return this.#all.size + this.#spare.size;
+  }
+
+  /** How many the daemon takes. */
+  get most(): number {
+    return this.#limits.most;
+  }
+
+  /** How many were ended, by the reason. */
+  get ended(): ReadonlyMap<EndReason, number> {
+    return this.#ended;
+  }
+
+  /** Counts the connections of a server, and ends those for which there is no room. */
+  watch(server: Server): void {
+    const isSecure = server instanceof SecureServer;
+    server.on("connection", (socket: Socket) => this.#open(socket, isSecure));
+    server.on("secureConnection", (socket: Socket) => {
+      const key = keyOf(socket);
+      const connection = this.#handshakes.get(key);
+      if (connection === undefined) return;
+      this.#handshakes.delete(key);
+      connection.socket = socket;
+      this.#bySocket.set(socket, connection);
+    });
+  }
+
+  /** Notes a request. Whether it may be served: on a connection beyond the limit only one for the daemon's health. */
+  serves({ socket, url = "" }: IncomingMessage, answer: ServerResponse): boolean {
+    const connection = this.#bySocket.get(socket);
+    if (connection === undefined) return true;
+    connection.answer = answer;
+    connection.lastUse = ++this.#uses;
+    if (!connection.spare) return true;
+    answer.shouldKeepAlive = false;
+    return health.test(url);
+  }
+
+  /** Notes that a connection has shown a token. */
+  know(socket: Socket): void {
+    const connection = this.#bySocket.get(socket);
+    if (connection === undefined || connection.known) return;
+    this.#countUnknown(connection, -1);
+    connection.known = true;
+  }
+
+  /** Notes that a connection is ended. */
+  end(socket: Socket, reason: EndReason): void {
+    socket.destroy();
+    this.#ended.set(reason, (this.#ended.get(reason) ?? 0) + 1);
+    this.#unlogged++;
+    const now = performance.now();
+    if (now < this.#logged + logInterval) return;
+    const facts = { event: "connections-ended", count: this.#unlogged, open: this.open, most: this.most };
+    this.#log.warn({ ...facts, reason, address: socket.remoteAddress }, said[reason]);
+    [this.#logged, this.#unlogged] = [now, 0];
+  }
+
+  #open(socket: Socket, isSecure: boolean): void {
+    const address = socket.remoteAddress;
+    const spare = !this.#hasRoom(address);
+    if (spare && this.#spare.size >= mostSpare && !this.#makeRoom(this.#spare)) return this.end(socket, "full");
+    const connection: Connection = { address, socket, known: false, spare, answer: undefined, lastUse: 0 };
+    this.#homeOf(connection).add(connection);
+    this.#bySocket.set(socket, connection);
+    this.#countUnknown(connection, 1);
+    const key = isSecure ? keyOf(socket) : undefined;
+    if (key !== undefined) this.#handshakes.set(key, connection);
+    const late = spare ? setTimeout(() => socket.destroy(), spareTime).unref() : undefined;
+    socket.once("close", () => {
+      clearTimeout(late);
+      this.#forget(connection);
+      if (key !== undefined && this.#handshakes.get(key) === connection) this.#handshakes.delete(key);
+    });
+  }
+
+  #hasRoom(address: string | undefined): boolean {
+    const { most, mostUnknown = Infinity } = this.#limits;
+    if (address !== undefined && (this.#unknown.get(address) ?? 0) >= mostUnknown) {
+      const alike = [...this.#all].filter((connection) => !connection.known && connection.address === address);
+      return this.#makeRoom(alike);
+    }
+    return this.#all.size < most || this.#makeRoom(this.#all);
+  }
+
+  /** Ends idle connections: those without a token first, then those that were used the longest ago. */
+  #makeRoom(among: Iterable<Connection>): boolean {
+    const idle = [...among].filter(({ answer }) => answer === undefined || answer.writableFinished);
+    idle.sort((a, b) => Number(a.known) - Number(b.known) || a.lastUse - b.lastUse);
+    for (const connection of idle.slice(0, Math.ceil(Math.min(mostEnded, idle.length / 100)))) {
+      this.#forget(connection);
+      this.end(connection.socket, "idle");
+    }
+    return idle.length > 0;
+  }
+
+  #homeOf({ spare }: Connection): Set<Connection> {
+    return spare ? this.#spare : this.#all;
+  }
+
+  #forget(connection: Connection): void {
+    if (this.#homeOf(connection).delete(connection) && !connection.known) this.#countUnknown(connection, -1);
+  }
+
+  #countUnknown({ address }: Connection, by: 1 | -1): void {
+    if (address === undefined) return;
+    const count = (this.#unknown.get(address) ?? 0) + by;
+    if (count === 0) this.#unknown.delete(address);
+    else this.#unknown.set(address, count);
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+const said: Readonly<Record<EndReason, string>> = {
+  idle: "all connections are in use; idle ones were ended to make room (raise `maxConnections`, or look at what holds them open)",
+  full: "all connections are in use and none is idle; new ones were ended (raise `maxConnections`, or look at what holds them open)",
+  ahead: "a connection sent too many requests ahead of the answers, and was ended",
+};

@@ -1,0 +1,111 @@
+import { resolve } from "node:path";
+import { pathAddress, type RegistryAddress } from "./core/address.ts";
+import { blaming } from "./core/errors.ts";
+import { defaultLayout, type Layout } from "./core/layout.ts";
+import type { Registry } from "./core/registry.ts";
+import { readOption } from "./options.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A lease that another process lends, as the environment of the borrowing process describes it. */
+export interface LentLease {
+  /** The socket of the process that lends it. */
+  readonly address: RegistryAddress;
+  readonly namespace: string;
+  readonly layout: Layout;
+  /** `lentName` of the registry that the lease is from; undefined where that has no name. */
+  readonly registry: string | undefined;
+  /** What `snowlease exec` wrote into SNOWLEASE_WORKER_ID and WESTID_WORKERID; undefined where it is `lendLease` that lends. */
+  readonly workerId: string | undefined;
+}
+
+const names = {
+  socket: "SNOWLEASE_LEASE_SOCKET",
+  namespace: "SNOWLEASE_LEASE_NAMESPACE",
+  layout: "SNOWLEASE_LEASE_LAYOUT",
+  registry: "SNOWLEASE_LEASE_REGISTRY",
+  workerId: "SNOWLEASE_LEASE_WORKER_ID",
+} as const;
+
+/** The variables that describe a lent lease. */
+export const lentVariables: readonly string[] = Object.values(names);
+
+/** The lease that this environment lends; undefined where it lends none. @throws SnowleaseError CONFIG_INVALID */
+export function lentLease(env: Environment): LentLease | undefined {
+  const socket = env[names.socket];
+  if (socket === undefined) return undefined;
+  const layout = env[names.layout];
+  return {
+    address: blaming(names.socket, () => pathAddress("unix", socket)),
+    namespace: readOption("namespace", env[names.namespace], names.namespace),
+    layout: layout === undefined ? defaultLayout : readOption("layout", layout, names.layout),
+    registry: env[names.registry] || undefined,
+    workerId: env[names.workerId] || undefined,
+  };
+}
+
+/**
+ * What to put into the environment of a process that is to borrow a lease. Each variable is always there: one that this process
+ * inherited from another lender must not reach its children. The namespace becomes the one that a program gets if it names none.
+ */
+export function lendingEnvironment(
+  socket: string,
+  { namespace, layout }: { readonly namespace: string; readonly layout: Layout },
+  registry: string | undefined,
+): Readonly<Record<string, string>> {
+  return {
+    [names.socket]: socket,
+    [names.namespace]: namespace,
+    [names.layout]: layout.fingerprint,
+    [names.registry]: registry ?? "",
+    [names.workerId]: "",
+    SNOWLEASE_NAMESPACE: namespace,
+  };
+}
+
+/** The same for a borrowed lease that is lent on; undefined where this environment lends none of that namespace. */
+export function passedOn(env: Environment, namespace: string): Readonly<Record<string, string>> | undefined {
+  if (env[names.socket] === undefined || env[names.namespace] !== namespace) return undefined;
+  const lent = Object.entries(env).filter((entry): entry is [string, string] => lentVariables.includes(entry[0]));
+  return { ...Object.fromEntries(lent), SNOWLEASE_NAMESPACE: namespace };
+}
+
+/** How `snowlease exec` tells a program its worker ID, which stays the same as long as the program runs. */
+export function toldWorkerId(workerId: number): Readonly<Record<string, string>> {
+  const text = String(workerId);
+  return { SNOWLEASE_WORKER_ID: text, WESTID_WORKERID: text, [names.workerId]: text };
+}
+
+/** This environment without the lease that it lends. */
+export function withoutLent(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !lentVariables.includes(name)));
+}
+
+/**
+ * The environment as far as it names a worker ID to claim: without what the lender put there, which is a number that is leased
+ * already, and without what a program under `lendLease` inherited, which went into the lease.
+ */
+export function ownWorkerId(env: Environment): Environment {
+  if (env[names.socket] === undefined) return env;
+  const told = env[names.workerId] || undefined;
+  const left = (name: string): string | undefined => (told === undefined || env[name] === told ? undefined : env[name]);
+  return {
+    ...env,
+    // It may be a part of the number only.
+    WORKER_ID: undefined,
+    SNOWLEASE_WORKER_ID: left("SNOWLEASE_WORKER_ID"),
+    WESTID_WORKERID: left("WESTID_WORKERID"),
+  };
+}
+
+/** Whether a lease that is lent is from the registry that a program names, if it names one. */
+export function isFrom(lent: LentLease, registry: RegistryAddress | Registry | undefined): boolean {
+  if (registry === undefined) return true;
+  return !("claim" in registry) && lentName(registry) === lent.registry;
+}
+
+/** The name by which a borrower knows the registry of its lease: without passwords, and from any folder the same. */
+export function lentName(registry: RegistryAddress): string {
+  const { kind } = registry;
+  return kind === "sqlite" || kind === "unix" ? pathAddress(kind, resolve(registry.path)).text : registry.redacted;
+}

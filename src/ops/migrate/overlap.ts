@@ -1,0 +1,71 @@
+import { SnowleaseError } from "../../core/errors.ts";
+import { Layout } from "../../core/layout.ts";
+import { writeNotation } from "../../core/notation.ts";
+import { timeText } from "../../core/window.ts";
+
+/* Whether IDs of two layouts can be equal, and when. */
+
+/** A fleet has left its old scheme long before that, ms. */
+const longestMove = 5 * 365 * 86_400_000;
+
+/** Whether the same time, worker ID and sequence make the same ID in both: what their identity fields are called does not matter. */
+export function sameIds(a: Layout, b: Layout): boolean {
+  return shapeOf(a) === shapeOf(b);
+}
+
+function shapeOf({ fields, epoch, tick, wrap }: Layout): string {
+  const runs: [name: string, bits: number][] = [];
+  for (const { name, bits } of fields) {
+    const kind = ["timestamp", "rollback", "sequence"].includes(name) ? name : "worker";
+    const last = runs.at(-1);
+    if (last?.[0] === kind) last[1] += bits;
+    else runs.push([kind, bits]);
+  }
+  return JSON.stringify([runs, epoch, tick, wrap]);
+}
+
+/**
+ * When the old scheme makes the first ID that the new layout makes from now on, too, Unix ms: the past, where it has made it already.
+ * Undefined where it never does. Worker IDs are not looked at: any worker may have made it.
+ */
+export function firstEqual(old: Layout, fresh: Layout, now: number): number | undefined {
+  if (sameIds(old, fresh) || old.wrap !== undefined || fresh.wrap !== undefined) return now;
+  const tick = Math.max(0, fresh.tickOf(now));
+  if (tick > fresh.maxTick) return undefined;
+  const lowest = BigInt(tick) << BigInt(fresh.shiftOf("timestamp"));
+  const equal = lowest >> BigInt(old.shiftOf("timestamp"));
+  return equal > BigInt(old.maxTick) ? undefined : old.timeOf(Number(equal));
+}
+
+/**
+ * Refuses a layout whose IDs could equal those of the old scheme before its fleet has moved. The source's own layout is right: there
+ * the worker IDs keep them apart.
+ * @throws SnowleaseError LAYOUT_MISMATCH with the date of the first.
+ */
+export function checkOverlap(old: Layout, fresh: Layout, from: string, now: number): void {
+  if (sameIds(old, fresh)) return;
+  const at = firstEqual(old, fresh, now);
+  if (at === undefined || at > now + longestMove) return;
+  throw new SnowleaseError(
+    "LAYOUT_MISMATCH",
+    `IDs of the layout ${fresh.fingerprint} from now on equal IDs of ${from} (${old.fingerprint}), the first of them ${at <= now ? "made" : "to be made"} at ` +
+      `${timeText(at)}; plan for a namespace with the layout of ${from}: leave out \`layout\`, and name a namespace that is new or has that one.`,
+    { stored: old.fingerprint, asked: fresh.fingerprint },
+  );
+}
+
+/** The layout with as few bits more for worker IDs as keep its IDs apart from those of a layout, taken from the timestamp. */
+export function roomier(old: Layout, now: number): Layout | undefined {
+  const identity = old.fields.findLastIndex(({ name }) => !["timestamp", "rollback", "sequence"].includes(name));
+  for (let more = 1; more <= 3 && old.wrap === undefined; more++) {
+    const fields = old.fields.map(({ name, bits }, i) => {
+      return { name, bits: bits + (i === 0 ? -more : i === identity ? more : 0) };
+    });
+    if ((fields[0]?.bits ?? 0) < 21) return undefined;
+    const layout = Layout.parse(writeNotation({ fields, epoch: old.epoch, tick: old.tick }));
+    const at = firstEqual(old, layout, now);
+    const lasts = layout.endOfLife > now + 2 * longestMove;
+    if (lasts && (at === undefined || at > now + longestMove)) return layout;
+  }
+  return undefined;
+}

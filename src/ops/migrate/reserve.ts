@@ -1,0 +1,101 @@
+import { SnowleaseError } from "../../core/errors.ts";
+import type { Layout, PoolBounds } from "../../core/layout.ts";
+import { formatPool } from "../../core/notation.ts";
+import { roomier, sameIds } from "./overlap.ts";
+import type { Reach, RetiredRange, SourceKind } from "./source.ts";
+
+/*
+ * What a source can still hand out stays out of the pool until its fleet has moved: or else a program that starts in the meantime gets a
+ * worker ID that is leased.
+ */
+
+/** Why a source hands out nothing that is leased: its worker IDs do not count here. */
+export type Apart = "another layout" | "the same store";
+
+/** What a plan is made for, as far as its worker IDs go. */
+export interface ReserveRequest {
+  readonly from: SourceKind;
+  readonly reach: Reach;
+  readonly layout: Layout;
+  readonly apart: Apart | undefined;
+  /** Worker IDs above the highest that are kept for the source's next starts. Default: 20 % of what is used, at least 16. */
+  readonly headroom?: number | undefined;
+  /** The worker IDs to lease at the most. Default: all. */
+  readonly pool?: PoolBounds | undefined;
+  /** Unix ms. */
+  readonly now: number;
+}
+
+/** How the worker IDs of a layout are divided while a fleet moves. */
+export interface Reserve {
+  readonly leased: PoolBounds;
+  readonly ranges: readonly RetiredRange[];
+}
+
+const [share, least] = [0.2, 16];
+/** Pins that a pool may ask for, beside those of the source. */
+const mostLeftOut = 65_536;
+
+/** @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, with what to change. */
+export function reserveOf(request: ReserveRequest): Reserve {
+  const { from, reach, layout, apart } = request;
+  const pool = request.pool === undefined ? layout.pool : layout.narrow({}, request.pool);
+  const { next, highest } = apart === undefined ? reach : ({ next: "none", highest: -1 } as const);
+  const headroom = next === "above" ? (request.headroom ?? Math.max(least, Math.ceil(share * (highest + 1)))) : 0;
+  const reached = next === "none" ? -1 : highest + headroom;
+  const leased = {
+    first: Math.max(pool.first, reached + 1),
+    last: pool.last,
+  };
+  if (leased.first > leased.last) throw nothingLeft(request, reached);
+  const leftOut = leased.first - reached - 1 + layout.pool.last - leased.last;
+  if (request.pool !== undefined && leftOut > mostLeftOut) {
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`--pool\` to leave out at most ${mostLeftOut} worker IDs, each of which is pinned, got ${formatPool(pool)}, which leaves out ${leftOut}; use \`--headroom\` instead.`,
+    );
+  }
+  const given = next === "any" ? `${from} can hand it out again` : `handed out by ${from}, or before its highest`;
+  const ranges: RetiredRange[] = [
+    { first: 0, last: Math.min(highest, reached), why: given },
+    { first: highest + 1, last: reached, why: `kept for the next programs that start with ${from}` },
+    { first: reached + 1, last: leased.first - 1, why: "not in the pool of the plan" },
+    { first: leased.last + 1, last: layout.pool.last, why: "not in the pool of the plan" },
+  ];
+  return { leased, ranges: ranges.filter(({ first, last }) => first <= last) };
+}
+
+/** How a program that already runs can be told to hand out fewer worker IDs. */
+const bandOf: Partial<Record<SourceKind, string>> = {
+  "cosid-redis": "`cosid.machine.machine-bit`",
+  "cosid-sql": "`cosid.machine.machine-bit`",
+};
+
+function nothingLeft({ from, reach, layout, pool, now }: ReserveRequest, reached: number): SnowleaseError {
+  const more = roomier(layout, now);
+  const band = bandOf[from];
+  const all = formatPool(layout.pool);
+  const beyond = reached < layout.pool.last ? `; or a \`--pool\` within ${reached + 1}-${layout.pool.last}` : "";
+  const why =
+    reach.next === "any"
+      ? `${from} can hand out each of the worker IDs ${formatPool({ first: 0, last: reach.highest })} again`
+      : `${from} hands out the worker IDs above ${reach.highest} next, and ${reached - reach.highest} of them are kept for it`;
+  const advice = [
+    ...(from.startsWith("westid") ? ["lease from the very store of westid, in the namespace `default`"] : []),
+    ...(reach.next === "above" && reached - reach.highest > 1 ? ["keep fewer with `--headroom`"] : []),
+    ...(more === undefined ? [] : [`plan with more bits for worker IDs: \`--layout ${more.fingerprint}\``]),
+    ...(band === undefined
+      ? []
+      : [`give all its programs one bit less (${band}), then plan with \`--worker-bits ${layout.workerBits - 1}\``]),
+  ];
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `${why}, and none is left to lease of ${pool === undefined ? all : `${formatPool(pool)} (\`--pool\`)`}; ${advice.join("; or ")}${beyond}.`,
+  );
+}
+
+/** Whether the worker IDs of a source count in a layout. */
+export function apartFrom(source: Layout, layout: Layout, sharesStore: boolean): Apart | undefined {
+  if (!sameIds(source, layout)) return "another layout";
+  return sharesStore ? "the same store" : undefined;
+}

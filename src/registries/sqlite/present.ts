@@ -1,0 +1,61 @@
+import { Database, type DatabaseOptions, type Work } from "./database.ts";
+
+/** The database at a path, whichever file that is: opened anew where another one has taken its place. */
+export class PresentDatabase {
+  static async open(options: DatabaseOptions): Promise<PresentDatabase> {
+    return new PresentDatabase(options, await Database.open(options));
+  }
+
+  readonly #options: DatabaseOptions;
+  #database: Database;
+  #opening: Promise<void> | undefined;
+  #isClosed = false;
+
+  private constructor(options: DatabaseOptions, database: Database) {
+    this.#options = options;
+    this.#database = database;
+  }
+
+  /** Runs a transaction that changes something: durable once this resolves. */
+  write<Answer>(work: Work<Answer>): Promise<Answer> {
+    return this.#run((database) => database.write(work));
+  }
+
+  /** Runs a transaction that sees one state of the registry. */
+  read<Answer>(work: Work<Answer>): Promise<Answer> {
+    return this.#run((database) => database.read(work));
+  }
+
+  /** Lets what was asked before end, then closes the file. Repeatable. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#opening?.catch(() => undefined);
+    await this.#database.close();
+  }
+
+  async #run<Answer>(run: (database: Database) => Promise<Answer>): Promise<Answer> {
+    const database = this.#database;
+    try {
+      return await run(database);
+    } catch (error) {
+      // Whatever was done then was done to a file that no other process sees.
+      if (this.#isClosed || !database.isReplaced) throw error;
+    }
+    await this.#follow(database);
+    return run(this.#database);
+  }
+
+  async #follow(replaced: Database): Promise<void> {
+    if (this.#database !== replaced) return;
+    this.#opening ??= this.#openNext(replaced).finally(() => (this.#opening = undefined));
+    await this.#opening;
+  }
+
+  /** The old one is closed last: SQLite would remove the log of the new one, were that not open. */
+  async #openNext(replaced: Database): Promise<void> {
+    // What was granted of the old one may have been used up to now.
+    const earliest = this.#options.clock.now() + 1;
+    this.#database = await Database.open({ ...this.#options, earliest });
+    await replaced.close();
+  }
+}

@@ -1,0 +1,23 @@
+import type { Nodes } from "./nodes.ts";
+import type { Write } from "./session.ts";
+import type { Store } from "./store.ts";
+
+/** Has the server check what a claim and a renewal write, in a transaction that it refuses: none of it is ever there. */
+export async function rehearse({ connection }: Store, deadline: number, nodes: Nodes): Promise<void> {
+  const name = `rehearsal-${crypto.randomUUID()}`;
+  const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
+  await connection.exchange(deadline, async (session) => {
+    const [bucket] = (await session.list(nodes.buckets)) ?? [];
+    const places = nodes.folders.flatMap((folder) => {
+      const below = ["state", "live", "history"].map((place) => `${nodes.root}/${place}`).includes(folder);
+      return bucket !== undefined && below ? [folder, `${folder}/${bucket}`] : [folder];
+    });
+    const records = bucket === undefined ? undefined : `${nodes.buckets}/${bucket}`;
+    const [record] = records === undefined ? [] : ((await session.list(records)) ?? []);
+    const node = record === undefined ? undefined : await session.get(`${records}/${record}`);
+    const writes = places.map(made);
+    if (node !== undefined) writes.push({ op: "set", path: `${records}/${record}`, ...node });
+    // One of them a second time: that is always refused.
+    await session.commit([...writes, made(nodes.root)]);
+  });
+}

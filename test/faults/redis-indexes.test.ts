@@ -1,0 +1,160 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/core/layout.ts";
+import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { snowlease } from "../../src/snowlease.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { failure, namespace } from "../support/failover.ts";
+import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+
+const layout = defaultLayout.fingerprint;
+/** More than one claim looks through. */
+const size = 300;
+const pool = { first: 512, last: 512 + size - 1 };
+const newcomer = { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" };
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose indexes were deleted by hand", () => {
+  let server: RedisServer;
+  let registry: Registry;
+
+  beforeEach(async () => {
+    server = await RedisServer.start();
+    registry = await openRedis(server.url("?maxLag=0"));
+    await registry.init({ new: true, namespace, layout, maxWindow: 60_000, maxClockSkew: 500 });
+  });
+  afterEach(async () => {
+    await registry.close();
+    await server.remove();
+  });
+
+  const ask = (wish: Partial<ClaimRequest> = {}): ClaimRequest => claimRequest({ pool, window: 60_000, ...wish });
+
+  /** Every number of the pool, claimed once. */
+  async function useAll(window: number): Promise<Grant[]> {
+    const grants: Grant[] = [];
+    for (let workerId = pool.first; workerId <= pool.last; workerId++) {
+      grants.push(await granted(registry, ask({ window, workerId })));
+    }
+    return grants;
+  }
+
+  async function forget(...patterns: string[]): Promise<void> {
+    for (const pattern of patterns) {
+      const keys = await server.client().keys(`workerId/${namespace}:${pattern}`);
+      expect(keys).not.toEqual([]);
+      await server.client().del(keys);
+    }
+  }
+
+  /** Claims until one is granted or none is promised, as a caller with a `claimTimeout` does. */
+  async function insist(wish: Partial<ClaimRequest> = {}): Promise<Grant | Refusal> {
+    for (let tries = 0; ; tries++) {
+      const answer = await registry.claim(ask({ holder: newcomer, ...wish, clock: Date.now() }));
+      if (answer.outcome !== "exhausted" || answer.freeAt === undefined || answer.freeAt > answer.clock + 1000)
+        return answer;
+      expect(tries).toBeLessThan(size);
+    }
+  }
+
+  test.each(["resting*", "resting*|host*"])(
+    "%s: every number that is free is found again, each once",
+    async (patterns) => {
+      const grants = await useAll(1);
+      await sleep(20);
+      await forget(...patterns.split("|"));
+      // Its holder lives, and files this one anew.
+      const [first] = grants;
+      const request = ask({ workerId: first?.workerId });
+      const live = await granted(registry, request);
+      const found = new Set<number>();
+      for (let i = 1; i < size; i++) {
+        const answer = await insist();
+        if (answer.outcome !== "granted") throw new Error(`Number ${i} was refused: ${JSON.stringify(answer)}`);
+        found.add(answer.workerId);
+      }
+      expect(found.size).toBe(size - 1);
+      expect(found).not.toContain(live.workerId);
+      expect(await insist()).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) as number });
+    },
+  );
+
+  test("none is free yet: the answer says when the first will be, and none is granted before", async () => {
+    const grants = await useAll(60_000);
+    await forget("resting*", "host*");
+    const soonest = Math.min(...grants.map(({ until }) => until));
+    const answer = await insist();
+    expect(answer).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) as number });
+    // The index is whole again.
+    for (let i = 0; i < 3; i++) await insist();
+    expect(await insist()).toMatchObject({ freeAt: soonest });
+    expect(await server.client().zcard(`workerId/${namespace}:resting:512-811`)).toBe(size);
+    const [grant] = grants;
+    expect((await registry.worker(namespace, grant?.workerId ?? 0))?.fence).toBe(grant?.fence);
+  });
+
+  test("a program that leases gets a number", async () => {
+    await useAll(1);
+    await sleep(20);
+    await forget("resting*", "host*");
+    const url = server.url("?maxLag=0");
+    const ids = await snowlease({ registry: url, namespace, pool: "512-811", window: 30_000, claimTimeout: 10_000 });
+    expect(ids.lease.workerId).toBeGreaterThanOrEqual(pool.first);
+    await ids.close();
+  });
+
+  test("pinned numbers and those of Java processes are granted to nobody all the same", async () => {
+    await useAll(1);
+    await sleep(20);
+    await registry.pin(namespace, pool.first, "kept");
+    await server.client().set(`workerId/${namespace}:use:${pool.first + 1}`, "811x10.0.0.7xalpha");
+    await forget("resting*", "host*");
+    const found = new Set<number>();
+    for (;;) {
+      const answer = await insist();
+      if (answer.outcome !== "granted") break;
+      found.add(answer.workerId);
+    }
+    expect(found.size).toBe(size - 2);
+    for (const kept of [pool.first, pool.first + 1]) expect(found).not.toContain(kept);
+  });
+
+  test("a pool of which all are pinned is refused at once", async () => {
+    for (let n = 0; n < 5; n++) await registry.pin(namespace, n, "kept");
+    const answer = await registry.claim(ask({ pool: { first: 0, last: 4 } }));
+    expect(answer).toMatchObject({ outcome: "exhausted" });
+    expect(answer).not.toHaveProperty("freeAt", expect.anything());
+  });
+
+  test("the index of tokens names present claims alone, however the others ended", async () => {
+    const requests = Array.from({ length: 6 }, () => ask({ workerId: 600, window: 1 }));
+    for (const request of requests) {
+      // It takes over from the one before.
+      await granted(registry, { ...request, clock: Date.now() });
+      await sleep(20);
+    }
+    const released = ask({ workerId: 601 });
+    await registry.release({ ...keyOf(released, await granted(registry, released)), clock: Date.now() });
+    await granted(registry, ask({ workerId: 602 }));
+    await registry.forceRelease({ namespace, workerId: 602, force: true });
+    const present = requests.at(-1)?.token ?? "";
+    expect(await server.client().hgetall(`workerId/${namespace}:token`)).toEqual({ [present]: "600" });
+  });
+
+  test("`unused` is deleted: a quarantine, since records may have been, too; then every number is there", async () => {
+    const request = ask({ workerId: 600 });
+    const held = await granted(registry, request);
+    await forget("unused");
+    const { code } = await failure(registry.claim(ask()));
+    expect(code).toBe("QUARANTINE");
+    const now = Date.now();
+    await server.client().hset(`workerId/${namespace}:meta`, "quarantine", now);
+    const next = await granted(registry, ask());
+    expect(next).toMatchObject({ workerId: pool.first });
+    expect(next.from).toBeGreaterThanOrEqual(now);
+    const renewal = await registry.renew({ ...keyOf(request, held), clock: Date.now(), window: 60_000 });
+    expect(renewal).toMatchObject({ outcome: "renewed" });
+    const others = await Promise.all(Array.from({ length: size - 2 }, () => granted(registry, ask())));
+    expect(new Set(others.map(({ workerId }) => workerId)).size).toBe(size - 2);
+    expect(await registry.claim(ask())).toMatchObject({ outcome: "exhausted" });
+  });
+});

@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../src/core/clock.ts";
+import { snowlease } from "../../src/snowlease.ts";
+import { javaIds } from "./java-peer.ts";
+import { Maker } from "./maker.ts";
+
+/** A Java process that has a number. */
+interface Started {
+  readonly workerId: number;
+  leave(): Promise<void>;
+}
+
+interface Beside {
+  readonly url: string;
+  /** The namespace's maxClockSkew, ms. */
+  readonly skew: number;
+  /** Starts a Java process in the numbers 0 to 3. Rejects where they are used up. */
+  start(): Promise<Started>;
+}
+
+/** How often a Java process starts. */
+const starts = 6;
+
+/**
+ * Holders of ours have all of the numbers 0 to 3, and crash one after the other, their clock ahead as far as a clock may be; Java
+ * processes start there whenever they can, theirs behind as far. Gives the IDs of both.
+ */
+export async function besideJava({ url, skew, start }: Beside): Promise<{ ids: bigint[]; starts: number }> {
+  const ahead = { ...systemClock, now: () => Date.now() + skew - 50 };
+  const javaNow = (): number => Date.now() - skew + 50;
+  const makers: Maker[] = [];
+  const crash = async (): Promise<void> => {
+    const options = { window: 400, claimTimeout: "20s", pool: "0-3" };
+    const maker = new Maker(await snowlease({ registry: url, clock: ahead, ...options }));
+    makers.push(maker);
+    await sleep(300);
+    // It goes on to the end of its window, and renews no more.
+    await maker.snowflake.lease.orphan();
+  };
+  const ids: bigint[] = [];
+  let done = 0;
+  let running = true;
+  await Promise.all([0, 1, 2, 3].map(crash));
+  const crashes = (async () => {
+    while (running) {
+      // Of four numbers two rest long enough to go back.
+      await sleep(skew);
+      await crash();
+    }
+  })();
+  const java = (async () => {
+    while (done < starts) {
+      const began = await start().then(
+        (process) => ({ process, at: javaNow() }),
+        () => undefined,
+      );
+      if (began !== undefined) {
+        await sleep(300);
+        ids.push(...javaIds(began.process.workerId, began.at, javaNow()));
+        done++;
+        await began.process.leave();
+      }
+      await sleep(20);
+    }
+  })();
+  await java;
+  running = false;
+  await crashes;
+  for (const maker of makers) {
+    await maker.stop();
+    ids.push(...maker.ids);
+  }
+  return { ids, starts: done };
+}

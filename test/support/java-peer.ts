@@ -1,0 +1,100 @@
+import type { Redis } from "ioredis";
+import type { DatabaseServer } from "./databases.ts";
+import { defaultLayout } from "../../src/core/layout.ts";
+
+/** A westid process, by the commands that it sends. It only looks whether `use:N` exists, and keeps no window. */
+export class JavaPeer {
+  readonly #client: Redis;
+  readonly #pid: number;
+  readonly ip: string;
+  readonly #host: string;
+  workerId: number | undefined;
+
+  constructor(client: Redis, pid: number, ip = "10.0.0.1", host = "alpha") {
+    this.#client = client;
+    this.#pid = pid;
+    this.ip = ip;
+    this.#host = host;
+  }
+
+  get value(): string {
+    return `${this.#pid}x${this.ip}x${this.#host}`;
+  }
+
+  /** Counts up from 0 to the first number that has no key. @throws Error "workerId used up" behind `last`. */
+  async start(last = 1023): Promise<number> {
+    for (let n = 0; n <= last; n++) if (await this.take(n)) return n;
+    throw new Error("workerId used up");
+  }
+
+  /** Takes this number; `over`: even if somebody has it, as it does with what stands in the list of its own address. */
+  async take(n: number, over = false): Promise<boolean> {
+    const key = `workerId:use:${n}`;
+    const done = over ? await this.#client.set(key, this.value) : await this.#client.setnx(key, this.value);
+    if (done === 0) return false;
+    await this.#client.lpush(`workerId:pid:${this.ip}`, `${this.#pid}x${n}`);
+    this.workerId = n;
+    return true;
+  }
+
+  /** Gone, and cleared away by its shutdown hook or by another one of its host. */
+  async leave(): Promise<void> {
+    await this.#client.del(`workerId:use:${this.workerId}`);
+    await this.#client.lrem(`workerId:pid:${this.ip}`, 0, `${this.#pid}x${this.workerId}`);
+    this.workerId = undefined;
+  }
+}
+
+/** A westid process on a table, by its statements: it knows of the rows, and of no window. */
+export class JavaRow {
+  readonly #server: Pick<DatabaseServer, "query">;
+  readonly #table: string;
+  workerId: number | undefined;
+
+  constructor(server: Pick<DatabaseServer, "query">, namespace: string) {
+    this.#server = server;
+    this.#table = `workerid_assign_${namespace}`;
+  }
+
+  /** The first number without a row, or one behind as many as there are. @throws Error "workerId used up" behind `last`. */
+  async start(last = 1023): Promise<number> {
+    const rows = await this.#server.query(`SELECT worker_id FROM ${this.#table}`);
+    const taken = rows.map(({ worker_id }) => Number(worker_id)).toSorted((a, b) => a - b);
+    const jumped = Array.from({ length: (taken.at(-1) ?? -1) + 1 }, (_, n) => n).filter((n) => !taken.includes(n));
+    const behind = Array.from({ length: Math.max(0, last + 1 - taken.length) }, (_, i) => taken.length + i);
+    for (const n of [...jumped, ...behind]) if (await this.take(n)) return n;
+    throw new Error("workerId used up");
+  }
+
+  /** Adds its row. Whatever is wrong with that is "taken" to it. */
+  async take(n: number): Promise<boolean> {
+    const values = `${n}, 4711, '10.0.0.9', 'java-1', CURRENT_TIMESTAMP`;
+    const added = await this.#server
+      .query(`INSERT INTO ${this.#table} (worker_id, pid, ip, hostname, create_time) VALUES (${values})`)
+      .then(
+        () => true,
+        () => false,
+      );
+    if (added) this.workerId = n;
+    return added;
+  }
+
+  /** Cleared away by another one of its host. */
+  async leave(): Promise<void> {
+    await this.#server.query(
+      `DELETE FROM ${this.#table} WHERE worker_id = ${this.workerId} AND pid = 4711 AND ip = '10.0.0.9'`,
+    );
+    this.workerId = undefined;
+  }
+}
+
+/** IDs as westid makes them on a worker ID: the first few of each ms from one time to before another, by its own clock. */
+export function javaIds(workerId: number, from: number, until: number): bigint[] {
+  const ids: bigint[] = [];
+  for (let time = from; time < until; time++) {
+    for (let sequence = 0; sequence < 20; sequence++) {
+      ids.push(defaultLayout.encode(defaultLayout.tickOf(time), workerId, sequence));
+    }
+  }
+  return ids;
+}
