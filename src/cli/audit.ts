@@ -1,8 +1,9 @@
 import { accessSync, constants, createReadStream, fstatSync, statSync } from "node:fs";
 import type { Config } from "../config.ts";
 import { Layout } from "../core/layout.ts";
+import { presentNamespace } from "../core/present-namespace.ts";
 import type { Registry } from "../core/registry.ts";
-import { checkLayout, noNamespace, timeText } from "../core/window.ts";
+import { checkLayout, timeText } from "../core/window.ts";
 import { audit as auditIds, type Audit, type AuditOptions, type Finding, type Note } from "../ops/audit.ts";
 import { holderText } from "../ops/explain.ts";
 import { type IdSource, unreadable } from "../ops/id-lines.ts";
@@ -98,8 +99,7 @@ export const audit: Command = {
 
 /** The namespace's layout, which is the one that was named, if any was. */
 async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout> {
-  const info = await registry.describe(namespace);
-  if (info === undefined) throw noNamespace(namespace);
+  const info = await presentNamespace(registry, namespace);
   if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
   return Layout.parse(info.layout);
 }

@@ -136,6 +136,23 @@ export const namespaces: readonly ConformanceCheck[] = [
     { limits: false, needs: "creates-namespaces" },
   ),
 
+  check(
+    "a namespace that does not exist has nothing in it, and pins and prunes of it are NOT_FOUND",
+    async ({ namespace, registry }) => {
+      equal(await registry.workers(namespace), [], "its worker IDs");
+      equal(await registry.worker(namespace, 7), undefined, "the record of worker 7");
+      equal(await registry.history(namespace, 7), [], "the history of worker 7");
+      const released = await registry.forceRelease({ namespace, workerId: 7, force: true });
+      equal(released, { outcome: "absent" }, "the answer to a forced release");
+      equal(await registry.unpin(namespace, 7), false, "whether worker 7 was pinned");
+      equal((await registry.unpinAll?.(namespace, [7])) ?? [], [], "the worker IDs that were pinned");
+      await refuses("NOT_FOUND", "a pin", registry.pin(namespace, 7, "kept"));
+      await refuses("NOT_FOUND", "a prune", registry.prune(namespace, 0));
+      equal(await registry.describe(namespace), undefined, "what is known of the namespace");
+    },
+    { limits: false },
+  ),
+
   check("namespaces know nothing of each other", async (trial) => {
     const { registry } = trial;
     const namespace = await trial.otherNamespace();

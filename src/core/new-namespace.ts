@@ -24,6 +24,6 @@ export async function checkNew(
 export function notNew(namespace: string, evidence: string): SnowleaseError {
   return new SnowleaseError(
     "CONFIG_INVALID",
-    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed, leave \`new\` out.`,
+    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ask again without \`new\` (of the command line, \`--new\`).`,
   );
 }

@@ -65,7 +65,7 @@ export interface Registry {
 
   /**
    * Keeps a worker ID out of the pool, for its owner where one is named. A present holder goes on. Pinning again replaces reason
-   * and owner. CONFIG_INVALID for an owner's `usedUntil` that no clock can have reached, WORKER_ID_HELD for one behind the beginning
+   * and owner. NOT_FOUND where the namespace does not exist, CONFIG_INVALID for an owner's `usedUntil` that no clock can have reached, WORKER_ID_HELD for one behind the beginning
    * of a present holder's window.
    */
   pin(namespace: string, workerId: number, reason: string, owner?: PinOwner): Promise<void>;
@@ -85,7 +85,10 @@ export interface Registry {
   /** Puts several back, at most 64 and each once, as `unpin` does; returns those that were pinned. Where it throws, some may be back. */
   unpinAll?(namespace: string, workerIds: readonly number[]): Promise<readonly number[]>;
 
-  /** Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. */
+  /**
+   * Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. NOT_FOUND where the
+   * namespace does not exist.
+   */
   prune(namespace: string, before: number): Promise<number>;
 
   /**

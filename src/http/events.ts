@@ -1,8 +1,8 @@
+import { presentNamespace } from "../core/present-namespace.ts";
 import { z } from "zod";
 import { SnowleaseError } from "../core/errors.ts";
 import type { AppContext } from "./context.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
-import { checkNamespace } from "./namespaces.ts";
 import { otherRoute, type Route } from "./route.ts";
 
 /** What streams may take. */
@@ -206,7 +206,7 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       media: "text/event-stream",
       problems: ["NOT_FOUND", "RATE_LIMITED"],
       async handle({ namespace, request, client, admit }) {
-        await checkNamespace(registry, namespace);
+        await presentNamespace(registry, namespace);
         // Nobody would ever read, or end, the body of an answer to HEAD.
         const from = request.headers.get("last-event-id");
         const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, admit);

@@ -1,6 +1,7 @@
 import { Layout } from "../core/layout.ts";
+import { presentNamespace } from "../core/present-namespace.ts";
 import type { Registry } from "../core/registry.ts";
-import { checkLayout, noNamespace } from "../core/window.ts";
+import { checkLayout } from "../core/window.ts";
 import { namespaceAnswer, pruneAnswer } from "../registries/daemon/answers.ts";
 import { initBody, pruneBody } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
@@ -18,9 +19,7 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
       answer: namespaceAnswer,
       problems: ["NOT_FOUND"],
       async handle({ namespace }) {
-        const info = await registry.describe(namespace);
-        if (info === undefined) throw noNamespace(namespace);
-        return info;
+        return presentNamespace(registry, namespace);
       },
     }),
 
@@ -48,16 +47,12 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
       status: 200,
       body: pruneBody,
       answer: pruneAnswer,
+      problems: ["NOT_FOUND"],
       async handle({ namespace, body: { before } }) {
         return { pruned: await registry.prune(namespace, before) };
       },
     }),
   ];
-}
-
-/** @throws SnowleaseError NOT_FOUND */
-export async function checkNamespace(registry: Registry, namespace: string): Promise<void> {
-  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
 }
 
 /**

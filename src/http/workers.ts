@@ -1,5 +1,6 @@
 import { SnowleaseError } from "../core/errors.ts";
 import { pinEach, unpinEach } from "../core/pins.ts";
+import { presentNamespace } from "../core/present-namespace.ts";
 import type { WorkerRecord } from "../core/registry.ts";
 import {
   forceReleaseAnswer,
@@ -18,7 +19,7 @@ import {
   workersQuery,
 } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";
-import { checkNamespace, checkWorkerId } from "./namespaces.ts";
+import { checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 
 const defaultLimit = 1000;
@@ -45,7 +46,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
         const found = await registry.workers(namespace, { ...query, limit });
         // A name that is misspelt must not look like a pool that nobody uses.
-        if (found.length === 0) await checkNamespace(registry, namespace);
+        if (found.length === 0) await presentNamespace(registry, namespace);
         const page = withinBudget(found);
         const more = page.length < found.length || found.length === limit;
         return { workers: page.map(workerJson), ...(more && { next: page.at(-1)?.workerId }) };
@@ -64,7 +65,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         await checkWorkerId(registry, namespace, workerId);
         const record = await registry.worker(namespace, workerId);
         if (record !== undefined) return workerJson(record);
-        await checkNamespace(registry, namespace);
+        await presentNamespace(registry, namespace);
         throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
       },
     }),
@@ -82,7 +83,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         await checkWorkerId(registry, namespace, workerId);
         const wanted = { ...range, limit: before === undefined ? limit : mostRows };
         const rows = await registry.history(namespace, workerId, wanted);
-        if (rows.length === 0) await checkNamespace(registry, namespace);
+        if (rows.length === 0) await presentNamespace(registry, namespace);
         const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
         const page = withinBudget(found.toReversed()).toReversed();
         const more = page.length < found.length || found.length === limit;
@@ -105,6 +106,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         const worker = `Worker ${workerId} of namespace \`${namespace}\``;
         switch (answer.outcome) {
           case "absent":
+            await presentNamespace(registry, namespace);
             throw new SnowleaseError("NOT_FOUND", `${worker} was never claimed.`, { answer });
           case "live": {
             const { host, ip, pid } = answer.holder;
@@ -151,6 +153,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       async handle({ namespace, workerId }) {
         await checkWorkerId(registry, namespace, workerId);
         if (!(await registry.unpin(namespace, workerId))) {
+          await presentNamespace(registry, namespace);
           throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
         }
         log.info({ event: "unpinned", namespace, workerId }, "unpinned");
@@ -186,7 +189,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       answer: unpinsAnswer,
       problems: ["NOT_FOUND"],
       async handle({ namespace, body: { workerIds } }) {
-        await checkNamespace(registry, namespace);
+        await presentNamespace(registry, namespace);
         const unpinned = await unpinEach(registry, namespace, workerIds);
         for (const workerId of unpinned) log.info({ event: "unpinned", namespace, workerId }, "unpinned");
         return { unpinned };

@@ -1,6 +1,7 @@
 import { type IdParts, Layout } from "../core/layout.ts";
+import { presentNamespace } from "../core/present-namespace.ts";
 import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../core/registry.ts";
-import { noNamespace, timeText } from "../core/window.ts";
+import { timeText } from "../core/window.ts";
 import { type Absence, absenceOf } from "./absence.ts";
 import { inspect, type Reading } from "./inspect.ts";
 
@@ -39,8 +40,7 @@ export async function explain(
   text: string,
   reading: Reading = {},
 ): Promise<Explanation> {
-  const info = await registry.describe(namespace);
-  if (info === undefined) throw noNamespace(namespace);
+  const info = await presentNamespace(registry, namespace);
   const layout = Layout.parse(info.layout);
   const { id, parts } = inspect(text, layout, reading);
   const { workerId, timestamp: from } = parts;

@@ -1,8 +1,9 @@
 import { SnowleaseError } from "../core/errors.ts";
 import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
 import { checkPin } from "../core/pin.ts";
+import { presentNamespace } from "../core/present-namespace.ts";
 import { pinEach, unpinEach } from "../core/pins.ts";
-import { noNamespace, timeText } from "../core/window.ts";
+import { timeText } from "../core/window.ts";
 
 const pageSize = 1000;
 
@@ -15,7 +16,7 @@ export async function* listWorkers(
   namespace: string,
   state?: WorkerState,
 ): AsyncGenerator<WorkerRecord> {
-  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+  await presentNamespace(registry, namespace);
   for (let after: number | undefined; ;) {
     const page = await registry.workers(namespace, { state, after, limit: pageSize });
     yield* page;
@@ -42,7 +43,7 @@ export async function releaseWorker(
   request: Omit<ForceReleaseRequest, "fence">,
 ): Promise<EndedClaim> {
   const { namespace, workerId } = request;
-  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+  await presentNamespace(registry, namespace);
   const worker = `Worker ${workerId} of namespace \`${namespace}\``;
   const neverClaimed = new SnowleaseError("NOT_FOUND", `${worker} was never claimed, so there is nothing to end.`);
   const { holder, fence } = (await registry.worker(namespace, workerId)) ?? {};
@@ -81,8 +82,7 @@ export async function pinWorkers(
   workerIds: readonly number[],
   reason: string,
 ): Promise<void> {
-  const info = await registry.describe(namespace);
-  if (info === undefined) throw noNamespace(namespace);
+  const info = await presentNamespace(registry, namespace);
   for (const workerId of workerIds) checkPin(workerId, reason, info);
   const pins = workerIds.map((workerId) => ({ workerId, reason }));
   await pinEach(registry, namespace, pins);
@@ -93,7 +93,7 @@ export async function pinWorkers(
  * @throws SnowleaseError NOT_FOUND for an unknown namespace, and for worker IDs that were not pinned; the others are unpinned then.
  */
 export async function unpinWorkers(registry: Registry, namespace: string, workerIds: readonly number[]): Promise<void> {
-  if ((await registry.describe(namespace)) === undefined) throw noNamespace(namespace);
+  await presentNamespace(registry, namespace);
   const unpinned = new Set(await unpinEach(registry, namespace, workerIds));
   const absent = workerIds.filter((workerId) => !unpinned.has(workerId));
   if (absent.length === 0) return;

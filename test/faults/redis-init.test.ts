@@ -126,7 +126,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       const refused = await init("--new");
       expect(refused).toMatchObject({ code: 2, stdout: "" });
       expect(refused.stderr).toMatch(
-        /^snowlease: CONFIG_INVALID: Namespace `orders` is not new: Redis 127\.0\.0\.1:\d+ holds its key `workerId\/orders:[^`]+`; nothing was changed, leave `new` out\.\n$/,
+        /^snowlease: CONFIG_INVALID: Namespace `orders` is not new: Redis 127\.0\.0\.1:\d+ holds its key `workerId\/orders:[^`]+`; nothing was changed; ask again without `new` \(of the command line, `--new`\)\.\n$/,
       );
       expect(await init()).toMatchObject({ code: 0, stderr: "" });
       expect((await claim()).workerId).not.toBe(before.workerId);

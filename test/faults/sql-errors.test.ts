@@ -107,8 +107,6 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
         () => registry.claim(claimRequest({ namespace: "never" })),
         () => registry.renew({ ...key, clock: Date.now(), window: 1000 }),
         () => registry.release({ ...key, clock: Date.now() }),
-        () => registry.workers("never"),
-        () => registry.pin("never", 1, "kept"),
       ]) {
         const { code, message } = await failure(asked());
         expect(code).toBe("SCHEMA_INCOMPATIBLE");

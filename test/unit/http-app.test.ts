@@ -523,13 +523,27 @@ describe("workers", () => {
     expect(JSON.stringify((await api.call("GET", "/v1/orders/workers")).body)).not.toMatch(/token|[0-9a-f]{32}/);
   });
 
-  test.each(["workers", "workers/0", "workers/0/history"])(
-    "%s of a namespace that does not exist is 404",
-    async (what) => {
-      expect(await makeApi().call("GET", `/v1/nowhere/${what}`)).toMatchObject({
+  test.each([
+    ["GET", ""],
+    ["GET", "/workers"],
+    ["GET", "/workers/0"],
+    ["GET", "/workers/0/history"],
+    ["GET", "/ids/1"],
+    ["POST", "/workers/0/release", { force: true }],
+    ["PUT", "/workers/0/pin", { reason: "kept" }],
+    ["DELETE", "/workers/0/pin"],
+    ["PUT", "/pins", { pins: [{ workerId: 0, reason: "kept" }] }],
+    ["DELETE", "/pins", { workerIds: [0] }],
+    ["POST", "/prune", { before: 0 }],
+  ])(
+    "%s /v1/nowhere%s is 404 where there is no such namespace, and makes none",
+    async (method, what, body?: object) => {
+      const { call, registry } = makeApi();
+      expect(await call(method, `/v1/nowhere${what}`, body)).toMatchObject({
         status: 404,
-        body: { code: "NOT_FOUND", detail: expect.stringContaining("`nowhere`") as string },
+        body: { code: "NOT_FOUND", detail: expect.stringContaining("no namespace `nowhere`") as string },
       });
+      expect(await registry.describe("nowhere")).toBeUndefined();
     },
   );
 

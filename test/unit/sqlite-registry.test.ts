@@ -286,7 +286,7 @@ test("pruning deletes by the thousand and keeps the last claim of each worker ID
     await granted(registry, { pool, workerId: i % 2, clock: clock.now(), window: 10 });
     clock.step(20);
   }
-  expect(await registry.prune("nothing", clock.now())).toBe(0);
+  await expect(registry.prune("nothing", clock.now())).rejects.toMatchObject({ code: "NOT_FOUND" });
   expect(await registry.prune(namespace, clock.now() - 600 * 20)).toBe(0);
   expect(await registry.prune(namespace, clock.now())).toBe(598);
   expect(await registry.history(namespace, 0)).toMatchObject([{ fence: 300 }]);

@@ -1,8 +1,9 @@
 import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkOwner, checkPin } from "../../core/pin.ts";
+import { presentNamespace } from "../../core/present-namespace.ts";
 import { batchesOf, pinEach, unpinEach } from "../../core/pins.ts";
-import { noNamespace, timeText } from "../../core/window.ts";
+import { timeText } from "../../core/window.ts";
 import { listWorkers } from "../workers.ts";
 import type { Findings } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
@@ -40,7 +41,7 @@ export async function applyPlan(
   renumber: boolean = false,
 ): Promise<Applied> {
   const { namespace } = plan;
-  const info = await infoOf(registry, namespace);
+  const info = await presentNamespace(registry, namespace);
   checkPlan(plan, named, info.layout);
   if (findings !== undefined) checkPresent(plan, findings);
   const pins = [...pinsOf(plan).values()].map((pin) => (renumber ? { ...pin, owner: undefined } : pin));
@@ -112,7 +113,7 @@ export async function revertPlan(
   force: boolean = false,
 ): Promise<{ readonly unpinned: number; readonly live: number }> {
   const { namespace } = plan;
-  const info = await infoOf(registry, namespace);
+  const info = await presentNamespace(registry, namespace);
   checkPlan(plan, named, info.layout);
   const records = [...(await recordsOf(registry, namespace)).values()];
   const pins = records.filter(isOurs);
@@ -156,16 +157,6 @@ export function isOurs({ pinned }: WorkerRecord): boolean {
 /** Whether a pin is there already. The times that its owner used are noted with the first one. */
 function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
   return record?.pinned === reason && record.owner === owner?.ip;
-}
-
-/** @throws SnowleaseError NOT_FOUND */
-export async function infoOf(
-  registry: Registry,
-  namespace: string,
-): Promise<NonNullable<Awaited<ReturnType<Registry["describe"]>>>> {
-  const info = await registry.describe(namespace);
-  if (info === undefined) throw noNamespace(namespace);
-  return info;
 }
 
 /** All records of a namespace, by worker ID. */

@@ -1,6 +1,7 @@
 import type { HolderLabel, Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
-import { infoOf, isOurs, recordsOf } from "./apply.ts";
+import { presentNamespace } from "../../core/present-namespace.ts";
+import { isOurs, recordsOf } from "./apply.ts";
 import type { Findings, Maker } from "./source.ts";
 
 /**
@@ -66,7 +67,7 @@ const overlap = 5000;
 /** Tells how far the hosts of a plan are. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
 export async function migrationStatus({ registry, plan, named, findings }: StatusRequest): Promise<MigrationStatus> {
   const { namespace } = plan;
-  const { layout, maxClockSkew } = await infoOf(registry, namespace);
+  const { layout, maxClockSkew } = await presentNamespace(registry, namespace);
   checkPlan(plan, named, layout);
   const { clock } = await registry.ping();
   const records = await recordsOf(registry, namespace);
@@ -194,7 +195,7 @@ export interface Finish {
 export async function prepareFinish(request: StatusRequest, window: number, force: boolean): Promise<Finish> {
   const { registry, plan, findings } = request;
   const status = await migrationStatus(request);
-  const { maxClockSkew } = await infoOf(registry, plan.namespace);
+  const { maxClockSkew } = await presentNamespace(registry, plan.namespace);
   const records = [...(await recordsOf(registry, plan.namespace)).values()].filter(isOurs);
   const planned = pinsOf(plan);
   const burnt = (findings?.retired ?? []).filter(({ forGood }) => forGood === true && countsHere(plan));

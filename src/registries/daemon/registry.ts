@@ -180,6 +180,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       } catch (error) {
         const refused = isSnowleaseError(error) ? forceRefused.safeParse(error.details["answer"]) : undefined;
         if (refused?.success === true) return refused.data;
+        if (isSnowleaseError(error, "NOT_FOUND")) return { outcome: "absent" };
         throw error;
       }
     },
@@ -210,7 +211,8 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
 
     async unpinAll(namespace, workerIds) {
       const body: UnpinsBody = { workerIds };
-      return (await once({ method: "DELETE", path: pathOf(namespace, "pins"), body, answer: unpinsAnswer })).unpinned;
+      const path = pathOf(namespace, "pins");
+      return (await absentWhereMissing(once({ method: "DELETE", path, body, answer: unpinsAnswer })))?.unpinned ?? [];
     },
 
     async prune(namespace, before) {

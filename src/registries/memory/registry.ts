@@ -187,11 +187,13 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
     },
 
     async prune(namespace, before) {
+      const space = namespaces.get(namespace);
+      if (space === undefined) throw noNamespace(namespace);
       let pruned = 0;
-      for (const [workerId, rows] of namespaces.get(namespace)?.history ?? []) {
+      for (const [workerId, rows] of space.history) {
         const kept = rows.filter((row, i) => i === rows.length - 1 || row.until >= before);
         pruned += rows.length - kept.length;
-        namespaces.get(namespace)?.history.set(workerId, kept);
+        space.history.set(workerId, kept);
       }
       return pruned;
     },

@@ -8,6 +8,7 @@ import {
   type WorkerRecord,
 } from "../../core/registry.ts";
 import { notNew } from "../../core/new-namespace.ts";
+import { presentNamespace } from "../../core/present-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord } from "../../core/pin.ts";
 import {
   checkLayout,
@@ -15,7 +16,6 @@ import {
   checkReset,
   checkSkew,
   checkWindow,
-  noNamespace,
   released,
   renewed,
   timeText,
@@ -182,6 +182,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
     },
 
     async prune(namespace, before) {
+      await presentNamespace(registry, namespace);
       let pruned = 0;
       for (let count = page; count === page; pruned += count) {
         count = numberOf((await calls.run("prune", namespace, { before, limit: page })).fields, "count");
@@ -200,8 +201,7 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
 
   /** One script each, sent without waiting for the answer to the one before. */
   async function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
-    const info = await registry.describe(namespace);
-    if (info === undefined) throw noNamespace(namespace);
+    const info = await presentNamespace(registry, namespace);
     for (const { workerId, reason, owner } of pins) {
       checkPin(workerId, reason, info);
       checkOwner(workerId, owner, 0, { ...info, maxWindow: Infinity });

@@ -1,5 +1,4 @@
 import { checkpointIn, renewalIn, usageIn } from "../../core/era.ts";
-import { isSnowleaseError } from "../../core/errors.ts";
 import type { NamespaceInfo, Pin, Registry, WorkerRecord } from "../../core/registry.ts";
 import { checkNew, notNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unusedRecord } from "../../core/pin.ts";
@@ -18,6 +17,7 @@ import {
   type Stored,
   timeText,
 } from "../../core/window.ts";
+import { isMissingTables, knowingAbsence } from "./absent-namespace.ts";
 import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
 import { claimOnce } from "./claim.ts";
 import { listClaims, noteEnd } from "./history.ts";
@@ -98,7 +98,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
       try {
         return await operations.run(namespace, again, async (attempt) => shownInfo(await read(attempt)));
       } catch (error) {
-        if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true) return undefined;
+        if (isMissingTables(error)) return undefined;
         throw error;
       }
     },
@@ -221,7 +221,7 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
 
     close: async () => operations.close(),
   };
-  return registry;
+  return knowingAbsence(registry);
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return operations.run(namespace, again, async (attempt) => {

@@ -198,9 +198,8 @@ export async function sqliteRegistry({
       const batch = (): Promise<number> =>
         database.write(({ sql }) => {
           const space = find(sql, namespace);
-          return space === undefined
-            ? 0
-            : sql.run("history.prune", { namespace_id: space.id, before, limit: pruneBatch });
+          if (space === undefined) throw noNamespace(namespace);
+          return sql.run("history.prune", { namespace_id: space.id, before, limit: pruneBatch });
         });
       let pruned = 0;
       for (let more = pruneBatch; more === pruneBatch; pruned += more) more = await batch();

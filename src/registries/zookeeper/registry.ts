@@ -1,5 +1,6 @@
 import type { ServerAddress } from "../../core/address.ts";
 import type { Registry, WorkerRecord } from "../../core/registry.ts";
+import { presentNamespace } from "../../core/present-namespace.ts";
 import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
@@ -238,6 +239,7 @@ export async function zooKeeperRegistry(
     },
 
     async prune(namespace, before) {
+      await presentNamespace(registry, namespace);
       const nodes = store.nodes(namespace);
       let pruned = 0;
       for await (const { records } of pagesOf(store, namespace, -1)) {

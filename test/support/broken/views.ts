@@ -247,6 +247,11 @@ export const namespaceFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "prunes a namespace that does not exist",
+    rejectedBy: ["a namespace that does not exist has nothing in it, and pins and prunes of it are NOT_FOUND"],
+    wrap: (registry) => ({ prune: (...asked) => registry.prune(...asked).catch(() => 0) }),
+  },
+  {
     fault: "keeps all namespaces in one",
     rejectedBy: ["namespaces know nothing of each other"],
     wrap: (registry) => ({
