@@ -7,17 +7,29 @@ import { timeText } from "./window.ts";
  * Why a generator makes no ID now, as the errors that people see.
  */
 
-/** Nothing is held: for now, or for good. */
+/**
+ * Nothing is held: for now, or for good. A lease that another thread keeps may be held again between the look that found nothing and
+ * this one.
+ */
 export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError {
-  return state === "switching"
-    ? new SnowleaseError(
+  switch (state) {
+    case "held":
+      return new SnowleaseError(
+        "LEASE_EXPIRED",
+        `Worker ${workerId} of namespace \`${namespace}\` was claimed at this moment; try again.`,
+        { retryAfterMs: 0 },
+      );
+    case "switching":
+      return new SnowleaseError(
         "LEASE_EXPIRED",
         `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
-      )
-    : new SnowleaseError(
+      );
+    default:
+      return new SnowleaseError(
         "LEASE_LOST",
         `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
       );
+  }
 }
 
 /** The window has passed. */

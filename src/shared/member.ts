@@ -104,7 +104,8 @@ export class JoinedLease implements Holding, Share {
   }
 
   onChange(listener: () => void): () => void {
-    const { version } = this.#grid;
+    // As of the last look: the lender may have changed the lease since.
+    const version = this.#version;
     const timer = setInterval(() => {
       if (this.#grid.version !== version) listener();
     }, lookInterval).unref();

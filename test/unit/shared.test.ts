@@ -57,6 +57,29 @@ describe("generators that share a lease", () => {
     expect(drain(joined, ids)).toBe(4096);
   });
 
+  test("try again where the lender claims another worker ID while they look", async () => {
+    const { ids, clock } = await share();
+    const joined = joinLease(ids.share(), { clock });
+    open.push(joined);
+    /** Lets the lease answer as it does between the end of a tenure and the begin of the next one, so many times. */
+    const interrupt = (looks: number): void => {
+      const get = (): undefined => {
+        if (--looks === 0) Reflect.deleteProperty(joined.lease, "tenure");
+      };
+      Object.defineProperty(joined.lease, "tenure", { get, configurable: true });
+    };
+    interrupt(3);
+    expect(() => joined.next()).toThrow(
+      expect.objectContaining({ code: "LEASE_EXPIRED", retryable: true, details: { retryAfterMs: 0 } }),
+    );
+    expect(joined.next()).toBeGreaterThan(0n);
+    await clock.advance(1);
+    interrupt(3);
+    const id = joined.nextAsync();
+    await clock.advance(0);
+    expect(await id).toBeGreaterThan(0n);
+  });
+
   test("end together when the clock is set back too far for a fixed worker ID", async () => {
     const { ids, clock } = await share({ workerId: 7 });
     const joined = joinLease(ids.share(), { clock });
