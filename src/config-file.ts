@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { SnowleaseError } from "./core/errors.ts";
+import { utf8Text } from "./core/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
 
@@ -45,13 +46,7 @@ export function readConfigFile(path: string, named: boolean): object {
   } finally {
     if (file !== undefined) closeSync(file);
   }
-  let text = "";
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    refuse("is not UTF-8; save it as UTF-8");
-  }
-  if (text.startsWith("\ufeff")) refuse("starts with a byte order mark; save it without");
+  const text = utf8Text(bytes) ?? refuse("is not UTF-8; save it as UTF-8");
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -13,6 +13,7 @@ import { type Findings, sourceKinds } from "../ops/migrate/source.ts";
 import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../ops/migrate/status.ts";
 import type { Command, Invocation } from "./command.ts";
 import { printable } from "../core/printable.ts";
+import { utf8Text } from "../core/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "./migration-source.ts";
 import { mostShown, outlookText, statusText } from "./migration-text.ts";
 import { Progress } from "./progress.ts";
@@ -202,7 +203,7 @@ async function layoutIn(registry: Registry, { namespace, layout, sources }: Conf
 function write(file: string, plan: Plan): void {
   try {
     try {
-      readPlan(readFileSync(file, "utf8"), file);
+      readPlan(utf8Text(readFileSync(file)) ?? "", file);
     } catch (error) {
       if (isSnowleaseError(error)) throw error;
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;

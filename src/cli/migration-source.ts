@@ -4,6 +4,7 @@ import { blaming, isSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import { Layout } from "../core/layout.ts";
 import { printable } from "../core/printable.ts";
 import { timeText } from "../core/window.ts";
+import { utf8Text } from "../core/utf8.ts";
 import { readHosts } from "../ops/migrate/addresses.ts";
 import type { Plan } from "../ops/migrate/plan.ts";
 import type { Findings, SourceKind } from "../ops/migrate/source.ts";
@@ -127,8 +128,9 @@ function bare(source: string): string {
 
 /** The text of a file. @throws SnowleaseError CONFIG_INVALID */
 export function textOf(file: string): string {
+  let text: string | undefined;
   try {
-    return readFileSync(file, "utf8");
+    text = utf8Text(readFileSync(file));
   } catch (error) {
     const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
     throw new SnowleaseError(
@@ -136,4 +138,6 @@ export function textOf(file: string): string {
       printable(`The file \`${file}\` cannot be read (${what}); name another.`),
     );
   }
+  if (text !== undefined) return text;
+  throw new SnowleaseError("CONFIG_INVALID", printable(`The file \`${file}\` is not UTF-8; save it as UTF-8.`));
 }

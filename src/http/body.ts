@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../core/errors.ts";
 import { maxBody } from "../registries/daemon/requests.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
@@ -11,7 +11,7 @@ const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
 /**
  * The body as JSON; `{}` where there is none.
- * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type or none.
+ * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type, none, or a content-encoding.
  */
 export async function readJson(request: ApiRequest): Promise<unknown> {
   const type = request.headers.get("content-type");
@@ -38,7 +38,7 @@ export async function readJson(request: ApiRequest): Promise<unknown> {
   return value;
 }
 
-/** The fields of a form. @throws SnowleaseError CONFIG_INVALID: it broke off; with status 413 above 64 KiB, 415 for another type. */
+/** The fields of a form. @throws SnowleaseError CONFIG_INVALID: it broke off; with status 413 above 64 KiB, 415 for another type or a content-encoding. */
 export async function readForm(request: ApiRequest): Promise<URLSearchParams> {
   const type = request.headers.get("content-type") ?? "";
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
@@ -61,6 +61,8 @@ function tersely(value: unknown): string {
 }
 
 function bytesOf(request: ApiRequest): Promise<ArrayBuffer | Uint8Array> {
+  const coding = request.headers.get("content-encoding") || "identity";
+  if (coding.toLowerCase() !== "identity") throw coded(coding);
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > maxBody) throw tooLong();
   return length === null ? readUnmeasured(request.body) : request.arrayBuffer();
@@ -85,6 +87,16 @@ async function readUnmeasured(body: Request["body"]): Promise<Uint8Array> {
 
 function notJson(): HttpRefusal {
   return new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
+}
+
+/** To unpack a body would let a client send little that becomes much. */
+function coded(coding: string): HttpRefusal {
+  return new HttpRefusal(
+    415,
+    "CONFIG_INVALID",
+    `Expected a body without content-encoding, got ${shown(coding)}; send it as it is.`,
+    { headers: { "accept-encoding": "identity" } },
+  );
 }
 
 function tooLong(): HttpRefusal {

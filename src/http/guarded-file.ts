@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { SnowleaseError } from "../core/errors.ts";
+import { utf8Text } from "../core/utf8.ts";
 import type { Log } from "./log.ts";
 
 const maxBytes = 1024 * 1024;
@@ -9,7 +10,7 @@ const [othersRead, othersWrite] = [0o004, 0o002];
  * Reads a file on which rests who may do what.
  * @param name of the option that names it, for the message.
  * @param log is told when everybody can read it; left out: everybody may.
- * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, or everybody can write to it.
+ * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, is not UTF-8, or everybody can write to it.
  */
 export function readGuardedFile(path: string, name: string, log?: Log): string {
   const refuse = (what: string, cause?: unknown): never => {
@@ -29,7 +30,7 @@ export function readGuardedFile(path: string, name: string, log?: Log): string {
         `${path} can be read by everybody; take that right away: chmod o-rwx`,
       );
     }
-    return readFileSync(file, "utf8");
+    return utf8Text(readFileSync(file)) ?? refuse("is not UTF-8; save it as UTF-8");
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
     return refuse(`cannot be read (${(cause as NodeJS.ErrnoException).code}); mend its path or its permissions`, cause);

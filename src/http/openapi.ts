@@ -19,7 +19,7 @@ const parameterSchemas: Readonly<Record<string, Json>> = {
 
 const bodyRefusals: Json = {
   413: problemResponse(`CONFIG_INVALID: a body of more than ${maxBody} bytes`),
-  415: problemResponse("CONFIG_INVALID: a body that is not application/json"),
+  415: problemResponse("CONFIG_INVALID: a body that is not application/json, or has a content-encoding"),
 };
 
 /** How a token is sent: one or the other. */

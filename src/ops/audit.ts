@@ -2,9 +2,10 @@ import { setImmediate } from "node:timers/promises";
 import type { EncodingName } from "../core/encoding.ts";
 import type { Layout } from "../core/layout.ts";
 import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../core/registry.ts";
+import { isUtf16 } from "../core/utf8.ts";
 import { absenceOf } from "./absence.ts";
 import { type HeldTimes, readHeldTimes } from "./held-times.ts";
-import { IdLines, idOf, type IdSource, unreadable } from "./id-lines.ts";
+import { IdLines, idOf, type IdSource, inUtf16, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 
 /** A line of a source, from 1. */
@@ -203,11 +204,12 @@ async function read(
 async function* readable(name: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const iterator = chunks[Symbol.asyncIterator]();
   try {
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const next = await iterator.next().catch((error: unknown) => {
         throw unreadable(name, error);
       });
       if (next.done === true) return;
+      if (isFirst && isUtf16(next.value)) throw inUtf16(name);
       yield next.value;
     }
   } finally {

@@ -186,3 +186,11 @@ export function unreadable(name: string, error: unknown): SnowleaseError {
   const why = code === "ENOENT" ? "there is none" : code === "EISDIR" ? "it is a folder" : message;
   return new SnowleaseError("CONFIG_INVALID", `IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
 }
+
+/** A source in another encoding: each of its lines would be a finding. */
+export function inUtf16(name: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `IDs cannot be read from ${shown(name)}: it is UTF-16; save it as UTF-8.`,
+  );
+}

@@ -156,6 +156,16 @@ describe("text that audit is given", () => {
     }
   });
 
+  test.each(["utf16le", "utf16be"])("in %s is refused", async (encoding) => {
+    const bytes = Buffer.from("\ufeff1\r\n2\r\n", "utf16le");
+    const file = write("ids.txt", encoding === "utf16be" ? bytes.swap16() : bytes);
+    expect(await sandbox.run(["audit", file])).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: `snowlease: CONFIG_INVALID: IDs cannot be read from \`${file}\` (string): it is UTF-16; save it as UTF-8.\n`,
+    });
+  });
+
   test("binary: its lines are told without what a terminal would obey", async () => {
     const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 256);
     const { code, stdout } = await sandbox.run(["audit", write("ids.bin", bytes)]);

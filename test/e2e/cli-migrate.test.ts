@@ -56,6 +56,24 @@ describe("migrate", () => {
     expect(stderr).toContain(rule);
   });
 
+  test("reads files that begin with a byte order mark, and refuses those in UTF-16", async () => {
+    const path = (name: string): string => join(sandbox.work, name);
+    for (const name of ["hosts.txt", file]) {
+      if (name === file) await sandbox.read(planArgs);
+      writeFileSync(path(name), `\ufeff${readFileSync(path(name), "utf8")}`);
+    }
+    // Over the plan with the mark: it is one.
+    await sandbox.read(planArgs);
+    for (const name of ["hosts.txt", file]) {
+      writeFileSync(path(name), Buffer.from(`\ufeff${readFileSync(path(name), "utf8")}`, "utf16le"));
+      const { code, stderr } = await sandbox.run(name === file ? ["migrate", "apply"] : planArgs);
+      expect([code, stderr]).toEqual([
+        2,
+        `snowlease: CONFIG_INVALID: The file \`${name}\` is not UTF-8; save it as UTF-8.\n`,
+      ]);
+    }
+  });
+
   test("moves hosts over a daemon, where an administrator says so", async () => {
     const tokens = sandbox.tokens("w0rker worker", "r3ader read", "adm1n admin");
     const { url } = await sandbox.serve("--tokens", tokens);

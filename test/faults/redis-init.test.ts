@@ -158,7 +158,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       await registry.init({ namespace, layout, ...limits, new: true });
       const taken = await claim();
       const request = claimRequest({ window: 1, pool: { first: 8, last: 9 } });
-      await granted(registry, request);
+      const { until } = await granted(registry, request);
+      await eventually(
+        () => registry.ping(),
+        ({ clock }) => clock > until,
+      );
       await granted(registry, { ...claimRequest({ window: 1000 }), workerId: 8, pool: request.pool });
       await registry.pin(namespace, 700, "kept", { ip: "10.0.0.9", usedUntil: 0 });
       const client = server.client();

@@ -624,8 +624,8 @@ describe("a config file", () => {
     ["null", "null", "holds null"],
     ["text", '"x"', "holds a string"],
     ["not UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "is not UTF-8"],
-    ["with a byte order mark", "\ufeff{}", "byte order mark"],
     ["in UTF-16", Buffer.from("\ufeff{}", "utf16le"), "is not UTF-8"],
+    ["in UTF-16 without a mark", Buffer.from("{}", "utf16le"), "is not UTF-8"],
     ["too large", `{"x": "${"y".repeat(1024 * 1024)}"}`, "at most 1048576 are read"],
   ])("that is %s is refused", (_, content, message) => {
     const path = written(content);
@@ -633,6 +633,11 @@ describe("a config file", () => {
     expect(said).toContain(`The config file ${path} `);
     expect(said).toContain(message);
     expect(said).not.toContain("s3cret");
+  });
+
+  it("may begin with a byte order mark", () => {
+    written('\ufeff{"namespace": "orders"}');
+    expect(resolved({ cwd: folder }).namespace).toBe("orders");
   });
 
   it("that is named has to be there, and to be a file", () => {

@@ -1,5 +1,5 @@
 import crypto, { createHash } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -305,6 +305,19 @@ describe("a daemon with tokens", () => {
 
   const status = async (url: string, token?: string): Promise<number> =>
     (await fetch(`${url}/v1/orders/workers`, { headers: token === undefined ? {} : bearer(token) })).status;
+
+  test("takes a file that begins with a byte order mark, and refuses one in UTF-16", async () => {
+    const path = written(["old read"]);
+    writeFileSync(path, `\ufeff${readFileSync(path, "utf8")}`);
+    const { url } = await start({ tokens: path });
+    expect(await status(url, "old")).toBe(200);
+    for (const mark of ["\ufeff", ""]) {
+      writeFileSync(path, Buffer.from(mark + readFileSync(path, "utf8"), "utf16le"));
+      await expect(start({ tokens: path })).rejects.toThrow(
+        `The file ${path} of \`tokens\` is not UTF-8; save it as UTF-8.`,
+      );
+    }
+  });
 
   test("reads its file again when told to, and keeps what it had when that cannot be used", async () => {
     const path = written(["old read"]);

@@ -122,6 +122,8 @@ test.each<[string, "open" | "closed", number, string, Headers, string | Uint8Arr
   ["a body that is too long", "open", 413, ids, json(" ".repeat(65_537)), " ".repeat(65_537), "Request"],
   ["the longest body", "open", 200, ids, json(one.padEnd(65_536)), one.padEnd(65_536)],
   ["another type", "open", 415, ids, { ...json(one), "Content-Type": "text/plain" }, one],
+  ["a coding", "open", 415, ids, { ...json(one), "Content-Encoding": "gzip" }, one],
+  ["a byte order mark", "open", 200, ids, json(`\ufeff${one}`), `\ufeff${one}`],
   ["no type", "open", 415, ids, { "Content-Length": String(one.length) }, one],
   ["no JSON", "open", 400, ids, json('{"count":'), '{"count":'],
   [

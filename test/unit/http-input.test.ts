@@ -1,3 +1,4 @@
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { makeApi } from "../support/api.ts";
 
@@ -265,6 +266,39 @@ describe("the type of a body", () => {
   ])("%s is 415", async (type) => {
     const reply = await makeApi().call("POST", "/v1/orders/leases", { now }, { "content-type": type });
     expect([reply.status, reply.body.code]).toEqual([415, "CONFIG_INVALID"]);
+  });
+});
+
+describe("the coding of a body", () => {
+  const claim = JSON.stringify({ now });
+
+  test.each(["identity", "Identity", ""])("%j is read", async (coding) => {
+    const headers = { "content-encoding": coding };
+    expect((await makeApi().call("POST", "/v1/orders/leases", claim, headers)).status).toBe(201);
+  });
+
+  test.each<[string, Uint8Array | string]>([
+    ["gzip", gzipSync(claim)],
+    ["br", brotliCompressSync(claim)],
+    ["deflate, gzip", gzipSync(deflateSync(claim))],
+    ["gzip", claim],
+    ["x-none", claim],
+  ])("%s is 415, which names the coding to use", async (coding, body) => {
+    const {
+      status,
+      headers,
+      body: problem,
+    } = await makeApi().call("POST", "/v1/orders/leases", body, {
+      "content-encoding": coding,
+    });
+    expect([status, headers.get("accept-encoding"), problem.code]).toEqual([415, "identity", "CONFIG_INVALID"]);
+    expect(problem.detail).toBe(
+      `Expected a body without content-encoding, got \`${coding}\` (string); send it as it is.`,
+    );
+  });
+
+  test("a byte order mark before JSON is skipped", async () => {
+    expect((await makeApi().call("POST", "/v1/orders/leases", `\ufeff${claim}`)).status).toBe(201);
   });
 });
 
