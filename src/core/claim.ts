@@ -3,6 +3,7 @@ import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "./err
 import { askInTime } from "./late.ts";
 import type { Layout, PoolBounds } from "./layout.ts";
 import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Refusal, Registry, Renewal } from "./registry.ts";
+import { asksAgainIn } from "./quarantine.ts";
 import { firstWholeTick } from "./recent.ts";
 import { leastTicks } from "./terms.ts";
 import { timeText } from "./window.ts";
@@ -132,8 +133,9 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
       const error = asSnowleaseError(cause);
       const unheard = isSnowleaseError(error, "REGISTRY_UNAVAILABLE") && error.details.lasting !== true;
       const timeout = unheard ? Math.max(operationTimeout, claimTimeout) : isWorthWaiting(error) ? claimTimeout : 0;
-      if (left(timeout) <= retry) throw error;
-      pause = retry;
+      const again = asksAgainIn(error, options.window, token);
+      if (left(timeout) <= (again === undefined ? retry : 0)) throw error;
+      pause = Math.min(again ?? retry, left(timeout));
       retry = Math.min(retry * 2, 1000);
     }
     await clock.sleep(pause, { signal });

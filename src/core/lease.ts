@@ -5,6 +5,7 @@ import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { Holding, LeaseState, Ledger, Tenure } from "./holding.ts";
 import { askInTime } from "./late.ts";
 import type { Layout } from "./layout.ts";
+import { asksAgainIn } from "./quarantine.ts";
 import type { Grant, LanesRequest, Usage } from "./registry.ts";
 
 export type { Holding, LeaseHost, LeaseOptions, LeaseState, Ledger, Tenure };
@@ -296,7 +297,8 @@ export class Lease implements Holding {
     } catch (cause) {
       if (this.#state !== "held" || this.#token !== token) return false;
       const error = asSnowleaseError(cause);
-      this.#renewAt = monotonic(clock) + Math.min(longestPause, Math.max(shortestPause, window / 10));
+      const pause = asksAgainIn(error, window, token) ?? Math.min(longestPause, Math.max(shortestPause, window / 10));
+      this.#renewAt = monotonic(clock) + pause;
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
       if (error.code === "QUARANTINE") this.#events.emit("quarantine", { error });
       return false;
@@ -345,7 +347,8 @@ export class Lease implements Holding {
         if (this.#stop.signal.aborted) return;
         const error = asSnowleaseError(cause);
         if (!error.retryable) return this.#loseForGood(error);
-        await this.#host.clock.sleep(pause, { signal: this.#stop.signal, keepAlive: false });
+        const wait = asksAgainIn(error, this.#options.window, this.#token) ?? pause;
+        await this.#host.clock.sleep(wait, { signal: this.#stop.signal, keepAlive: false });
       }
     }
   }

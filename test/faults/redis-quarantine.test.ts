@@ -1,6 +1,9 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
 import { defaultLayout } from "../../src/core/layout.ts";
+import { Lease } from "../../src/core/lease.ts";
 import { defaultLimits, type Registry } from "../../src/core/registry.ts";
 import { examine } from "../../src/ops/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -318,5 +321,42 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
       expect((await failure(registry.claim(claim))).code).toBe("CONFIG_INVALID");
       expect(await registry.describe("other")).toBeUndefined();
     }
+  });
+
+  test("holders ask it some five times a window while it lasts, and all go on", async () => {
+    await begin();
+    const [window, count, measured] = [20_000, 100, 4000];
+    await registry.init({ new: true, namespace: "many", layout, maxWindow: window, maxClockSkew: 2000 });
+    const terms = { layout: defaultLayout, window, claimTimeout: 0, maxWait: 500, operationTimeout: 5000 } as const;
+    const options = { ...terms, namespace: "many", pool: { first: 0, last: count - 1 }, holder: claimRequest().holder };
+    const makeToken = (): string => randomBytes(16).toString("hex");
+    const host = { registry, clock: systemClock, makeToken };
+    const held = await Promise.all(
+      Array.from({ length: count }, () => Lease.claim(host, { ...options, reuse: "any", onLost: "switch" })),
+    );
+    onTestFinished(async () => {
+      await Promise.all(held.map((lease) => lease.orphan()));
+    });
+    const before = held.map(({ workerId, until }) => ({ workerId, until }));
+    await restart();
+    // Each is told of the quarantine, at once.
+    expect(await Promise.all(held.map((lease) => lease.renew()))).toEqual(held.map(() => false));
+    const client = server.client();
+    const asked = async (): Promise<number> =>
+      Number(/calls=(\d+)/.exec((await client.info("commandstats")).match(/cmdstat_evalsha:.*/)?.[0] ?? "")?.[1] ?? 0);
+    const [begun, calls] = [Date.now(), await asked()];
+    await sleep(measured);
+    const windows = (Date.now() - begun) / window;
+    expect((await asked()) - calls).toBeLessThan(count * 7 * windows);
+    // It ends sooner than they were told, and before their windows do.
+    await client.hset("workerId/many:meta", "quarantine", Date.now());
+    await eventually(
+      async () => held.map(({ until }) => until),
+      (ends) => ends.every((until, i) => until > (before[i]?.until ?? 0)),
+    );
+    expect(Date.now()).toBeLessThan(Math.min(...before.map(({ until }) => until)));
+    expect(held.map(({ workerId, state }) => ({ workerId, state }))).toEqual(
+      before.map(({ workerId }) => ({ workerId, state: "held" })),
+    );
   });
 });
