@@ -77,6 +77,8 @@ export interface Config {
   readonly tlsKey: string | undefined;
   readonly tlsClientCa: string | undefined;
   readonly claimsPerSecond: number | undefined;
+  readonly clientQuota: number | undefined;
+  readonly maxOwnLeases: number | undefined;
   readonly maxConnections: number | undefined;
   readonly insecure: boolean;
   /** Where each option that was given came from. */
@@ -178,6 +180,8 @@ export function resolveConfig(from: ConfigSources): Config {
     tlsKey: values.tlsKey,
     tlsClientCa: values.tlsClientCa,
     claimsPerSecond: values.claimsPerSecond,
+    clientQuota: values.clientQuota,
+    maxOwnLeases: values.maxOwnLeases,
     maxConnections: values.maxConnections,
     insecure: values.insecure ?? false,
     sources,

@@ -12,6 +12,7 @@ import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts"
 import { defaultRollback } from "./core/rollback.ts";
 import { createApp } from "./http/app.ts";
 import { claimRate } from "./http/claim-rate.ts";
+import { ClientQuota } from "./http/client-quota.ts";
 import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
 import { Connections, usualConnections } from "./http/connections.ts";
 import { createDashboard } from "./http/dashboard/dashboard.ts";
@@ -52,6 +53,16 @@ export interface DaemonOptions {
    * quarter of all before it shows a token. Default 10,000, or what the process may open as files less 128.
    */
   readonly maxConnections?: number | undefined;
+  /**
+   * Namespaces in which the daemon makes IDs on a lease of its own at once, from 1. For one more, the lease that was used the longest
+   * ago goes back. Default 100.
+   */
+  readonly maxOwnLeases?: number | undefined;
+  /**
+   * How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client may lease at once, from 1 to 100.
+   * Default: all.
+   */
+  readonly clientQuota?: number | undefined;
   /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
   readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
@@ -135,6 +146,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       window,
       limits,
       operationTimeout,
+      most: options.maxOwnLeases,
       claimTimeout: 0,
       maxWait: defaultRollback.maxWait,
       reuse: "any",
@@ -143,6 +155,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         tell(lease, log);
         metrics.owns(lease);
       },
+      onNotReleased: (err, namespace) => log.warn({ err, namespace }, "could not give an idle worker ID back"),
       onMade: (namespace, count) => metrics.made(namespace, count),
     },
   );
@@ -185,6 +198,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     tokens,
     onKnown: (socket) => connections.know(socket),
     claimRate: rate,
+    quota: options.clientQuota === undefined ? undefined : new ClientQuota(options.clientQuota, clock),
     hosts,
     clock,
     log,
@@ -231,8 +245,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     log.info({ event: "draining" }, "draining");
     // They would never come to an end by themselves.
     streams.close();
+    const released = Promise.allSettled([ids.releaseIdle()]);
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
-    await Promise.race([attempt("give every worker ID back", ids.close), aborted(hurry.signal)]);
+    const giveBack = async (): Promise<void> => {
+      await ids.close();
+      for (const step of await released) if (step.status === "rejected") throw step.reason;
+    };
+    await Promise.race([attempt("give every worker ID back", giveBack), aborted(hurry.signal)]);
     await attempt("close the registry", registry.close);
     log.info({ event: "stopped" }, "stopped");
   }

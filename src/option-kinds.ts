@@ -41,11 +41,12 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Kin
   };
 }
 
-export function integer(value: string, least = 0): Kind<number> {
+export function integer(value: string, least = 0, most: number = longest): Kind<number> {
   return {
     value,
-    rule: `to be an integer from ${least} to ${longest}`,
-    read: (given) => within(typeof given === "string" && integerPattern.test(given) ? Number(given) : given, least),
+    rule: `to be an integer from ${least} to ${most}`,
+    read: (given) =>
+      within(typeof given === "string" && integerPattern.test(given) ? Number(given) : given, least, most),
   };
 }
 
@@ -60,8 +61,8 @@ export function duration(least: number): Kind<number> {
   };
 }
 
-function within(number: unknown, least: number): number | undefined {
-  return typeof number === "number" && Number.isInteger(number) && number >= least && number <= longest
+function within(number: unknown, least: number, most: number = longest): number | undefined {
+  return typeof number === "number" && Number.isInteger(number) && number >= least && number <= most
     ? number
     : undefined;
 }

@@ -69,6 +69,8 @@ export interface OptionValues {
   readonly tlsKey?: string;
   readonly tlsClientCa?: string;
   readonly claimsPerSecond?: number;
+  readonly clientQuota?: number;
+  readonly maxOwnLeases?: number;
   readonly maxConnections?: number;
   readonly insecure?: boolean;
   readonly token?: string;
@@ -282,6 +284,18 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     ["daemon"],
     "100",
     "Claims a second that one client (a token, else an address; a socket is one) may go on making, after 10 times as many at once. `0`: any number.",
+  ),
+  clientQuota: define(
+    integer("PERCENT", 1, 100),
+    ["daemon"],
+    "none: one client may lease all of a pool",
+    "How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client (as for `claimsPerSecond`) may have at once.",
+  ),
+  maxOwnLeases: define(
+    integer("NUMBER", 1),
+    ["daemon"],
+    "100",
+    "In how many namespaces at once the daemon makes IDs (`POST …/ids`), each on a lease of its own. For one more, the lease that was used the longest ago goes back. One that is not used for 5 windows goes back by itself.",
   ),
   maxConnections: define(
     integer("NUMBER", 1),

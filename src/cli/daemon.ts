@@ -26,7 +26,7 @@ export const daemon: Command = {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
     const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
-    const { claimsPerSecond, maxConnections } = config;
+    const { claimsPerSecond, clientQuota, maxOwnLeases, maxConnections } = config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../daemon.ts"),
       deferConfigured(config),
@@ -42,6 +42,8 @@ export const daemon: Command = {
       tokens,
       tls: tlsOf(config),
       claimsPerSecond,
+      clientQuota,
+      maxOwnLeases,
       maxConnections,
       insecure,
       ...leases,

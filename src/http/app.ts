@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { setImmediate as turn } from "node:timers/promises";
 import { Hono } from "hono";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { shown, SnowleaseError } from "../core/errors.ts";
@@ -14,6 +13,7 @@ import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type Direct, directRoutes, send } from "./direct.ts";
 import { eventRoutes, type EventStreams } from "./events.ts";
 import type { ClaimRate } from "./claim-rate.ts";
+import type { ClientQuota } from "./client-quota.ts";
 import { guard, type Hosts } from "./guard.ts";
 import { idRoutes } from "./ids.ts";
 import { leaseRoutes } from "./leases.ts";
@@ -22,9 +22,10 @@ import { type Metrics, metricsRoutes } from "./metrics.ts";
 import { namespaceRoutes } from "./namespaces.ts";
 import { HttpRefusal, type Parts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Route, Visit } from "./route.ts";
+import type { Route } from "./route.ts";
 import { systemRoutes } from "./system.ts";
 import type { Tokens } from "./tokens.ts";
+import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./workers.ts";
 
 /** What the HTTP API serves, and what it assumes where a request leaves something out. */
@@ -46,6 +47,8 @@ export interface AppOptions {
   readonly tokens?: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */
   readonly claimRate?: ClaimRate | undefined;
+  /** How many worker IDs each client may have. Default: any number. */
+  readonly quota?: ClientQuota | undefined;
   /** By which names clients may call it. Default: this machine's own. */
   readonly hosts?: Hosts | undefined;
   /** Pages for people; without them there are no such routes. */
@@ -92,6 +95,7 @@ export function createApp(options: AppOptions): App {
     metrics,
     tokens,
     claimRate,
+    quota,
     dashboard,
     onKnown,
     hosts = "loopback",
@@ -102,7 +106,7 @@ export function createApp(options: AppOptions): App {
   } = options;
   const memory = new AnswerMemory(answerMemory);
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
-  const context: AppContext = { registry, takeLanes, layout, pool, window, limits, clock, makeToken, log };
+  const context: AppContext = { registry, takeLanes, layout, pool, window, limits, clock, makeToken, quota, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...idRoutes(context, ids),
@@ -113,31 +117,25 @@ export function createApp(options: AppOptions): App {
   ];
   routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
+  const allowances: Allowances = {
+    tokens,
+    claimRate,
+    memory,
+    onKnown,
+    signedIn: dashboard && ((request) => dashboard.authorizationOf(request)),
+  };
+
   /** Lets a request pass to a route, or throws: the one gate, whichever way it came. */
   function enter(
-    { access, claims, signedIn, page }: Route,
+    route: Route,
     request: ApiRequest,
     param: Visit["param"],
     response: ServerResponse | undefined,
   ): Visit {
-    guard(request, hosts, page);
-    const authorization = request.headers.get("authorization");
-    const credentials = (): string | null =>
-      authorization ?? ((signedIn && dashboard?.authorizationOf(request)) || null);
-    const admit = (): string | undefined =>
-      access === "open" ? undefined : tokens?.admit(credentials(), access, param("namespace"));
-    const client = admit();
-    const socket = response?.req.socket;
-    if (client !== undefined && socket !== undefined) onKnown?.(socket);
-    if (claims) claimRate?.count(client ?? socket?.remoteAddress ?? "socket");
-    const hold = (bytes: number): void => void (response !== undefined && memory.hold(bytes, response));
-    const present = async (): Promise<void> => {
-      // Node reads a connection once a turn: the request in one, its end at the earliest in the next.
-      await turn();
-      await turn();
-      if (socket !== undefined && (socket.destroyed || socket.readableEnded)) throw gone();
-    };
-    return { request, param, client, admit, present, hold };
+    guard(request, hosts, route.page);
+    const visit = new Visit(route, allowances, request, param, response);
+    if (route.claims) visit.countClaim();
+    return visit;
   }
 
   function refused(cause: unknown): Parts {
@@ -192,11 +190,6 @@ export function createApp(options: AppOptions): App {
       return true;
     },
   };
-}
-
-/** For the log alone: there is no connection left to send it on. */
-function gone(): HttpRefusal {
-  return new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
 }
 
 function unexpected(cause: unknown): SnowleaseError {

@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Layout, PoolBounds } from "../core/layout.ts";
 import type { NamespaceLimits, Registry } from "../core/registry.ts";
+import type { ClientQuota } from "./client-quota.ts";
 import type { Log } from "./log.ts";
 
 /** What the routes work on. */
@@ -13,5 +14,7 @@ export interface AppContext {
   readonly limits: Partial<NamespaceLimits> | undefined;
   readonly clock: Clock;
   readonly makeToken: () => string;
+  /** How many worker IDs each client may have. */
+  readonly quota: ClientQuota | undefined;
   readonly log: Log;
 }

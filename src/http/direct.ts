@@ -3,7 +3,8 @@ import { TLSSocket } from "node:tls";
 import { maxBody } from "../registries/daemon/requests.ts";
 import type { Parts } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { JsonRoute, Route, Visit } from "./route.ts";
+import type { JsonRoute, Route } from "./route.ts";
+import type { Visit } from "./visit.ts";
 
 /*
  * To make a Request of what Node has read, and to take a Response apart, costs as much as all the rest of a short answer. Here the same routes are asked and

@@ -205,11 +205,12 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       answer: z.string(),
       media: "text/event-stream",
       problems: ["NOT_FOUND", "RATE_LIMITED"],
-      async handle({ namespace, request, client, admit }) {
+      async handle({ namespace, visit }) {
+        const { request, client } = visit;
         await presentNamespace(registry, namespace);
         // Nobody would ever read, or end, the body of an answer to HEAD.
         const from = request.headers.get("last-event-id");
-        const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, admit);
+        const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, () => visit.admit());
         // A proxy that collects an answer before it passes it on would keep events back.
         const headers = {
           "content-type": "text/event-stream",

@@ -108,9 +108,13 @@ export function idRoutes({ registry }: AppContext, source: IdSource | undefined)
       "CLOCK_ROLLBACK",
       "LAYOUT_EXPIRED",
     ],
-    async handle({ namespace, hold, body: { count = 1, format = "decimal" } }) {
-      if (count > fewIds) hold(count * bytesOfId);
-      const ids = await source.take(namespace, count);
+    async handle({ namespace, visit, body: { count = 1, format = "decimal" } }) {
+      if (!source.holds(namespace)) {
+        visit.countClaim();
+        await visit.present();
+      }
+      if (count > fewIds) visit.hold(count * bytesOfId);
+      const ids = await source.take(namespace, count, () => visit.checkWanted());
       return { ids: Array.from(ids, encodings[format].encode) };
     },
   });

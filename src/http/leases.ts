@@ -6,9 +6,11 @@ import { listRecents } from "../core/recent.ts";
 import {
   type Checkpoint,
   defaultLimits,
+  type Grant,
   type NamespaceInfo,
   type NamespaceLimits,
   type Recents,
+  type Refusal,
   type Store,
   type Usage,
   type WorkerRecord,
@@ -28,6 +30,7 @@ import { StoreFile } from "../store-file.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
+import type { Visit } from "./visit.ts";
 
 /** What a renewal's share of the window is: two more can fail before it closes. */
 const renewShare = 1 / 3;
@@ -40,7 +43,9 @@ interface ClaimTerms {
 }
 
 /** Claim, renew, give back. */
-export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...defaults }: AppContext): readonly Route[] {
+export function leaseRoutes(context: AppContext): readonly Route[] {
+  const { registry, takeLanes, clock, makeToken, log, quota, ...defaults } = context;
+
   /**
    * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
    * would not do: what is stored is how far the window reached, and that would grow by what the clocks differ, again and again.
@@ -62,11 +67,17 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
     return layout;
   }
 
-  /** What a claim asks for or leaves to this daemon. A client that names everything costs no look-up. */
-  async function claimTerms(namespace: string, body: ClaimBody): Promise<ClaimTerms> {
-    const asks = body.layout === undefined || body.windowMs === undefined || defaults.limits !== undefined;
+  /** What a claim asks for or leaves to this daemon. A client that names what this daemon is set to costs no look-up. */
+  async function claimTerms(namespace: string, body: ClaimBody, visit: Visit): Promise<ClaimTerms> {
+    const differs = difference(body, defaults);
+    const asks =
+      body.layout === undefined ||
+      body.windowMs === undefined ||
+      defaults.limits !== undefined ||
+      differs !== undefined;
     const info = asks ? await registry.describe(namespace) : undefined;
     const layout = body.layout === undefined ? layoutFrom(info) : await readLayout(registry, namespace, body.layout);
+    if (info === undefined && differs !== undefined && !visit.may("admin")) throw notToCreate(namespace, differs);
     const limits = { ...(info === undefined && defaults.limits), ...body.limits };
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
     const window = body.windowMs ?? usualWindow(defaults.window, layout, maxWindow);
@@ -175,8 +186,8 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         "WINDOW_NOT_OPEN",
         "QUARANTINE",
       ],
-      async handle({ namespace, body, present }) {
-        const { layout, pool, window, limits } = await claimTerms(namespace, body);
+      async handle({ namespace, body, visit }) {
+        const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
         const refusal = layout.refusalAt(body.now);
         if (refusal !== undefined) throw refusal;
         const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
@@ -184,9 +195,12 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
         const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
         // Granted to a client that has hung up, a worker ID would rest for a window.
-        await present();
+        await visit.present();
         const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
-        const answer = await askInTime(clock, request, (request) => registry.claim(request));
+        const ask = (): Promise<Grant | Refusal> => askInTime(clock, request, (request) => registry.claim(request));
+        const whole = layout.narrow({}, defaults.pool);
+        const size = whole.last - whole.first + 1;
+        const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
         if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
         const { outcome: _, recents, store, ...grant } = answer;
         const { fence, from, until } = grant;
@@ -207,7 +221,7 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
       body: renewBody,
       answer: renewAnswer,
       problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
-      async handle({ namespace, workerId, body }) {
+      async handle({ namespace, workerId, body, visit }) {
         const { token, now } = body;
         if (body.windowMs !== undefined) checkTerm("windowMs", body.windowMs, await layoutOf(namespace));
         const stored = lazily(() => present(namespace, workerId, body.fence));
@@ -222,6 +236,7 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
         if (body.windowMs === undefined) known.set(name, { fence, window });
         const { from, until } = answer;
+        quota?.note({ client: visit.payer, namespace, token }, until);
         return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
       },
     }),
@@ -234,7 +249,7 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
       status: 204,
       body: releaseBody,
       problems: ["LEASE_LOST"],
-      async handle({ namespace, workerId, body }) {
+      async handle({ namespace, workerId, body, visit }) {
         const stored = lazily(() => present(namespace, workerId, body.fence));
         const fence = body.fence ?? (await stored()).fence;
         const used = await usageOf(namespace, body, async () => (await stored()).from);
@@ -242,10 +257,40 @@ export function leaseRoutes({ registry, takeLanes, clock, makeToken, log, ...def
         const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
         if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
         known.delete(`${namespace}/${workerId}`);
+        if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
         log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
       },
     }),
   ];
+}
+
+/** What a claim asks of a namespace that it would create, and what this daemon is set to where that is another. */
+function difference(
+  { layout: text, limits = {} }: ClaimBody,
+  defaults: Pick<AppContext, "layout" | "limits">,
+): string | undefined {
+  const { fingerprint } = defaults.layout;
+  if (text !== undefined && text !== fingerprint && !isLayout(text, fingerprint)) return `layout ${fingerprint}`;
+  const own = { ...defaultLimits, ...defaults.limits };
+  const name = (["maxWindow", "maxClockSkew"] as const).find((name) => (limits[name] ?? own[name]) !== own[name]);
+  return name && `${name} ${own[name]} ms`;
+}
+
+/** Whether a text is the name or another notation of a layout. */
+function isLayout(text: string, fingerprint: string): boolean {
+  try {
+    return Layout.parse(text).fingerprint === fingerprint;
+  } catch {
+    return false;
+  }
+}
+
+function notToCreate(namespace: string, own: string): SnowleaseError {
+  return new SnowleaseError(
+    "FORBIDDEN",
+    `There is no namespace \`${namespace}\` yet, and only a token of the role \`admin\` creates one that differs from this daemon's ${own}; ask with that, or have an administrator run \`snowlease init --namespace ${namespace}\`.`,
+    { namespace },
+  );
 }
 
 /**

@@ -4,26 +4,12 @@ import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { readJson } from "./body.ts";
 import { checked } from "./check.ts";
 import type { Parts } from "./problem.ts";
-import type { ApiRequest } from "./request.ts";
 import type { Access } from "./tokens.ts";
-
-/** A request that was let in. */
-export interface Visit {
-  readonly request: ApiRequest;
-  /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
-  readonly param: (name: string) => string | undefined;
-  /** What tells this client from others; undefined: there are no tokens. */
-  readonly client: string | undefined;
-  /** Throws when the client would not be let in any more, as after it signed out. */
-  readonly admit: () => void;
-  /** Waits until the daemon has heard from all connections. Throws when this one has hung up since its request. */
-  readonly present: () => Promise<void>;
-  /** Reserves bytes for a large answer until it is sent. Throws when large answers take too much already. */
-  readonly hold: (bytes: number) => void;
-}
+import type { Visit } from "./visit.ts";
 
 /** A request that was read and checked. What its path does not name is empty. */
-interface Call<Body, Query> extends Pick<Visit, "request" | "client" | "admit" | "present" | "hold"> {
+interface Call<Body, Query> {
+  readonly visit: Visit;
   readonly namespace: string;
   readonly workerId: number;
   readonly id: string;
@@ -105,18 +91,17 @@ export function otherRoute<Body = undefined, Query = undefined>(spec: OtherRoute
 /** Reads and checks requests for a route. */
 function reader<Body, Query>({ path, query, body }: Facts<Body, Query>): (visit: Visit) => Promise<Call<Body, Query>> {
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
-  return async ({ request, param, client, admit, present, hold }) => ({
-    namespace: inNamespace ? namespaceOf(param("namespace")) : "",
-    workerId: ofWorker ? checked(workerPath, { workerId: numberOf(param("workerId")) }, "the path").workerId : 0,
-    id: (ofId && param("id")) || "",
-    request,
-    client,
-    admit,
-    present,
-    hold,
-    query: readQuery(request.url, query),
-    body: body === undefined ? (undefined as Body) : checked(body, await readJson(request), "the body"),
-  });
+  return async (visit) => {
+    const { request, param } = visit;
+    return {
+      visit,
+      namespace: inNamespace ? namespaceOf(param("namespace")) : "",
+      workerId: ofWorker ? checked(workerPath, { workerId: numberOf(param("workerId")) }, "the path").workerId : 0,
+      id: (ofId && param("id")) || "",
+      query: readQuery(request.url, query),
+      body: body === undefined ? (undefined as Body) : checked(body, await readJson(request), "the body"),
+    };
+  };
 }
 
 function namespaceOf(name: string | undefined): string {

@@ -1,3 +1,4 @@
+import { monotonic } from "../core/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import { Layout, type PoolBounds } from "../core/layout.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../core/lease.ts";
@@ -7,8 +8,16 @@ import { usualWindow } from "../core/terms.ts";
 
 /** Makes IDs for others. */
 export interface IdSource {
-  /** So many IDs, in ascending order, once the clock allows them. Rejects like `Snowflake.nextAsync`, or like a claim. */
-  take(namespace: string, count: number): Promise<BigUint64Array>;
+  /** Whether there is a lease in this namespace; else the next `take` claims one. */
+  holds(namespace: string): boolean;
+  /**
+   * So many IDs, in ascending order, once the clock allows them. Rejects like `Snowflake.nextAsync`, like a claim, and with RATE_LIMITED
+   * where there are as many leases as may be and each is in use.
+   * @param checkWanted throws when the asker has gone; asked while it waits.
+   */
+  take(namespace: string, count: number, checkWanted?: () => void): Promise<BigUint64Array>;
+  /** Gives back each worker ID that no request uses; a later request may claim one again. Rejects when one could not be given back. */
+  releaseIdle(): Promise<void>;
   /** Gives every worker ID back; no ID is made after this. Rejects when one could not be given back. */
   close(): Promise<void>;
 }
@@ -22,19 +31,45 @@ export interface OwnLeaseOptions extends Omit<
   "namespace" | "pool" | "workerId" | "preferred" | "onLost"
 > {
   readonly pool?: PoolBounds | undefined;
+  /** Leases at once. For one more, the one that was used the longest ago goes back, of those that no request uses. Default 100. */
+  readonly most?: number | undefined;
   /** Called with each lease that was claimed. */
   readonly onLease?: ((lease: Lease) => void) | undefined;
+  /** Called with what kept a worker ID from being given back that was not used any more. */
+  readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
   /** Called with how many IDs were made. */
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
 }
 
-/** One lease a namespace, claimed when the first ID is asked for and kept until the end. */
+/** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
+const idleWindows = 5;
+/** A lease keeps some 0.3 MiB: which sequences of the last ticks were used. */
+const usualMost = 100;
+/** When to ask again where each lease is in use, ms. */
+const retryAfterMs = 1000;
+
+/** The lease in one namespace. */
+interface OwnLease {
+  readonly namespace: string;
+  readonly generator: Promise<Snowflake>;
+  /** Aborted when it is given back or lost. */
+  readonly ended: AbortController;
+  /** Requests that use it. */
+  users: number;
+  /** On the monotonic clock, ms. */
+  lastUse: number;
+}
+
+/** One lease a namespace: claimed when an ID is asked for, given back when none is for a while. */
 export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
-  const { onLease, onMade, ...shared } = options;
-  const generators = new Map<string, Promise<Snowflake>>();
+  const { onLease, onMade, onNotReleased, most = usualMost, ...shared } = options;
+  const { clock } = host;
+  const leases = new Map<string, OwnLease>();
+  /** Namespace -> its worker ID that is being given back. */
+  const leaving = new Map<string, Promise<void>>();
   const stop = new AbortController();
 
-  async function claim(namespace: string): Promise<Snowflake> {
+  async function claim(namespace: string, ended: AbortController): Promise<Snowflake> {
     const info = await host.registry.describe(namespace);
     const layout = info === undefined ? options.layout : Layout.parse(info.layout);
     const limits = info === undefined ? options.limits : undefined;
@@ -43,10 +78,11 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
     const window = usualWindow(options.window, layout, maxWindow);
     const lease = await Lease.claim(host, { ...shared, ...terms, namespace, window, onLost: "switch" }, stop.signal);
     onLease?.(lease);
-    // A lease that cannot be had any more is asked for anew, as after a restart.
-    lease.signal.addEventListener("abort", () => generators.delete(namespace), { once: true });
+    lease.signal.addEventListener("abort", () => ended.abort(), { once: true });
     try {
-      return new Snowflake(lease);
+      const generator = new Snowflake(lease);
+      void releaseWhenIdle(namespace, ended.signal, idleWindows * window);
+      return generator;
     } catch (error) {
       // Nobody would ever use it, and it would be renewed for ever.
       await lease.close().catch(() => undefined);
@@ -54,41 +90,109 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
     }
   }
 
-  function generatorOf(namespace: string): Promise<Snowflake> {
-    const known = generators.get(namespace);
-    if (known !== undefined) return known;
-    const claimed = claim(namespace);
-    generators.set(namespace, claimed);
-    claimed.catch(() => generators.delete(namespace));
-    return claimed;
+  /** The lease of a namespace, with one more user. */
+  function enter(namespace: string): OwnLease {
+    const known = leases.get(namespace);
+    if (known !== undefined) {
+      known.users++;
+      return known;
+    }
+    const left = [leaving.get(namespace) ?? Promise.resolve()];
+    if (leases.size >= most) left.push(releaseAlone(longestUnused()));
+    const ended = new AbortController();
+    // The number that is being given back may be the only one of the pool.
+    const generator = Promise.allSettled(left).then(() => claim(namespace, ended));
+    const own: OwnLease = { namespace, generator, ended, users: 1, lastUse: 0 };
+    leases.set(namespace, own);
+    // A lease that cannot be had any more is asked for anew, as after a restart.
+    const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
+    ended.signal.addEventListener("abort", forget, { once: true });
+    generator.catch(forget);
+    return own;
+  }
+
+  function longestUnused(): OwnLease {
+    let found: OwnLease | undefined;
+    for (const own of leases.values()) {
+      if (own.users === 0 && own.lastUse < (found?.lastUse ?? Infinity)) found = own;
+    }
+    if (found !== undefined) return found;
+    throw new SnowleaseError(
+      "RATE_LIMITED",
+      `This daemon makes IDs in ${most} namespaces already, and requests use each of them; try again later, or raise \`maxOwnLeases\` of the daemon.`,
+      { retryAfterMs },
+    );
+  }
+
+  /** Gives a worker ID back. No ID is made on it from here on, whatever becomes of the call. */
+  function release({ namespace, generator, ended }: OwnLease): Promise<void> {
+    ended.abort();
+    const left = generator
+      .then((generator) => generator.close())
+      .finally(() => leaving.get(namespace) === left && leaving.delete(namespace));
+    leaving.set(namespace, left);
+    return left;
+  }
+
+  function releaseAlone(own: OwnLease): Promise<void> {
+    return release(own).catch((error: unknown) => onNotReleased?.(error, own.namespace));
+  }
+
+  async function releaseWhenIdle(namespace: string, ended: AbortSignal, longest: number): Promise<void> {
+    for (let left = longest; left > 0;) {
+      await clock.sleep(left, { signal: ended, keepAlive: false });
+      const own = leases.get(namespace);
+      if (ended.aborted || own === undefined) return;
+      left = own.users > 0 ? longest : own.lastUse + longest - monotonic(clock);
+      if (left <= 0) await releaseAlone(own);
+    }
   }
 
   return {
-    async take(namespace, count) {
+    holds: (namespace) => leases.has(namespace),
+
+    async take(namespace, count, checkWanted) {
       if (stop.signal.aborted) throw closing();
-      const generator = await generatorOf(namespace);
-      const ids = new BigUint64Array(count);
-      let made = rest(generator, ids);
-      const atOnce = made === count;
-      while (made < count) {
-        ids[made++] = await generator.nextAsync({ signal: stop.signal });
-        if (made < count) made += rest(generator, ids.subarray(made));
+      const own = enter(namespace);
+      try {
+        const generator = await own.generator;
+        const ids = new BigUint64Array(count);
+        let made = rest(generator, ids);
+        const atOnce = made === count;
+        while (made < count) {
+          ids[made++] = await generator.nextAsync({ signal: stop.signal });
+          checkWanted?.();
+          if (made < count) made += rest(generator, ids.subarray(made));
+        }
+        onMade?.(namespace, count);
+        // Who waits for a tick may get what was left of the ones before it.
+        return atOnce ? ids : ids.toSorted();
+      } finally {
+        own.users--;
+        own.lastUse = monotonic(clock);
       }
-      onMade?.(namespace, count);
-      // Who waits for a tick may get what was left of the ones before it.
-      return atOnce ? ids : ids.toSorted();
     },
 
-    async close() {
+    releaseIdle: () => all([...leases.values()].filter(({ users }) => users === 0).map(release)),
+
+    close() {
       stop.abort(closing());
-      const closed = [...generators.values()].map(async (claimed) => {
-        const generator = await claimed.catch(() => undefined);
-        await generator?.close();
-      });
-      const failed = (await Promise.allSettled(closed)).find((result) => result.status === "rejected");
-      if (failed !== undefined) throw failed.reason;
+      // A claim that was refused has nothing to give back.
+      const closed = [...leases.values()].map((own) =>
+        own.generator.then(
+          () => release(own),
+          () => undefined,
+        ),
+      );
+      return all([...closed, ...leaving.values()]);
     },
   };
+}
+
+/** Waits for all; then rejects with what the first one did that rejected. */
+async function all(steps: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(steps)).find((step) => step.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
 }
 
 /** What is left of the present tick; where nothing is, the next turn waits. */

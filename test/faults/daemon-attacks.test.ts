@@ -1,6 +1,8 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
+import { json } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startDaemonProcess, type DaemonProcess } from "../support/daemon-process.ts";
@@ -69,6 +71,71 @@ test("a claim whose client has hung up is granted to no one", async () => {
   await expectAlive();
   const workers = await fetch(`${daemon.url}/v1/orders/workers`);
   expect(((await workers.json()) as { workers: unknown[] }).workers).toHaveLength(1);
+});
+
+/** Posts a body to many paths, some at a time, from one address. Returns how many answers there were of each status. */
+async function postAll(
+  paths: Iterable<string>,
+  body: () => object,
+  localAddress = "127.0.0.1",
+): Promise<Record<number, number>> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 20, localAddress });
+  const headers = { "content-type": "application/json" };
+  const statuses: Record<number, number> = {};
+  const left = paths[Symbol.iterator]();
+  const client = async (): Promise<void> => {
+    for (let next = left.next(); next.done !== true; next = left.next()) {
+      const status = await new Promise<number>((resolve, reject) => {
+        const asked = request(`${daemon.url}${next.value}`, { method: "POST", headers, agent }, (answer) => {
+          json(answer).then(() => resolve(answer.statusCode ?? 0), reject);
+        });
+        asked.on("error", reject).end(JSON.stringify(body()));
+      });
+      statuses[status] = (statuses[status] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, client));
+  agent.destroy();
+  return statuses;
+}
+
+test("a client that asks for IDs in namespaces without end makes claims, and the daemon keeps a hundred leases", async () => {
+  await expectAlive();
+  const before = peak();
+  const paths = Array.from({ length: 1500 }, (_, i) => `/v1/n${i}/ids`);
+  const statuses = await postAll(paths, () => ({}));
+  // 1,000 at once, and 100 a second from then on.
+  expect(statuses[429]).toBeGreaterThan(0);
+  expect((statuses[200] ?? 0) + (statuses[429] ?? 0)).toBe(1500);
+  expect(peak() - before).toBeLessThan(100 * 0.4 * MiB + garbage);
+  await postAll(["/v1/n0/ids"], () => ({}));
+  const stateOf = async (namespace: string): Promise<unknown> => {
+    const answer = await fetch(`${daemon.url}/v1/${namespace}/workers/0`);
+    return ((await answer.json()) as { state: unknown }).state;
+  };
+  const states = await Promise.all(Array.from({ length: 900 }, (_, i) => stateOf(`n${i}`)));
+  expect(states.filter((state) => state === "live").length).toBeLessThanOrEqual(100);
+  expect(states.filter((state) => state === "free").length).toBeGreaterThanOrEqual(800);
+  expect(await daemon.end("SIGTERM")).toBe(0);
+  expect(daemon.log.match(/"event":"released"/g)).toHaveLength(daemon.log.match(/"event":"claimed"/g)?.length ?? 0);
+});
+
+test("with a quota, a client that claims for 5 s leaves the pool to others", async () => {
+  await daemon.end("SIGKILL");
+  daemon = await startDaemonProcess("memory:", 0, ["--client-quota", "25"]);
+  const end = performance.now() + 5000;
+  function* claims(): Generator<string> {
+    while (performance.now() < end) yield "/v1/orders/leases";
+  }
+  const greedy = await postAll(claims(), () => ({ now: Date.now() }));
+  expect(greedy[201]).toBe(256);
+  expect(greedy[429]).toBeGreaterThan(256);
+  const honest = await postAll(
+    Array.from({ length: 200 }).fill("/v1/orders/leases") as string[],
+    () => ({ now: Date.now() }),
+    "127.0.0.2",
+  );
+  expect(honest).toEqual({ 201: 200 });
 });
 
 describe("a daemon whose answers are never read", () => {

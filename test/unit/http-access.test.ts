@@ -45,6 +45,8 @@ interface Answer {
 }
 
 const ids: AppOptions["ids"] = {
+  holds: () => true,
+  releaseIdle: () => Promise.resolve(),
   take: () => Promise.resolve(BigUint64Array.of(1n)),
   close: () => Promise.resolve(),
 };

@@ -82,6 +82,8 @@ let closed: { port: number; ways: string[] };
 beforeAll(async () => {
   let made = 1_000_000_000_000n;
   const ids = {
+    holds: () => true,
+    releaseIdle: () => Promise.resolve(),
     take: async (_: string, count: number) => BigUint64Array.from({ length: count }, () => made++),
     close: async () => undefined,
   };

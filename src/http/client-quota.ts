@@ -1,0 +1,116 @@
+import type { Clock } from "../core/clock.ts";
+import { SnowleaseError } from "../core/errors.ts";
+import type { Grant, Refusal } from "../core/registry.ts";
+
+/** What one client leases in one namespace. */
+interface Leases {
+  /** Token of a lease -> end of its window, Unix ms. Those that have passed are forgotten at `next`. */
+  readonly until: Map<string, number>;
+  /** Claims under way. */
+  claims: number;
+  /** No window ends before, Unix ms. */
+  next: number;
+}
+
+/** Whose claim it is. */
+interface Claimer {
+  /** What tells the client from others. */
+  readonly client: string;
+  readonly namespace: string;
+  /** Of the lease. */
+  readonly token: string;
+}
+
+/** When to ask again where each place is taken by a claim under way, ms. */
+const soon = 1000;
+/** Clients in a namespace that are remembered; of more, those without a lease are forgotten, else the one that came first. */
+const mostRemembered = 10_000;
+
+/**
+ * The share of a namespace's worker IDs that one client may have at once: those whose windows have not ended, also of a lease that was given
+ * back without saying up to when it was used. It is counted from what this daemon grants and renews, so that renewals restore it after a restart.
+ */
+export class ClientQuota {
+  readonly #percent: number;
+  readonly #clock: Clock;
+  readonly #clients = new Map<string, Leases>();
+
+  /** @param percent of the worker IDs of a pool, from 1 to 100; of a small pool one at least. */
+  constructor(percent: number, clock: Clock) {
+    this.#percent = percent;
+    this.#clock = clock;
+  }
+
+  /**
+   * Asks for a claim and counts what it is granted.
+   * @param size how many worker IDs the pool has.
+   * @throws SnowleaseError RATE_LIMITED where the client has all that it may have; a claim that is repeated counts once.
+   */
+  async claim(
+    { client, namespace, token }: Claimer,
+    size: number,
+    ask: () => Promise<Grant | Refusal>,
+  ): Promise<Grant | Refusal> {
+    const leases = this.#leasesOf(client, namespace);
+    const most = Math.max(1, Math.floor((size * this.#percent) / 100));
+    this.#forgetPassed(leases);
+    if (leases.until.size + leases.claims >= most && !leases.until.has(token)) {
+      const retryAfterMs = leases.until.size > 0 ? Math.max(1, leases.next - this.#clock.now()) : soon;
+      throw new SnowleaseError(
+        "RATE_LIMITED",
+        `This client has ${most} of the ${size} worker IDs of namespace \`${namespace}\`, which is all that one client may have; give one back, or raise \`clientQuota\` of the daemon.`,
+        { namespace, retryAfterMs },
+      );
+    }
+    leases.claims++;
+    try {
+      const answer = await ask();
+      if (answer.outcome === "granted") set(leases, token, answer.until);
+      return answer;
+    } finally {
+      leases.claims--;
+    }
+  }
+
+  /** Notes where the window of a client's lease ends now, Unix ms: it was renewed, or given back. */
+  note({ client, namespace, token }: Claimer, until: number): void {
+    const leases = this.#leasesOf(client, namespace);
+    this.#forgetPassed(leases);
+    if (until > this.#clock.now()) set(leases, token, until);
+    else leases.until.delete(token);
+  }
+
+  #leasesOf(client: string, namespace: string): Leases {
+    const key = `${namespace} ${client}`;
+    const found = this.#clients.get(key);
+    if (found !== undefined) return found;
+    if (this.#clients.size >= mostRemembered) this.#forgetSome();
+    const made = { until: new Map<string, number>(), claims: 0, next: Infinity };
+    this.#clients.set(key, made);
+    return made;
+  }
+
+  #forgetSome(): void {
+    for (const [key, leases] of this.#clients) {
+      this.#forgetPassed(leases);
+      if (leases.until.size + leases.claims === 0) this.#clients.delete(key);
+    }
+    const [first] = this.#clients.keys();
+    if (this.#clients.size >= mostRemembered && first !== undefined) this.#clients.delete(first);
+  }
+
+  #forgetPassed(leases: Leases): void {
+    const now = this.#clock.now();
+    if (now < leases.next) return;
+    leases.next = Infinity;
+    for (const [token, until] of leases.until) {
+      if (until <= now) leases.until.delete(token);
+      else leases.next = Math.min(leases.next, until);
+    }
+  }
+}
+
+function set(leases: Leases, token: string, until: number): void {
+  leases.until.set(token, until);
+  leases.next = Math.min(leases.next, until);
+}

@@ -1,0 +1,112 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import type { AnswerMemory } from "./answer-memory.ts";
+import type { ClaimRate } from "./claim-rate.ts";
+import { HttpRefusal } from "./problem.ts";
+import type { ApiRequest } from "./request.ts";
+import type { Access, Tokens } from "./tokens.ts";
+
+/** What one client may take of the daemon. */
+export interface Allowances {
+  readonly tokens: Tokens | undefined;
+  readonly claimRate: ClaimRate | undefined;
+  readonly memory: AnswerMemory;
+  /** The `Authorization` of a browser that was signed in. */
+  readonly signedIn: ((request: ApiRequest) => string | null) | undefined;
+  /** Called with the connection of each request that showed a token. */
+  readonly onKnown: ((socket: Socket) => void) | undefined;
+}
+
+/** Who may make a request: of a route, whether browsers that were signed in may, too. */
+interface Entry {
+  readonly access: Access;
+  readonly signedIn?: true;
+}
+
+/** A request that was let in. */
+export class Visit {
+  readonly request: ApiRequest;
+  /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
+  readonly param: (name: string) => string | undefined;
+  /** What tells this client from others; undefined: there are no tokens. */
+  readonly client: string | undefined;
+  readonly #entry: Entry;
+  readonly #allowances: Allowances;
+  readonly #response: ServerResponse | undefined;
+
+  /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
+  constructor(
+    entry: Entry,
+    allowances: Allowances,
+    request: ApiRequest,
+    param: Visit["param"],
+    response: ServerResponse | undefined,
+  ) {
+    this.request = request;
+    this.param = param;
+    this.#entry = entry;
+    this.#allowances = allowances;
+    this.#response = response;
+    this.client = this.admit();
+    if (this.client !== undefined && response !== undefined) allowances.onKnown?.(response.req.socket);
+  }
+
+  /** Throws when the client would not be let in any more, as after it signed out. Returns what tells it from others. */
+  admit(access: Access = this.#entry.access): string | undefined {
+    if (access === "open") return undefined;
+    return this.#allowances.tokens?.admit(this.#credentials(), access, this.param("namespace"));
+  }
+
+  /** Whether the client may do what is for this role, too. */
+  may(access: Access): boolean {
+    try {
+      this.admit(access);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Whose limits count: a token, else an address; all clients on a socket are one. */
+  get payer(): string {
+    return this.client ?? this.#response?.req.socket.remoteAddress ?? "socket";
+  }
+
+  /** @throws SnowleaseError RATE_LIMITED for one claim too many of this client. */
+  countClaim(): void {
+    this.#allowances.claimRate?.count(this.payer);
+  }
+
+  /** Throws when the client has hung up, as far as the daemon has heard. */
+  checkWanted(): void {
+    const socket = this.#response?.req.socket;
+    if (socket !== undefined && (socket.destroyed || socket.readableEnded)) throw gone();
+  }
+
+  /** Waits until the daemon has heard from all connections. Throws when this one has hung up since its request. */
+  async present(): Promise<void> {
+    // Node reads a connection once a turn: the request in one, its end at the earliest in the next.
+    await turn();
+    await turn();
+    this.checkWanted();
+  }
+
+  /** Reserves bytes for a large answer until it is sent. @throws SnowleaseError RATE_LIMITED when large answers take too much already. */
+  hold(bytes: number): void {
+    if (this.#response === undefined) return;
+    // Of a connection that has ended, there is no end to wait for.
+    this.checkWanted();
+    this.#allowances.memory.hold(bytes, this.#response);
+  }
+
+  #credentials(): string | null {
+    const authorization = this.request.headers.get("authorization");
+    return authorization ?? ((this.#entry.signedIn && this.#allowances.signedIn?.(this.request)) || null);
+  }
+}
+
+/** For the log alone: there is no connection left to send it on. */
+function gone(): HttpRefusal {
+  return new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
+}
