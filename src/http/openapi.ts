@@ -45,7 +45,7 @@ export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
       version: "1",
       description:
         "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings. Every error is a " +
-        "Problem. Besides those listed: 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
+        "Problem. Besides those listed: 304 for the `ETag` of an answer that has one, 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
         "cannot be read as a request, after which the connection ends. Where an operation names roles in its `security`, it takes a " +
         "token of one of them or of the role `admin`; where it names none, any token.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },

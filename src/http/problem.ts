@@ -50,11 +50,15 @@ export class HttpRefusal extends SnowleaseError {
 export interface Parts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  /** Bytes: they are shared by all who are sent this answer. */
+  readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
+/** Statuses whose answers have no body. */
+const bodiless: readonly number[] = [204, 304];
+
 export function responseOf({ body, ...init }: Parts): Response {
-  return new Response(init.status === 204 ? null : body, init);
+  return new Response(bodiless.includes(init.status) ? null : body, init);
 }
 
 /** An error as RFC 9457 has it. */

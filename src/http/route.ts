@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type ErrorCode, shown, SnowleaseError } from "../core/errors.ts";
 import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
@@ -79,6 +80,36 @@ export function route<Body = undefined, Query = undefined, Answer = void>(
       if (status === 204) return { status, headers: {}, body: "" };
       return { status, headers: jsonHeaders, body: JSON.stringify(answer) };
     },
+  };
+}
+
+/** A route whose answer is always the same: it is made once, when it is first asked for, and a client that has it is told so. */
+export function constantRoute<Answer>(
+  facts: Facts<undefined, undefined> & { readonly answer: z.ZodType<Answer> },
+  make: () => Answer,
+): JsonRoute {
+  let made: Parts | undefined;
+  const read = reader(facts);
+  return {
+    ...facts,
+    async run(visit) {
+      await read(visit);
+      made ??= constantParts(facts.status, JSON.stringify(make()));
+      const { headers } = made;
+      // A proxy that packs answers makes their tags weak.
+      return visit.request.headers.get("if-none-match")?.replace(/^W\//, "") === headers["etag"]
+        ? { status: 304, headers, body: "" }
+        : made;
+    },
+  };
+}
+
+function constantParts(status: number, text: string): Parts {
+  const etag = `"${createHash("sha256").update(text).digest("hex").slice(0, 32)}"`;
+  return {
+    status,
+    headers: { "content-type": "application/json", "cache-control": "no-cache", etag },
+    body: new TextEncoder().encode(text),
   };
 }
 

@@ -6,7 +6,7 @@ import { readyAnswer } from "../registries/daemon/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";
 import { HttpRefusal } from "./problem.ts";
-import { type Route, route } from "./route.ts";
+import { constantRoute, type Route, route } from "./route.ts";
 
 /** How long the registry may take to answer before this daemon is not ready, ms: less than whoever asks waits for the reason. */
 const pingTimeout = 3000;
@@ -17,8 +17,6 @@ export function systemRoutes(
   routes: readonly Route[],
   hasTokens: boolean,
 ): readonly Route[] {
-  let description: unknown;
-
   /** @throws SnowleaseError REGISTRY_UNAVAILABLE when there is no answer in time, CLOCK_SKEW. */
   async function pinged(): Promise<Pong> {
     const answered = new AbortController();
@@ -66,17 +64,17 @@ export function systemRoutes(
       },
     }),
 
-    route({
-      method: "GET",
-      path: "/openapi.json",
-      summary: "This description",
-      access: "open",
-      status: 200,
-      answer: z.record(z.string(), z.unknown()),
-      async handle() {
-        return (description ??= openapi([...routes, ...own], hasTokens)) as Record<string, unknown>;
+    constantRoute(
+      {
+        method: "GET",
+        path: "/openapi.json",
+        summary: "This description",
+        access: "open",
+        status: 200,
+        answer: z.record(z.string(), z.unknown()),
       },
-    }),
+      () => openapi([...routes, ...own], hasTokens),
+    ),
   ];
   return own;
 }

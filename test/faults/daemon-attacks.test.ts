@@ -171,3 +171,17 @@ describe("a daemon whose answers are never read", () => {
     expect(peak() - before).toBeLessThan(96 * MiB + garbage);
   });
 });
+
+test("IDs are not made for clients that have hung up, and others get theirs", async () => {
+  await expectAlive();
+  const before = peak();
+  const body = JSON.stringify({ count: 100_000 });
+  const head = `POST /v1/orders/ids HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+  for (let i = 0; i < 60; i++) {
+    const batch = await Promise.all(Array.from({ length: 20 }, () => deaf(`${head}\r\n\r\n${body}`, 1)));
+    await sleep(20);
+    for (const socket of batch) socket.resetAndDestroy();
+  }
+  expect(await postAll(["/v1/orders/ids"], () => ({ count: 100_000 }))).toEqual({ 200: 1 });
+  expect(peak() - before).toBeLessThan(64 * MiB + garbage);
+});

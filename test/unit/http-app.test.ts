@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
 import { SnowleaseError } from "../../src/core/errors.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -854,6 +854,25 @@ describe("the daemon itself", () => {
     const renewal = { token: "0".repeat(32), fence: 0, now: api.clock.now(), windowMs: 1000 };
     expect((await api.call("PATCH", `${leases}/0`, renewal)).body.code).toBe("LEASE_LOST");
     expect(api.lines).toEqual([]);
+  });
+
+  test("is made once, and not sent to a client that has it", async () => {
+    const api = makeApi();
+    const first = await api.call("GET", "/openapi.json");
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
+    const stringify = vi.spyOn(JSON, "stringify");
+    try {
+      for (const tag of [etag, `W/${etag}`]) {
+        const again = await api.call("GET", "/openapi.json", undefined, { "if-none-match": tag });
+        expect([again.status, again.body, again.headers.get("etag")]).toEqual([304, undefined, etag]);
+      }
+      const other = await api.call("GET", "/openapi.json", undefined, { "if-none-match": '"another"' });
+      expect([other.status, other.body]).toEqual([200, first.body]);
+      expect(stringify).not.toHaveBeenCalled();
+    } finally {
+      stringify.mockRestore();
+    }
   });
 
   test("describes every route as OpenAPI 3.1", async () => {

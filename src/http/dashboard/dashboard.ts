@@ -270,7 +270,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         onSignOut?.();
         return seeOther("/", cookie);
       }),
-      ...[...assets].map(([name, { text, type }]) =>
+      ...[...assets].map(([name, { body, type }]) =>
         route("GET", `/${name}`, async () => {
           // Its name changes with what is in it.
           const headers = {
@@ -278,17 +278,24 @@ export function createDashboard(options: DashboardOptions): Dashboard {
             "cache-control": "public, max-age=31536000, immutable",
             "x-content-type-options": "nosniff",
           };
-          return new Response(text, { headers });
+          return new Response(body, { headers });
         }),
       ),
     ],
   };
 }
 
-function assetOf(name: string): { readonly text: string; readonly type: string; readonly hash: string } {
-  const text = readWeb(name);
-  const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
-  return { text, type: types[name] ?? "text/plain", hash };
+/** A file that browsers get; its bytes are shared by all who are sent it. */
+interface Asset {
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly type: string;
+  readonly hash: string;
+}
+
+function assetOf(name: string): Asset {
+  const body = new TextEncoder().encode(readWeb(name));
+  const hash = createHash("sha256").update(body).digest("hex").slice(0, 12);
+  return { body, type: types[name] ?? "text/plain", hash };
 }
 
 function headerPart(
