@@ -21,10 +21,10 @@ CREATE TABLE IF NOT EXISTS {window} (
   -- Raised by every write: whoever decided by an older one decides again.
   version BIGINT NOT NULL,
   era BIGINT NOT NULL,
-  -- The pool that it was last claimed from: `512-1023`.
+  -- The name of its number's band.
   pool VARCHAR(64),
-  -- Where a claim looks for it: its pool, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
-  -- for nobody. Pools that are bands of one namespace keep their entries apart in the indexes: none reads past those of another.
+  -- Where a claim looks for it: its band, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
+  -- for nobody. Pools keep their entries apart in the indexes: none reads past those of another.
   filed VARCHAR(64),
   fence BIGINT NOT NULL,
   token VARCHAR(64),
@@ -70,8 +70,8 @@ CREATE TABLE IF NOT EXISTS {history} (
   KEY {ended_index} (newest, until_ms, worker_id, fence)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What is fixed for the namespace, which server wrote last, era and quarantine; and for each pool `pool:512-1023` a number below
--- which every number of the pool has a record.
+-- What is fixed for the namespace, which server wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE IF NOT EXISTS {meta} (
   name VARCHAR(80) NOT NULL,
   value TEXT NOT NULL,

@@ -47,6 +47,14 @@ WHERE worker_id = :worker_id AND version = :version
   AND {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
+-- name: file
+-- Records come to lie under another name, but for those that are kept apart: pinned, or in foreign hands.
+UPDATE {window} SET
+  filed = CASE WHEN filed = pool THEN :pool ELSE filed END,
+  pool = :pool,
+  version = version + 1
+WHERE worker_id BETWEEN :first AND :last AND pool <> :pool;
+
 -- name: forget
 -- Only what nobody ever used.
 DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;

@@ -22,10 +22,10 @@ CREATE TABLE {window} (
   -- Raised by every write: whoever decided by an older one decides again.
   version NUMBER(19) NOT NULL,
   era NUMBER(19) NOT NULL,
-  -- The pool that it was last claimed from: `512-1023`.
+  -- The name of its number's band.
   pool VARCHAR2(64),
-  -- Where a claim looks for it: its pool, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
-  -- for nobody. Pools that are bands of one namespace keep their entries apart in the indexes: none reads past those of another.
+  -- Where a claim looks for it: its band, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
+  -- for nobody. Pools keep their entries apart in the indexes: none reads past those of another.
   filed VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
   token VARCHAR2(64),
@@ -75,8 +75,8 @@ CREATE TABLE {history} (
 -- What may be pruned comes first in it: the newest row of a worker ID stays.
 CREATE INDEX {ended_index} ON {history} (newest, until_ms, worker_id, fence);
 
--- What is fixed for the namespace, which server wrote last, era and quarantine; and for each pool `pool:512-1023` a number below
--- which every number of the pool has a record.
+-- What is fixed for the namespace, which server wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE {meta} (
   name VARCHAR2(80) NOT NULL,
   value VARCHAR2(4000) NOT NULL,

@@ -8,7 +8,7 @@ local token, clock, window, layout, host, ip, pid, instance, pool, first, last, 
 -- of claims of this host whose processes it looked at, with blanks between: dead, or alive.
 --
 -- granted clock workerId fence from until rollback recentFrom recent (nil where there is none) | held + record |
--- foreign + workerId use | exhausted + first last freeAt? | look + N:fence process … | refused + | quarantine + until
+-- foreign + workerId use | exhausted + first last freeAt? | unfiled (ask again: there is more to look at) | look + N:fence process … | refused + | quarantine + until
 
 clock, window, first, last, wanted = tonumber(clock), tonumber(window), tonumber(first), tonumber(last), tonumber(wanted)
 lead = tonumber(lead) or 0
@@ -128,21 +128,126 @@ local function noteForeign(n, record)
   redis.call('ZADD', foreignKey, now, n)
 end
 
+-- Which numbers are filed under which name: core/bands.ts. In `meta`, `first:last:name:filed` with blanks between. The name '*' is that
+-- of a band that was made for the whole layout.
+local bands, bandsChanged = {}, false
+for a, b, name, filed in string.gmatch(meta.bands, '(%d+):(%d+):(%S-):(%d+)') do
+  table.insert(bands, { first = tonumber(a), last = tonumber(b), name = name, filed = tonumber(filed) })
+end
+
+local function writeBands()
+  if bandsChanged then
+    local list = {}
+    for i, band in ipairs(bands) do
+      list[i] = string.format('%.0f:%.0f:%s:%.0f', band.first, band.last, band.name, band.filed)
+    end
+    redis.call('HSET', metaKey, 'bands', table.concat(list, ' '))
+    bandsChanged = false
+  end
+end
+
+local function bandAt(n)
+  for _, band in ipairs(bands) do
+    if n >= band.first and n <= band.last then
+      return band
+    end
+  end
+end
+
+-- The bands of this pool, once they are cut at its limits: cutBands.
+local function cutBands()
+  local cut = {}
+  for _, band in ipairs(bands) do
+    local begins = { band.first }
+    for _, at in ipairs({ first, last + 1 }) do
+      if at > band.first and at <= band.last then
+        table.insert(begins, at)
+      end
+    end
+    for i, a in ipairs(begins) do
+      local b = (begins[i + 1] or band.last + 1) - 1
+      table.insert(cut, { first = a, last = b, name = band.name, filed = math.min(math.max(band.filed, a), b + 1) })
+    end
+    bandsChanged = bandsChanged or #begins > 1
+  end
+  local inside, outside = {}, {}
+  for _, band in ipairs(cut) do
+    table.insert(band.first >= first and band.last <= last and inside or outside, band)
+  end
+  local function named(a, b)
+    bandsChanged = true
+    local name = string.format('%.0f-%.0f', a, b)
+    return a == first and b == last and pool or name
+  end
+  -- Whether records of the other band may be filed under this one's name.
+  local function isMixed(band, other)
+    if band.name == other.name then
+      return true
+    end
+    local a, b = string.match(band.name, '^(%d+)-(%d+)$')
+    return other.filed <= other.last and (a == nil or (tonumber(a) <= other.first and tonumber(b) >= other.last))
+  end
+  for _, band in ipairs(inside) do
+    for _, other in ipairs(outside) do
+      if isMixed(band, other) then
+        band.name, band.filed = named(band.first, band.last), band.first
+        break
+      end
+    end
+  end
+  -- Numbers of the pool that are in no band: they have no records.
+  local at, filled = first, {}
+  for i = 1, #inside + 1 do
+    local band = inside[i] or { first = last + 1 }
+    if band.first > at then
+      table.insert(filled, { first = at, last = band.first - 1, name = named(at, band.first - 1), filed = band.first })
+    end
+    if inside[i] ~= nil then
+      table.insert(filled, band)
+      at = band.last + 1
+    end
+  end
+  bands = {}
+  for _, list in ipairs({ outside, filled }) do
+    for _, band in ipairs(list) do
+      table.insert(bands, band)
+    end
+  end
+  table.sort(bands, function(a, b)
+    return a.first < b.first
+  end)
+  return filled
+end
+-- A claim of one number cuts nothing, where that is in a band.
+local inside = {}
+if wanted == nil or bandAt(wanted) == nil then
+  inside = cutBands()
+else
+  for _, band in ipairs(bands) do
+    if band.first >= first and band.last <= last then
+      table.insert(inside, band)
+    end
+  end
+end
+
 -- What of ours goes back to those who keep no window: the numbers that have rested longest, a few a claim, once no clock can show a
 -- time in their windows. They begin at 0: a pool that begins above it is a band of our own, and nothing of it goes back.
 local few = 4
+local filedAtOnce = 128
 local function resting(n)
   local list, latest = {}, now - skew
   if not meta.beside or first > 0 or meta.quarantine > latest then
     return list
   end
-  local key = restingKey(pool)
-  for _, text in ipairs(read(key, redis.pcall('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, few + 1))) do
-    local record = load(tonumber(text))
-    if record ~= nil and record.workerId ~= n and record['until'] <= latest and #list < few then
-      expectFiled(record)
-      local _, own = foreignUse(record.workerId, record)
-      table.insert(list, { record = record, own = own })
+  for _, band in ipairs(inside) do
+    local key = restingKey(band.name)
+    for _, text in ipairs(read(key, redis.pcall('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, few + 1))) do
+      local record = load(tonumber(text))
+      if record ~= nil and record.workerId ~= n and record['until'] <= latest and #list < few then
+        expectFiled(record)
+        local _, own = foreignUse(record.workerId, record)
+        table.insert(list, { record = record, own = own })
+      end
     end
   end
   return list
@@ -167,15 +272,15 @@ end
 -- core/window.ts: claimed.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
-  local moves = before == nil or before.pool ~= pool or before.host ~= host
+  -- A record stays in its band.
+  local name = before and before.pool or bandAt(n).name
+  local moves = before == nil or before.pool == nil or before.host ~= host
   local later = before ~= nil and before.fence > 0
   local takenOver = later and before.ended == nil
 
   expect('list', listKey)
-  expect('zset', restingKey(pool))
-  if wanted ~= nil then
-    expect('zset', hostKey(pool, host))
-  end
+  expect('zset', restingKey(name))
+  expect('zset', hostKey(name, host))
   if before == nil then
     expect('zset', unusedKey)
   elseif moves then
@@ -222,7 +327,7 @@ local function grant(n, before, rollback)
     process = process ~= '' and process or nil,
     claimedAt = now,
     era = meta.era,
-    pool = pool,
+    pool = name,
     pinned = before and before.pinned or nil,
     owner = before and before.owner or nil,
   }
@@ -248,9 +353,7 @@ local function grant(n, before, rollback)
   redis.call('HSET', tokenKey, token, n)
   redis.call('SET', useKey, useOf(record))
   redis.call('RPUSH', listKey, pid .. 'x' .. n)
-  if not string.find(meta.pools, ' ' .. pool .. ' ', 1, true) then
-    redis.call('HSET', metaKey, 'pools', (meta.pools == '' and ' ' or meta.pools) .. pool .. ' ')
-  end
+  writeBands()
   if meta.beside then
     redis.call('ZREM', foreignKey, n)
   end
@@ -277,51 +380,81 @@ if wanted ~= nil then
   return listed({ 'held', info() }, record)
 end
 
--- The other pools whose numbers may lie in this one: after a pool was widened, narrowed or moved, some are still filed there.
-local others = {}
-if meta.pools ~= ' ' .. pool .. ' ' then
-  for name in string.gmatch(meta.pools, '%S+') do
-    local a, b = string.match(name, '^(%d+)-(%d+)$')
-    if name ~= pool and (a == nil or (tonumber(a) <= last and tonumber(b) >= first)) then
-      table.insert(others, name)
+-- Files a record under the name of its band, where it lies under another one.
+local function file(record, name)
+  if record.pool == nil or record.pool == name then
+    return
+  end
+  expectFiled(record)
+  expect('zset', restingKey(name))
+  expect('zset', hostKey(name, record.host))
+  local before = { workerId = record.workerId, pool = record.pool, host = record.host }
+  -- One that is pinned or foreign is in no index.
+  local isIndexed = redis.call('ZSCORE', restingKey(record.pool), record.workerId)
+  record.pool = name
+  write(record)
+  unindex(before)
+  if isIndexed then
+    index(record)
+  end
+end
+
+-- Some of the records that are not where they belong are filed there: a few with each claim. Returns whether there are more.
+local function fileSome()
+  local band = nil
+  for _, each in ipairs(inside) do
+    if each.filed <= each.last then
+      band = each
+      break
+    end
+  end
+  if band == nil then
+    return false
+  end
+  local n, looked = band.filed, 0
+  while n <= band.last and looked < filedAtOnce do
+    local record = load(n)
+    if record ~= nil then
+      file(record, band.name)
+      n = n + 1
+    else
+      local from, to = rangeAt(n)
+      n = from ~= nil and from <= n and to + 1 or n + 1
+    end
+    looked = looked + 1
+  end
+  band.filed = math.min(n, band.last + 1)
+  bandsChanged = true
+  writeBands()
+  return band.filed <= band.last or band ~= inside[#inside]
+end
+local unfiled = fileSome()
+
+-- The names of the bands of the pool, each once.
+local names = {}
+do
+  local seen = {}
+  for _, band in ipairs(inside) do
+    if not seen[band.name] then
+      seen[band.name] = true
+      table.insert(names, band.name)
     end
   end
 end
 
--- The first few of an index that lie in the pool, the oldest window first, as worker IDs; those of the pool's own index first.
+-- The first few of the indexes, the oldest window first, as worker IDs.
 local function oldest(keyOf)
-  local own = keyOf(pool)
-  if #others == 0 then
-    local found = read(own, redis.pcall('ZRANGE', own, 0, look - 1))
-    for i, n in ipairs(found) do
-      found[i] = tonumber(n)
+  local found = {}
+  for _, name in ipairs(names) do
+    local key = keyOf(name)
+    local page = read(key, redis.pcall('ZRANGE', key, 0, look - 1, 'WITHSCORES'))
+    for i = 1, #page, 2 do
+      if inPool(tonumber(page[i])) then
+        table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
+      end
     end
-    return found
   end
-  local function from(key)
-    local found, at, size = {}, 0, look
-    while #found < look do
-      local page = read(key, redis.pcall('ZRANGE', key, at, at + size - 1, 'WITHSCORES'))
-      for i = 1, #page, 2 do
-        if inPool(tonumber(page[i])) and #found < look then
-          table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
-        end
-      end
-      if #page < 2 * size then
-        break
-      end
-      -- The index of another pool, most of which lies elsewhere.
-      at, size = at + size, 100
-    end
-    return found
-  end
-  local found = from(own)
-  if found[1] == nil or found[1][2] > passed then
-    for _, name in ipairs(others) do
-      for _, entry in ipairs(from(keyOf(name))) do
-        table.insert(found, entry)
-      end
-    end
+  if #names > 1 then
     table.sort(found, function(a, b)
       return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
     end)
@@ -338,27 +471,21 @@ end)
 
 -- The record with the newest window of this host: has its clock been set back?
 local newest = nil
-if #others == 0 and #ofHost < look then
+if #names == 1 and #ofHost < look then
   newest = ofHost[1] and load(ofHost[#ofHost])
 else
-  table.insert(others, pool)
-  for _, name in ipairs(others) do
+  for _, name in ipairs(names) do
     local key = hostKey(name, host)
-    for _, text in ipairs(read(key, redis.pcall('ZREVRANGE', key, 0, look - 1))) do
-      if inPool(tonumber(text)) then
-        local record = load(tonumber(text))
-        if record ~= nil and (newest == nil or record['until'] > newest['until']) then
-          newest = record
-        end
-        break
-      end
+    local text = read(key, redis.pcall('ZREVRANGE', key, 0, 0))[1]
+    local record = text and inPool(tonumber(text)) and load(tonumber(text))
+    if record and (newest == nil or record['until'] > newest['until']) then
+      newest = record
     end
   end
-  table.remove(others)
 end
 local rollback = newest and rollbackOf(newest)
 
-local function names(list, record)
+local function isNamed(list, record)
   return string.find(' ' .. (list or '') .. ' ', ' ' .. record.workerId .. ':' .. record.fence .. ' ', 1, true) ~= nil
 end
 
@@ -409,9 +536,9 @@ if not disposable then
     if record ~= nil then
       -- A process of this very place that did not give back: dead, or only cut off, and then it may still renew.
       local here = record.token and record.process and place and string.sub(record.process, 1, #place) == place
-      if not here or names(gone, record) then
+      if not here or isNamed(gone, record) then
         return grant(n, record, rollback)
-      elseif names(there, record) then
+      elseif isNamed(there, record) then
         stalled = stalled or record
       else
         table.insert(unclear, n .. ':' .. record.fence)
@@ -483,6 +610,10 @@ if stalled ~= nil then
   return grant(stalled.workerId, stalled, rollback)
 end
 
+if unfiled then
+  return { 'unfiled' }
+end
+
 -- Numbers of foreigners who have left in the meantime, a few at a time.
 if meta.beside then
   for _, text in ipairs(read(foreignKey, redis.pcall('ZRANGE', foreignKey, 0, 63))) do
@@ -500,8 +631,11 @@ end
 
 -- The indexes lack numbers of this pool: those that are pinned or foreign, or all whose index was deleted by hand. A part of the pool is
 -- looked through, and filed again; the next claim goes on behind it. `+`: since the pool's begin some were found.
-local own = restingKey(pool)
-if read(own, redis.pcall('ZCARD', own)) <= last - first then
+local indexed = 0
+for _, name in ipairs(names) do
+  indexed = indexed + read(restingKey(name), redis.pcall('ZCARD', restingKey(name)))
+end
+if indexed <= last - first then
   local place = 'sweep:' .. pool
   local begin, found = string.match(redis.call('HGET', metaKey, place) or '', '^(%d+)(%+?)$')
   begin = tonumber(begin)
@@ -511,6 +645,9 @@ if read(own, redis.pcall('ZCARD', own)) <= last - first then
   local ends = math.min(last, begin + sweep - 1)
   for n = begin, ends do
     local record = load(n)
+    if record ~= nil then
+      file(record, bandAt(n).name)
+    end
     local filed = record ~= nil and record.pool ~= nil and restingKey(record.pool)
     if filed and record.pinned == nil and not read(filed, redis.pcall('ZSCORE', filed, n)) then
       found = '+'

@@ -2,12 +2,12 @@
 -- in braces on a cluster, so that they share a slot. ARGV is what the script's first line names, '' or nothing where it is not
 -- given. An answer is a list: what came of it, then what the script's header says; or, where it says `+`, name, value, name, value.
 --
---   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine; the pools asked for; where a
---                          look through a pool goes on
+--   meta           hash    what is fixed for the namespace; which server wrote last; era and quarantine; the bands; where a look through
+--                          a pool goes on
 --   window:N       hash    worker ID N: its record (MessagePack), its holder's token, the recents that may be continued
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. All that a westid process looks at
 --   unused         zset    ranges of numbers without a record: the first as member, the last as score
---   resting[:A-B]  zset    worker IDs last claimed from the pool A-B (or from the whole layout), by the end of their window
+--   resting[:A-B]  zset    worker IDs of the band A-B (or of the one that was made for the whole layout), by the end of their window
 --   host[:A-B]:H   zset    the same for each host
 --   foreign        zset    worker IDs that somebody took who keeps no window, or may take, by when that was last looked at
 --   token          hash    token -> worker ID
@@ -66,7 +66,7 @@ end
 local meta
 do
   local found = read(metaKey, redis.pcall(
-    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'pools', 'schema'
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'bands', 'schema'
   ))
   -- What a later version keeps here may mean something else.
   if found[9] and found[9] ~= '1' then
@@ -92,8 +92,7 @@ do
     -- The end of the last quarantine: no window of this era begins before it.
     quarantine = whole('quarantine', found[6], 0),
     beside = found[7],
-    -- '*' is that of the whole layout.
-    pools = found[8] or '',
+    bands = found[8] or '',
   }
 end
 
@@ -240,6 +239,7 @@ local function listed(list, record)
   return list
 end
 
+-- `pool`: a band's name.
 local function restingKey(pool)
   return pool == '*' and prefix .. 'resting' or prefix .. 'resting:' .. pool
 end

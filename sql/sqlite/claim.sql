@@ -1,16 +1,9 @@
 -- What a claim looks at before it decides (core/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records; INDEXED BY makes that a promise: without the index SQLite refuses to prepare it. A pool cuts a band that
--- reaches out of it.
+-- number of records; INDEXED BY makes that a promise: without the index SQLite refuses to prepare it. What is filed in a band of the
+-- pool lies in the pool: the limits sort nothing out, and would, where a file is damaged.
 
 -- name: by-token
 SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;
-
--- name: next-band
--- The bands are the distinct beginnings of an index: from one to the next is one seek, and there is no list to keep.
-SELECT band FROM worker INDEXED BY worker_by_until
-WHERE namespace_id = $namespace_id AND band > $band AND pinned IS NULL
-ORDER BY band
-LIMIT 1;
 
 -- name: kept-for
 SELECT * FROM worker INDEXED BY worker_by_owner

@@ -5,7 +5,7 @@
 SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
 
 -- name: put
--- A null band leaves the one that is stored.
+-- The band that is stored stays.
 INSERT INTO worker (
   namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
   checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, recents_from, recents
@@ -15,7 +15,7 @@ INSERT INTO worker (
   $recents_from, $recents
 )
 ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
-  band = coalesce(excluded.band, band),
+  band = coalesce(band, excluded.band),
   fence = excluded.fence,
   token = excluded.token,
   from_ms = excluded.from_ms,

@@ -62,6 +62,16 @@ CREATE INDEX worker_by_host ON worker (namespace_id, band, host, until_ms, worke
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 
+-- Which numbers are filed under which name: src/core/bands.ts.
+CREATE TABLE band (
+  namespace_id INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  filed INTEGER NOT NULL,
+  PRIMARY KEY (namespace_id, first)
+) STRICT, WITHOUT ROWID;
+
 -- The numbers without a record, as ranges that do not overlap: the lowest unused one is one seek away, in any pool.
 CREATE TABLE gap (
   -- The columns of the key first, and in its order: otherwise the integrity check of some SQLite 3.40 calls the table damaged.

@@ -88,6 +88,32 @@ export const choices: readonly ConformanceCheck[] = [
     between(idOf(await trial.claim({ pool: { first: 512, last: 513 } })), 512, 513, "the worker ID");
   }),
 
+  check(
+    "a pool that is narrowed, moved and widened again keeps to its limits, and finds its numbers",
+    async (trial) => {
+      const wide = { first: 0, last: 7 };
+      const held = await fill(trial, wide);
+      for (const each of held) if (idOf(each) % 3 !== 0) await trial.released(each, { until: each.grant.from });
+      let hosts = 0;
+      const some = async (first: number, last: number, count: number): Promise<number[]> => {
+        const granted: Held[] = [];
+        for (let i = 0; i < count; i++) {
+          granted.push(await trial.claim({ pool: { first, last }, holder: on(`new-${hosts++}`) }));
+        }
+        for (const { grant } of granted) equal(grant.fence, 2, `the fence of worker ${grant.workerId}`);
+        outcome(
+          await trial.ask({ pool: { first, last }, holder: on("late") }),
+          "exhausted",
+          `a claim of ${first}-${last}`,
+        );
+        return ascending(granted);
+      };
+      equal(await some(2, 4, 2), [2, 4], "the worker IDs of 2-4, where 3 is held");
+      equal(await some(4, 6, 1), [5], "the worker IDs of 4-6, where 4 and 6 are held");
+      equal(await some(0, 7, 2), [1, 7], "the worker IDs that are left");
+    },
+  ),
+
   check("a full pool is `exhausted`, and says when the first worker ID comes free", async (trial) => {
     const pool = { first: 0, last: 1 };
     await trial.claim({ pool, window: 50_000 });

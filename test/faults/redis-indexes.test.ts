@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { defaultLayout, Layout, type PoolBounds } from "../../src/core/layout.ts";
 import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/core/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -158,3 +158,95 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     expect(await registry.claim(ask())).toMatchObject({ outcome: "exhausted" });
   });
 });
+
+describe.skipIf(redisMissing !== undefined)(
+  redisMissing ?? "a pool in Redis that was narrowed to 1000 of 20,000 numbers",
+  () => {
+    const [wide, narrow] = [
+      { first: 0, last: 19_999 },
+      { first: 4000, last: 4999 },
+    ];
+    const whole = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000").fingerprint;
+    let server: RedisServer;
+    let registry: Registry;
+    let hosts = 0;
+
+    beforeAll(async () => {
+      server = await RedisServer.start(["--appendonly", "no"]);
+      registry = await openRedis(server.url("?maxLag=0"));
+    });
+    afterAll(async () => {
+      await registry.close();
+      await server.remove();
+    });
+
+    const ask = (inside: PoolBounds, name: string, host = `new-${hosts++}`): ClaimRequest =>
+      claimRequest({ namespace: name, layout: whole, pool: inside, window: 60_000, holder: { ...newcomer, host } });
+
+    /** Each number has a record, as claims from the wide pool left it: the first so many of the narrow one live, and all others, or free for long. */
+    async function fill(name: string, live: number, outside: boolean): Promise<void> {
+      await registry.init({ new: true, namespace: name, layout: whole });
+      await granted(registry, { ...ask(wide, name), workerId: 0 });
+      const script = `
+      local prefix = KEYS[1]
+      local record = cmsgpack.unpack(redis.call('HGET', prefix .. 'window:0', 'record'))
+      local now = record['until']
+      for n = 1, ${wide.last} do
+        local inside = n >= ${narrow.first} and n <= ${narrow.last}
+        local isLive = inside and n < ${narrow.first + live} or not inside and ${outside}
+        record.host, record.from, record['until'] = 'host-' .. n % 100, n, isLive and now + 600000 + n or n
+        -- As those are that go on unused outside: older than any inside, and some are pinned.
+        record.pinned = not inside and n % 50 == 7 and 'kept' or nil
+        redis.call('HSET', prefix .. 'window:' .. n, 'record', cmsgpack.pack(record), 'token', isLive and 't' .. n or '')
+        if not record.pinned then
+          redis.call('ZADD', prefix .. 'resting:0-19999', record['until'], n)
+          redis.call('ZADD', prefix .. 'host:0-19999:' .. record.host, record['until'], n)
+        end
+      end
+      redis.call('DEL', prefix .. 'unused')
+      redis.call('ZADD', prefix .. 'unused', 9007199254740991, ${wide.last + 1})`;
+      await server.client().eval(script, 1, `workerId/${name}:`);
+    }
+
+    /** How many commands the server does for something, those inside of scripts included. */
+    async function commandsOf(work: () => Promise<unknown>): Promise<number> {
+      const count = async (): Promise<number> =>
+        [...(await server.client().info("commandstats")).matchAll(/calls=(\d+)/g)].reduce(
+          (sum, [, n]) => sum + Number(n),
+          0,
+        );
+      const before = await count();
+      await work();
+      return (await count()) - before;
+    }
+
+    test.each([
+      { name: "full-free", live: 1000, outside: false },
+      { name: "full-live", live: 1000, outside: true },
+      { name: "half", live: 500, outside: true },
+      { name: "empty", live: 0, outside: false },
+    ])("$name: a claim looks at no number outside of it", async ({ name, live, outside }) => {
+      await fill(name, live, outside);
+      const got = new Set<number>();
+      // Until all of its records are filed, each claim files some.
+      for (let i = 0; i < 10; i++) {
+        const answer = await registry.claim(ask(narrow, name, "host-77"));
+        expect(answer.outcome).toBe(live === 1000 ? "exhausted" : "granted");
+        if (answer.outcome === "granted") got.add(answer.workerId);
+      }
+      expect(await commandsOf(() => registry.claim(ask(narrow, name, "host-99")))).toBeLessThan(80);
+      let answer = await registry.claim(ask(narrow, name));
+      for (; answer.outcome === "granted"; answer = await registry.claim(ask(narrow, name))) got.add(answer.workerId);
+      expect(answer).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+      expect(got.size).toBeLessThanOrEqual(1000 - live);
+      expect(got.size).toBeGreaterThanOrEqual(1000 - live - 2);
+      for (const workerId of got) expect(Math.floor(workerId / 1000)).toBe(4);
+      expect(await commandsOf(() => registry.claim(ask(narrow, name)))).toBeLessThan(300);
+      // Widened again: what lay outside is found, with its windows.
+      const again = await registry.claim(ask(wide, name));
+      if (outside) expect(again).toMatchObject({ outcome: "exhausted" });
+      else expect(again).toMatchObject({ outcome: "granted", fence: 2 });
+      expect(await commandsOf(() => registry.claim(ask(wide, name)))).toBeLessThan(300);
+    });
+  },
+);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout, type PoolBounds } from "../../src/core/layout.ts";
+import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
 import { literal as mysqlLiteral } from "../../src/registries/sql/mysql/dialect.ts";
 import { literal as postgresLiteral } from "../../src/registries/sql/postgres/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
@@ -14,7 +14,8 @@ const rows = Number(process.env["SNOWLEASE_ROWS"] ?? 100_000);
 const pool = { first: 0, last: rows + 99 };
 
 /** Statements of claims, renewals and releases that look something up. */
-const hot = /^(?:claim|record\.get|assign\.get|record\.put|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
+const hot =
+  /^(?:claim|record\.get|assign\.get|record\.put|record\.file|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
 
 /** What stands for parameters while only a plan is asked for. */
 const values: Readonly<Record<string, string | number | null>> = {
@@ -79,11 +80,12 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
     });
 
     /** How the server would go about a statement, and how many rows it thinks that it reads. */
-    async function plan(text: string): Promise<string> {
+    async function plan(text: string, more: typeof values = {}): Promise<string> {
       const names = { ...namesOf(namespace), identity: literal("x") };
       const bound = named(text, names).replace(placeholder, (_, name: string) => {
         const isText = /hostname|ip|ended_by|identity|pool|present_era|pinned|instance/.test(name);
-        const value = name in values ? values[name] : isText ? "x" : 7;
+        const told = { ...values, ...more };
+        const value = name in told ? told[name] : isText ? "x" : 7;
         return (dialect === "postgres" ? postgresLiteral : mysqlLiteral)(value ?? null);
       });
       const steps = await server.query(`EXPLAIN ${dialect === "mysql" ? "FORMAT=TRADITIONAL " : ""}${bound}`);
@@ -92,8 +94,9 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
 
     test.each([...loadStatements(dialect)].filter(([statement]) => hot.test(statement)))(
       "%s reads by an index",
-      async (_, text) => {
-        const steps = await plan(text);
+      async (statement, text) => {
+        // So many are filed at once.
+        const steps = await plan(text, statement === "record.file" ? { last: 50_499 } : {});
         if (dialect === "mysql") expect(steps).not.toMatch(/temporary|filesort|derived/i);
         // A table of a row or two is read as a whole, and so it should be.
         expect(steps).not.toMatch(
@@ -126,6 +129,55 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       const own = await granted(registry, claimRequest({ pool, holder: { ...holder, host: "host-2007" } }));
       expect(own.workerId).toBe(2007);
       await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
+    });
+
+    /** Pages that the server has looked at, whether they were in memory or not. */
+    async function pagesRead(): Promise<number> {
+      const [row] = await server.query(
+        dialect === "postgres"
+          ? "SELECT idx_blks_hit + idx_blks_read AS pages FROM pg_statio_user_tables WHERE relname = 'workerid_window_orders'"
+          : "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'",
+      );
+      return Number(row?.["pages"] ?? row?.["Value"]);
+    }
+
+    /** How many pages a claim reads: the fewest of some, since the server does other things, too. */
+    async function pagesOf(narrow: PoolBounds): Promise<number> {
+      const pages: number[] = [];
+      for (let i = 0; i < 3; i++) {
+        const claimer = await openSql(server.url(), 30_000);
+        const before = await pagesRead();
+        await claimer.claim(
+          claimRequest({ pool: narrow, holder: { host: `look-${i}`, ip: "", pid: 1, instance: "" } }),
+        );
+        // PostgreSQL tells of what a session did when it ends.
+        await claimer.close();
+        await expect.poll(pagesRead).toBeGreaterThan(before);
+        pages.push((await pagesRead()) - before);
+      }
+      return Math.min(...pages);
+    }
+
+    test("a pool that was narrowed reads no more than one of its size, finds what is free in it, and nothing outside", async () => {
+      const narrow = { first: 50_000, last: 50_999 };
+      const claim = (): Promise<Grant | Refusal> =>
+        registry.claim(claimRequest({ pool: narrow, holder: { host: "narrow", ip: "", pid: 1, instance: "" } }));
+      expect(await claim()).toMatchObject({ outcome: "granted", workerId: 50_007, fence: 2 });
+      expect(await claim()).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+      // The filing has come to its end.
+      await claim();
+      const [row] = await server.query(
+        "SELECT COUNT(*) AS n, MIN(worker_id) AS first, MAX(worker_id) AS last FROM workerid_window_orders WHERE filed = '50000-50999'",
+      );
+      expect(Object.values(row ?? {}).map(Number)).toEqual([1000, 50_000, 50_999]);
+      const size = await pagesOf({ first: 2 * rows, last: 2 * rows + 999 });
+      expect(await pagesOf(narrow)).toBeLessThan(3 * size);
+      // Widened again, nothing has to be filed, and what rested longest comes next.
+      const again = await granted(
+        registry,
+        claimRequest({ pool, holder: { host: "wide", ip: "", pid: 1, instance: "" } }),
+      );
+      expect(again).toMatchObject({ workerId: rows + 3 });
     });
   });
 });

@@ -1,9 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStatements } from "../../src/assets.ts";
 import type { Connection, Driver } from "../../src/registries/sqlite/driver.ts";
 import { loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { Layout, type PoolBounds } from "../../src/core/layout.ts";
+import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { claimRequest, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
 
 const files = readdirSync(new URL("../../sql/sqlite/", import.meta.url)).filter((file) => file !== "schema.sql");
 const statements = files.flatMap((file) =>
@@ -29,7 +32,7 @@ function plan(sql: string): readonly string[] {
 describe("no statement of a claim, renewal or release reads more than it needs", () => {
   const hot = statements.filter(({ name, sql }) => {
     const asked =
-      /^(claim|record|namespace|history|clock)\./.test(name) &&
+      /^(band|claim|record|namespace|history|clock)\./.test(name) &&
       !/^(history\.(list|prune)|clock\.(least|most|accept-for-all))$/.test(name);
     return asked && /^(?:--.*\n)*(SELECT|UPDATE|DELETE)/.test(sql);
   });
@@ -39,7 +42,9 @@ describe("no statement of a claim, renewal or release reads more than it needs",
       expect.arrayContaining([
         "claim.oldest",
         "claim.oldest-of-host",
-        "claim.next-band",
+        "band.list",
+        "band.nth",
+        "band.file",
         "record.gap-of",
         "history.end",
       ]),
@@ -61,7 +66,9 @@ test.each([
   ["claim.oldest", "worker_by_until (namespace_id=? AND band=?)"],
   ["claim.oldest-of-host", "worker_by_host (namespace_id=? AND band=? AND host=?)"],
   ["claim.newest-of-host", "worker_by_host (namespace_id=? AND band=? AND host=?)"],
-  ["claim.next-band", "worker_by_until (namespace_id=? AND band>?)"],
+  ["band.list", "PRIMARY KEY (namespace_id=?)"],
+  ["band.nth", "PRIMARY KEY (namespace_id=? AND worker_id>? AND worker_id<?)"],
+  ["band.file", "PRIMARY KEY (namespace_id=? AND worker_id>? AND worker_id<?)"],
   ["claim.by-token", "worker_by_token (namespace_id=? AND token=?)"],
   ["record.gap-of", "PRIMARY KEY (namespace_id=? AND last>?)"],
   ["history.prune", "history_by_until (namespace_id=? AND until_ms<?)"],
@@ -79,4 +86,95 @@ test("every statement is used", () => {
   for (const { name } of statements) {
     if (!name.startsWith("workers.")) expect(source).toContain(`"${name}"`);
   }
+});
+
+describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
+  const layout = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000").fingerprint;
+  const [wide, narrow] = [
+    { first: 0, last: 99_999 },
+    { first: 40_000, last: 40_999 },
+  ];
+  const [ended, open] = [1_700_000_000_000, 8_000_000_000_000];
+  let path: string;
+  let registry: Registry;
+  let hosts = 0;
+
+  beforeEach(async () => {
+    path = join(newFolder(), "registry.db");
+    registry = await openSqlite(path, { operationTimeout: 60_000 });
+  });
+
+  const claim = (pool: PoolBounds, host = `new-${hosts++}`): Promise<Grant | Refusal> =>
+    registry.claim(claimRequest({ pool, layout, holder: on(host) }));
+
+  /** Each number has a record, as claims from the wide pool left it: `live`, or free for long. One in 50 outside is pinned. */
+  async function fill(live: { readonly inside: number; readonly outside: boolean }): Promise<void> {
+    await claim(wide);
+    const raw = await openRaw(path);
+    raw.exec(`
+      WITH RECURSIVE each_number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each_number WHERE n < ${wide.last}),
+      told AS (
+        SELECT n, CASE WHEN n BETWEEN ${narrow.first} AND ${narrow.last} THEN n - ${narrow.first} < ${live.inside} ELSE ${live.outside ? 1 : 0} END AS live
+        FROM each_number
+      )
+      INSERT INTO worker (
+        namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at, pinned
+      )
+      SELECT
+        1, n, '0-${wide.last}', 1, iif(live, printf('%032d', n), NULL), 1, iif(live, ${open}, ${ended}) + n, 1, 0, 1,
+        'host-' || n % 100, '', 1, '', 1, iif(n % 50 = 7 AND n NOT BETWEEN ${narrow.first} AND ${narrow.last}, 'kept', NULL)
+      FROM told;
+      UPDATE gap SET first = ${wide.last + 1} WHERE namespace_id = 1;`);
+    raw.close();
+  }
+
+  /** How many entries a claim of the pool would walk through at most, by the names under which it looks: those outside of it. */
+  async function foreignEntries(): Promise<unknown> {
+    const raw = await openRaw(path);
+    const [row] = raw
+      .prepare(
+        `SELECT count(*) AS entries FROM worker
+         WHERE worker_id NOT BETWEEN ${narrow.first} AND ${narrow.last}
+           AND band IN (SELECT name FROM band WHERE first >= ${narrow.first} AND last <= ${narrow.last})`,
+      )
+      .all();
+    return row?.["entries"];
+  }
+
+  /** The quickest of a few, ms: others are at work on this machine. */
+  async function quickest(work: () => Promise<unknown>): Promise<number> {
+    const times: number[] = [];
+    for (let i = 0; i < 9; i++) {
+      const begun = performance.now();
+      await work();
+      times.push(performance.now() - begun);
+    }
+    return Math.min(...times);
+  }
+
+  test.each([
+    { label: "full, and all others are free", inside: 1000, outside: false },
+    { label: "full, as all others are", inside: 1000, outside: true },
+    { label: "half full", inside: 500, outside: true },
+    { label: "empty", inside: 0, outside: true },
+  ])("$label: a claim reads no number outside of it", async ({ inside, outside }) => {
+    await fill({ inside, outside });
+    // Each of these files some of the records; a host that was there before gets its own number.
+    const own = await claim(narrow, "host-77");
+    if (inside < 1000) expect(own).toMatchObject({ outcome: "granted", fence: 2 });
+    await claim(narrow);
+    expect(await foreignEntries()).toBe(0);
+
+    const got = new Set<number>(own.outcome === "granted" ? [own.workerId] : []);
+    let answer = await claim(narrow);
+    const time = await quickest(() => claim(narrow));
+    for (; answer.outcome === "granted"; answer = await claim(narrow)) {
+      expect(answer.workerId).toBeGreaterThanOrEqual(narrow.first);
+      expect(answer.workerId).toBeLessThanOrEqual(narrow.last);
+      expect(got).not.toContain(answer.workerId);
+      got.add(answer.workerId);
+    }
+    expect(answer).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+    expect(time).toBeLessThan(10 * (await quickest(() => claim({ first: 200_000, last: 200_999 }))));
+  });
 });

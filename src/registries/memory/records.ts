@@ -1,4 +1,5 @@
 import BTreeModule from "sorted-btree";
+import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../../core/bands.ts";
 import type { PoolBounds } from "../../core/layout.ts";
 import type { PoolView } from "../../core/pool.ts";
 import type { Stored } from "../../core/window.ts";
@@ -13,21 +14,41 @@ type Index = InstanceType<typeof BTree<Key, Stored>>;
 export class Records implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
   readonly #byToken = new Map<string, number>();
-  readonly #byUntil = newIndex();
+  /** By the name of the band, and by that and the host. */
+  readonly #byUntil = new Map<string, Index>();
   readonly #byHost = new Map<string, Index>();
   readonly #byOwner = new Map<string, Index>();
+  #bands: readonly Band[] = [];
+  /** Under which name a record is filed. */
+  readonly #filed = new Map<number, string>();
   /** Numbers without a record, as ranges in ascending order that do not touch. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
 
+  /** Cuts the bands at the limits of a pool; for a claim of one number only where that is in no band. */
+  prepare(pool: PoolBounds, workerId: number | undefined): void {
+    if (workerId !== undefined && bandAt(this.#bands, workerId) !== undefined) return;
+    this.#bands = cutBands(this.#bands, pool).map((band) => {
+      if (!isUnfiled(band)) return band;
+      for (const [, record] of this.#byId.entries(band.first)) {
+        if (record.workerId > band.last) break;
+        if (!this.#filed.has(record.workerId)) continue;
+        this.#unindex(record);
+        this.#filed.set(record.workerId, band.name);
+        this.#index(record);
+      }
+      return { ...band, filed: band.last + 1 };
+    });
+  }
+
   put(record: Stored): void {
-    const { workerId, token } = record;
+    const { workerId } = record;
     const before = this.#byId.get(workerId);
     if (before === undefined) this.#fillGap(workerId);
     else this.#unindex(before);
     this.#byId.set(workerId, record);
-    if (token !== undefined) this.#byToken.set(token, workerId);
-    const key: Key = [record.until, workerId];
-    for (const index of this.#indexesOf(record)) index.set(key, record);
+    const band = bandAt(this.#bands, workerId);
+    if (band !== undefined && record.fence > 0) this.#filed.set(workerId, band.name);
+    this.#index(record);
   }
 
   /** Takes a record away that was never claimed, so that its number is unused again. */
@@ -55,25 +76,47 @@ export class Records implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return firstOf(this.#byUntil, pool, limit);
+    return firstOf(
+      this.#namesIn(pool).map((name) => this.#byUntil.get(name)),
+      pool,
+      limit,
+    );
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
-    return firstOf(this.#byHost.get(host), pool, limit);
+    return firstOf(
+      this.#namesIn(pool).map((name) => this.#byHost.get(placeOf(name, host))),
+      pool,
+      limit,
+    );
   }
 
   keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return firstOf(this.#byOwner.get(ip), pool, limit);
+    return firstOf([this.#byOwner.get(ip)], pool, limit);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    for (const [, record] of this.#byHost.get(host)?.entriesReversed() ?? []) if (within(record, pool)) return record;
-    return undefined;
+    const newest = this.#namesIn(pool).flatMap((name) => {
+      const index = this.#byHost.get(placeOf(name, host));
+      const key = index?.maxKey();
+      return (key && index?.get(key)) ?? [];
+    });
+    return newest.toSorted((a, b) => b.until - a.until)[0];
   }
 
   /** All records above a worker ID, in ascending order. */
   *ascending(after: number): Generator<Stored> {
     for (const [workerId, record] of this.#byId.entries(after)) if (workerId > after) yield record;
+  }
+
+  #namesIn(pool: PoolBounds): readonly string[] {
+    return [...new Set(bandsIn(this.#bands, pool).map(({ name }) => name))];
+  }
+
+  #index(record: Stored): void {
+    if (record.token !== undefined) this.#byToken.set(record.token, record.workerId);
+    const key: Key = [record.until, record.workerId];
+    for (const index of this.#indexesOf(record)) index.set(key, record);
   }
 
   #unindex(record: Stored): void {
@@ -83,8 +126,11 @@ export class Records implements PoolView {
   }
 
   /** Where claims look for a record. */
-  #indexesOf({ pinned, owner, holder }: Stored): readonly Index[] {
-    if (pinned === undefined) return [this.#byUntil, indexIn(this.#byHost, holder?.host ?? "")];
+  #indexesOf({ workerId, pinned, owner, holder }: Stored): readonly Index[] {
+    if (pinned === undefined) {
+      const name = this.#filed.get(workerId) ?? "";
+      return [indexIn(this.#byUntil, name), indexIn(this.#byHost, placeOf(name, holder?.host ?? ""))];
+    }
     return owner === undefined ? [] : [indexIn(this.#byOwner, owner)];
   }
 
@@ -112,11 +158,21 @@ function within({ workerId }: Stored, { first, last }: PoolBounds): boolean {
   return workerId >= first && workerId <= last;
 }
 
-function firstOf(index: Index | undefined, pool: PoolBounds, limit: number): readonly Stored[] {
+/** The oldest few of some indexes. */
+function firstOf(indexes: readonly (Index | undefined)[], pool: PoolBounds, limit: number): readonly Stored[] {
   const found: Stored[] = [];
-  for (const [, record] of index?.entries() ?? []) {
-    if (found.length >= limit) break;
-    if (within(record, pool)) found.push(record);
+  for (const index of indexes) {
+    let left = limit;
+    for (const [, record] of index?.entries() ?? []) {
+      if (left === 0) break;
+      if (!within(record, pool)) continue;
+      found.push(record);
+      left--;
+    }
   }
-  return found;
+  return found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
+}
+
+function placeOf(name: string, host: string): string {
+  return `${name} ${host}`;
 }

@@ -85,6 +85,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       checkLimits(request.namespace, request.limits ?? {}, info);
       checkClaim(request, now, info);
       namespaces.set(request.namespace, space);
+      records.prepare(request.pool, request.workerId);
       const { answer, store, before } = decideClaim(records, request, now, info);
       if (store !== undefined) {
         const { workerId, fence, from, until, recents } = store;

@@ -64,7 +64,11 @@ export function claimOn(
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
-    return calls.runConfirmed("claim", namespace, args, undo, deadline);
+    for (;;) {
+      const answer = await calls.runConfirmed("claim", namespace, args, undo, deadline);
+      // A pool with new limits: each call files some of its records, so that others are served in between.
+      if (answer.outcome !== "unfiled") return answer;
+    }
   }
 
   /** Looks whether the processes that hold these claims still run: name of a claim, its process. */

@@ -5,6 +5,7 @@ import type { ClaimRequest } from "../../core/registry.ts";
 import { unusedRecord } from "../../core/pin.ts";
 import { isFree, type Stored } from "../../core/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
+import { namesIn } from "./bands.ts";
 import { type Parameters, Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";
 import { ownedEntry, poolEntry, type Space } from "./space.ts";
@@ -151,28 +152,24 @@ export class Candidates implements PoolView {
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
     return this.#once("newest", async () => {
-      const bands = [pool, ...this.#otherBands(pool)];
       const rows = await together(
-        bands.map((band) => this.#unit.get("claim.newest-of-host", { filed: poolName(band), ...pool, host })),
+        namesIn(this.#space, pool).map((filed) => this.#unit.get("claim.newest-of-host", { filed, ...pool, host })),
       );
       const records = rows.flatMap((row) => (row === undefined ? [] : keptOf(row).record));
       return records.toSorted((a, b) => b.until - a.until)[0];
     });
   }
 
-  /**
-   * The band of the pool itself comes first: as long as it has a window that has passed, nothing else is looked at. The others
-   * matter after a pool was widened, narrowed or moved: then numbers of this pool are still filed under the one before.
-   */
+  /** One whose window has passed is enough; of those that rest or are held, some are free all the same after a clock went back. */
   async #findOldest(statement: string, pool: PoolBounds, more: Parameters, limit: number): Promise<readonly Stored[]> {
-    const find = (band: PoolBounds): Promise<readonly Stored[]> =>
-      this.#list(statement, { filed: poolName(band), ...pool, ...more, limit: Math.max(limit, this.#spread) });
+    const most = Math.max(limit, this.#spread);
+    const lists = await together(
+      namesIn(this.#space, pool).map((filed) => this.#list(statement, { filed, ...pool, ...more, limit: most })),
+    );
+    const sorted = lists.flat().toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
     const ripe = Math.min(this.#request.clock, this.#space.clock);
-    const own = await find(pool);
-    const passed = own.slice(0, this.#spread).filter((record) => record.until <= ripe);
+    const passed = sorted.slice(0, this.#spread).filter((record) => record.until <= ripe);
     if (passed.length > 0) return this.#shuffled(passed);
-    const others = await together(this.#otherBands(pool).map(find));
-    const sorted = [own, ...others].flat().toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
     const free = sorted.filter((record) => this.#isFree(record)).slice(0, this.#spread);
     return [...this.#shuffled(free), ...sorted.filter((record) => !free.includes(record))].slice(0, limit);
   }
@@ -235,15 +232,6 @@ export class Candidates implements PoolView {
     const taken = found.find(({ row, record }) => isForeign(row, record))?.record.workerId;
     if (taken !== undefined) throw new Foreigners({ first: taken, last: taken });
     return found.map((kept) => this.#shown(kept));
-  }
-
-  #otherBands(pool: PoolBounds): readonly PoolBounds[] {
-    const own = poolName(pool);
-    return [...this.#space.entries.keys()].flatMap((name) => {
-      if (!name.startsWith(poolEntry) || name === poolEntry + own) return [];
-      const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
-      return first <= pool.last && last >= pool.first ? [{ first, last }] : [];
-    });
   }
 
   #isFree(record: Stored): boolean {

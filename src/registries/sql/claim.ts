@@ -3,13 +3,14 @@ import { type Decision, decideClaim } from "../../core/pool.ts";
 import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
 import { grantOf, type Stored } from "../../core/window.ts";
 import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
+import { ensurePool, fileSome, nameAt } from "./bands.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
-import { type Kept, poolName } from "./records.ts";
+import type { Kept } from "./records.ts";
 import { giveBack, restingNumbers } from "./returns.ts";
 import type { Space } from "./space.ts";
 import { Changed, together, type Unit } from "./unit.ts";
-import { add, ensurePool, noteForeigners, put } from "./write.ts";
+import { add, noteForeigners, put } from "./write.ts";
 
 /**
  * Among how many equally good worker IDs a claim chooses by lot: after each race that it lost, among so many times more. Where 200
@@ -31,7 +32,9 @@ export async function claimOnce(
 ): Promise<Grant | Refusal> {
   if (repeated?.record.token === request.token) return repeatClaim(unit, space, repeated);
 
-  await ensurePool(unit, space, request.pool);
+  await ensurePool(unit, space, request.pool, request.workerId);
+  // A claim of one number looks at no other.
+  const isFiled = request.workerId !== undefined || (await fileSome(unit, space, request.pool));
   const candidates = new Candidates(unit, space, request, Math.min(mostSpread, spreads ** races));
   const [{ answer, store, before }, resting] = await together([
     candidates.decide((view): Decision => decideClaim(view, request, space.clock, space.info)),
@@ -50,11 +53,13 @@ export async function claimOnce(
     await noteForeigners(unit, space, { first: workerId, last: workerId });
     return { outcome: "foreign", workerId, holder: foreignHolder(row), clock };
   }
+  if (answer.outcome === "exhausted" && !isFiled && request.reuse !== "never") throw new Changed("more can be filed");
   if (answer.outcome !== "granted" || store === undefined) return answer;
 
   const kept = before && candidates.keptOf(before);
   const record = opened(store, space, request, kept);
-  const pool = poolName(request.pool);
+  // A record stays where it is filed: to cut bands is all that moves it.
+  const pool = kept?.pool ?? nameAt(space, record.workerId);
   await unit.write(() => [
     kept === undefined ? add(unit, space, record, pool) : put(unit, space, kept, record, { pool }),
     take(unit, record, kept?.row),

@@ -11,7 +11,7 @@ export interface Kept {
   readonly version: number;
   /** Records of an older era were written before a server that may have forgotten some was put in its place. */
   readonly era: number;
-  /** The pool that it was last claimed from. */
+  /** The name of its number's band, where it was ever claimed. */
   readonly pool: string | undefined;
   /** What Java processes see. */
   readonly row: AssignRow | undefined;
@@ -77,7 +77,7 @@ export function keptOf(row: Row): Kept {
   };
 }
 
-/** The columns of a record. `pool`: from which it was last claimed; where it is filed follows from that. */
+/** The columns of a record. `pool`: the name of its band; where it is filed follows from that. */
 export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): Parameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {

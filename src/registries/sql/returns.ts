@@ -1,9 +1,10 @@
 import type { PoolBounds } from "../../core/layout.ts";
 import { isOurs } from "./assign.ts";
+import { namesIn } from "./bands.ts";
 import { Raced } from "./dialect.ts";
-import { foreign, type Kept, keptOf, poolName } from "./records.ts";
+import { foreign, type Kept, keptOf } from "./records.ts";
 import type { Space } from "./space.ts";
-import type { Unit } from "./unit.ts";
+import { together, type Unit } from "./unit.ts";
 import { put } from "./write.ts";
 
 /*
@@ -21,8 +22,11 @@ const few = 4;
 export async function restingNumbers(unit: Unit, space: Space, pool: PoolBounds): Promise<readonly Kept[]> {
   const latest = space.clock - space.info.maxClockSkew;
   if (!space.beside || pool.first > 0 || space.eraBegin > latest) return [];
-  const found = await unit.all("claim.oldest", { filed: poolName(pool), ...pool, limit: few + 1 });
-  return found.map(keptOf).filter(({ record }) => record.until <= latest);
+  const rows = await together(
+    namesIn(space, pool).map((filed) => unit.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
+  );
+  const found = rows.flat().map(keptOf);
+  return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
 }
 
 /**

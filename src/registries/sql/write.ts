@@ -2,7 +2,7 @@ import type { PoolBounds } from "../../core/layout.ts";
 import { unpinnedRecord } from "../../core/pin.ts";
 import { type Stored } from "../../core/window.ts";
 import { isForeign } from "./assign.ts";
-import { columnsOf, foreign, type Kept, keptOf, poolName } from "./records.ts";
+import { columnsOf, foreign, type Kept, keptOf } from "./records.ts";
 import { ownedEntry, poolEntry, type Space } from "./space.ts";
 import { Changed, together, type Unit } from "./unit.ts";
 
@@ -38,14 +38,6 @@ export async function add(unit: Unit, space: Space, record: Stored, pool: string
 
 function conditions({ identity, era }: Space): { identity: string; present_era: string } {
   return { identity, present_era: String(era) };
-}
-
-/** Sees to it that a pool is known before anything is looked for or filed under its name. @throws Changed where it was not. */
-export async function ensurePool(unit: Unit, space: Space, pool: PoolBounds): Promise<void> {
-  const name = poolEntry + poolName(pool);
-  if (space.entries.has(name)) return;
-  await unit.write(() => [unit.change("meta.add", { name, value: String(pool.first) })]);
-  throw new Changed("the pool was noted");
 }
 
 /** Remembers that Java processes take numbers here, too. @throws Changed where it was not known. */

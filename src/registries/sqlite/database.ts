@@ -16,7 +16,7 @@ export const schemaVersion = 1;
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 
 /** The files of `sql/sqlite` that hold statements. */
-const statementFiles = ["claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
+const statementFiles = ["band", "claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
 
 /** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
 const longestPause = 25;
@@ -33,7 +33,7 @@ export interface Sql {
 export type Work<Answer> = (moment: Moment) => Answer;
 
 /** The time at which a transaction has what it needs. */
-interface Moment {
+export interface Moment {
   readonly sql: Sql;
   /** The file that is open, by which a holder tells it from another one. */
   readonly file: StoreFile | undefined;

@@ -1,4 +1,5 @@
 import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+import type { PoolBounds } from "../../core/layout.ts";
 import { sqliteCode } from "./driver.ts";
 
 /** SQLite's result codes that mean that somebody else has a lock. */
@@ -100,6 +101,15 @@ export function replacedError(path: string): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
     `The registry file \`${path}\` was replaced by another one while it was open: try again, which opens that one.`,
+    { path },
+  );
+}
+
+/** A pool whose limits are new, of which none of the records that are filed so far is free. */
+export function unfiledError(path: string, { first, last }: PoolBounds, operationTimeout: number): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\` is being sorted for the pool ${first}-${last}, whose limits are new, and none of the worker IDs that were looked at within ${operationTimeout} ms is free: try again, which goes on from there.`,
     { path },
   );
 }

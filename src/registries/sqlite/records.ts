@@ -2,6 +2,7 @@ import type { PoolBounds } from "../../core/layout.ts";
 import type { PoolView } from "../../core/pool.ts";
 import type { HolderLabel } from "../../core/registry.ts";
 import type { Stored } from "../../core/window.ts";
+import type { Bands } from "./bands.ts";
 import type { Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 
@@ -37,13 +38,14 @@ interface RecordColumns extends HolderColumns {
 export class Records implements PoolView {
   readonly #sql: Sql;
   readonly #namespaceId: number;
+  readonly #bands: Bands | undefined;
   readonly #ripe: number;
-  #bands: readonly PoolBounds[] | undefined;
 
-  /** `ripe`: a window that ended by then has passed for whoever claims. Only a claim needs it. */
-  constructor(sql: Sql, namespaceId: number, ripe = 0) {
+  /** Only a claim needs the bands, and `ripe`: a window that ended by then has passed for the claimer. */
+  constructor(sql: Sql, namespaceId: number, bands?: Bands, ripe = 0) {
     this.#sql = sql;
     this.#namespaceId = namespaceId;
+    this.#bands = bands;
     this.#ripe = ripe;
   }
 
@@ -74,16 +76,16 @@ export class Records implements PoolView {
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    return [pool, ...this.#otherBands(pool)]
-      .map((band) => this.#one("claim.newest-of-host", { ...within(band, pool), host }))
+    return this.#names(pool)
+      .map((band) => this.#one("claim.newest-of-host", { ...within(pool), band, host }))
       .reduce((a, b) => (b !== undefined && b.until > (a?.until ?? -1) ? b : a), undefined);
   }
 
-  /** Stores a record; `band`: the pool that it was just claimed from. */
-  put(record: Stored, band?: PoolBounds): void {
+  /** Stores a record. The first claim of a number files it in its band, and there it stays. */
+  put(record: Stored): void {
     this.#sql.run("record.put", {
       namespace_id: this.#namespaceId,
-      band: band === undefined ? null : bandOf(band),
+      band: this.#bands?.nameAt(record.workerId) ?? null,
       ...columnsOf(record),
     });
   }
@@ -117,51 +119,31 @@ export class Records implements PoolView {
     this.#sql.run("record.put-gap", { namespace_id: this.#namespaceId, first, last });
   }
 
-  /**
-   * The band of the pool itself comes first: as long as it has a window that has passed, nothing else is looked at. The others
-   * matter after a pool was widened, narrowed or moved: then numbers of this pool are still filed under the one before.
-   */
+  /** One whose window has passed is enough; of those that rest or are held, the first few tell more. */
   #oldestOf(
     statement: string,
     pool: PoolBounds,
     { limit, ...host }: { readonly limit: number; readonly host?: string },
   ): readonly Stored[] {
-    const find = (band: PoolBounds, limit: number): readonly Stored[] =>
-      this.#sql
-        .all(statement, { namespace_id: this.#namespaceId, ...within(band, pool), ...host, limit })
-        .map(recordOf);
-    const [first] = find(pool, 1);
-    if (first !== undefined && first.until <= this.#ripe) return [first];
-    return [pool, ...this.#otherBands(pool)]
-      .flatMap((band) => find(band, limit))
-      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
-      .slice(0, limit);
+    const find = (limit: number): readonly Stored[] =>
+      this.#names(pool)
+        .flatMap((band) =>
+          this.#sql.all(statement, { namespace_id: this.#namespaceId, ...within(pool), band, ...host, limit }),
+        )
+        .map(recordOf)
+        .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
+        .slice(0, limit);
+    const [first] = find(1);
+    return first !== undefined && first.until <= this.#ripe ? [first] : find(limit);
   }
 
-  #otherBands(pool: PoolBounds): readonly PoolBounds[] {
-    this.#bands ??= this.#listBands();
-    const own = bandOf(pool);
-    return this.#bands.filter((b) => b.first <= pool.last && b.last >= pool.first && bandOf(b) !== own);
-  }
-
-  #listBands(): readonly PoolBounds[] {
-    const bands: PoolBounds[] = [];
-    for (let band = ""; ;) {
-      const next = this.#sql.get("claim.next-band", { namespace_id: this.#namespaceId, band });
-      if (next === undefined) return bands;
-      band = String(next["band"]);
-      const [first = 0, last = 0] = band.split("-").map(Number);
-      bands.push({ first, last });
-    }
+  #names(pool: PoolBounds): readonly string[] {
+    return this.#bands?.namesIn(pool) ?? [];
   }
 }
 
-function bandOf({ first, last }: PoolBounds): string {
-  return `${first}-${last}`;
-}
-
-function within(band: PoolBounds, { first, last }: PoolBounds): Row {
-  return { band: bandOf(band), pool_first: first, pool_last: last };
+function within({ first, last }: PoolBounds): Row {
+  return { pool_first: first, pool_last: last };
 }
 
 /** A row of the table `worker` as the record that it holds. */

@@ -1,7 +1,16 @@
-import { type Clock, systemClock } from "../../core/clock.ts";
+import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { Layout } from "../../core/layout.ts";
 import { type Decision, decideClaim } from "../../core/pool.ts";
-import { defaultLimits, type InitRequest, type NamespaceInfo, type Pin, type Registry } from "../../core/registry.ts";
+import {
+  type ClaimRequest,
+  defaultLimits,
+  type Grant,
+  type InitRequest,
+  type NamespaceInfo,
+  type Pin,
+  type Refusal,
+  type Registry,
+} from "../../core/registry.ts";
 import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
 import {
@@ -18,10 +27,11 @@ import {
   shownRecord,
 } from "../../core/window.ts";
 import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
-import { schemaVersion, type Sql } from "./database.ts";
+import { Bands } from "./bands.ts";
+import { type Moment, schemaVersion, type Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 import { listClaims, noteClaim, noteEnd } from "./history.ts";
-import { damageError } from "./errors.ts";
+import { damageError, unfiledError } from "./errors.ts";
 import { PresentDatabase } from "./present.ts";
 import { recordOf, Records } from "./records.ts";
 
@@ -41,6 +51,9 @@ export interface SqliteOptions {
 
 const promise =
   "Acknowledged writes survive kill -9 and power loss (synchronous=FULL), for the processes that share this file, as long as the file lasts.";
+
+/** What a claim comes to that found nothing free among the records that are filed so far. */
+const unfiled = Symbol("unfiled");
 
 /** How many rows one transaction of `prune` deletes: others wait no longer than that takes. */
 const pruneBatch = 500;
@@ -93,28 +106,16 @@ export async function sqliteRegistry({
 
     describe: (namespace) => database.read(({ sql }) => find(sql, namespace)?.info),
 
-    claim: (request) =>
-      database.write(({ sql, file, earliest, now, waited }) => {
-        // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
-        const asked = { ...request, clock: request.clock + waited };
-        const { namespace, limits = {}, pool } = asked;
-        const space = find(sql, namespace) ?? create(sql, { ...limits, ...asked }, now);
-        const { id, info } = space;
-        checkLimits(namespace, limits, info);
-        guardClock(sql, space, now, timeSinceBoot());
-        checkClaim(asked, now, info);
-        const records = new Records(sql, id, Math.min(asked.clock, now));
-        const { answer, store, before } = notBefore(
-          Math.max(firstTick(sql, info), earliest),
-          decideClaim(records, asked, now, info),
-        );
-        if (store !== undefined) {
-          if (before === undefined) records.fillGap(store.workerId);
-          records.put(store, pool);
-          noteClaim(sql, id, store, before);
-        }
-        return answer.outcome === "granted" ? { ...answer, store: file } : answer;
-      }),
+    async claim(request) {
+      const begun = monotonic(clock);
+      for (let passed = 0; ;) {
+        const answer = await database.write((moment) => claimIn(moment, request, moment.waited + passed));
+        if (answer !== unfiled) return answer;
+        // So that others have their turn in between.
+        passed = Math.floor(monotonic(clock) - begun);
+        if (passed >= operationTimeout) throw unfiledError(path, request.pool, operationTimeout);
+      }
+    },
 
     renew: (request) =>
       database.write(({ sql, now, waited }) => {
@@ -226,6 +227,37 @@ export async function sqliteRegistry({
     close: () => database.close(),
   };
   return registry;
+
+  /** One try to claim; `waited`: how long it took until then. */
+  function claimIn(
+    { sql, file, earliest, now }: Moment,
+    request: ClaimRequest,
+    waited: number,
+  ): Grant | Refusal | typeof unfiled {
+    // The claimer's clock went on while this waited for its turn; unmoved, it would look like one that was turned back.
+    const asked = { ...request, clock: request.clock + waited };
+    const { namespace, limits = {}, pool, workerId } = asked;
+    const space = find(sql, namespace) ?? create(sql, { ...limits, ...asked }, now);
+    const { id, info } = space;
+    checkLimits(namespace, limits, info);
+    guardClock(sql, space, now, timeSinceBoot());
+    checkClaim(asked, now, info);
+    const bands = new Bands(sql, id);
+    // A claim of one number looks at no other.
+    const isFiled = workerId === undefined ? bands.prepare(pool) : bands.hold(workerId, pool);
+    const records = new Records(sql, id, bands, Math.min(asked.clock, now));
+    const { answer, store, before } = notBefore(
+      Math.max(firstTick(sql, info), earliest),
+      decideClaim(records, asked, now, info),
+    );
+    if (answer.outcome === "exhausted" && !isFiled && asked.reuse !== "never") return unfiled;
+    if (store !== undefined) {
+      if (before === undefined) records.fillGap(store.workerId);
+      records.put(store);
+      noteClaim(sql, id, store, before);
+    }
+    return answer.outcome === "granted" ? { ...answer, store: file } : answer;
+  }
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return database.write(({ sql, now }) => {

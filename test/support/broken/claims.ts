@@ -225,7 +225,11 @@ export const claimFaults: readonly Fault[] = [
   },
   {
     fault: "leaves its pool",
-    rejectedBy: ["a claim keeps to its pool", "a host's worker IDs outside the pool are left alone"],
+    rejectedBy: [
+      "a claim keeps to its pool",
+      "a host's worker IDs outside the pool are left alone",
+      "a pool that is narrowed, moved and widened again keeps to its limits, and finds its numbers",
+    ],
     wrap: asking(({ pool }) => ({ pool: { first: 0, last: pool.last } })),
   },
   {

@@ -1,0 +1,94 @@
+import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../../core/bands.ts";
+import type { PoolBounds } from "../../core/layout.ts";
+import { numberOf, poolName } from "./records.ts";
+import { poolEntry, type Space } from "./space.ts";
+import { Changed, type Unit } from "./unit.ts";
+
+/*
+ * The bands of a namespace: an entry each, `band:512` with `1023 512-1023 1024`, the last number, the name, and up to where the
+ * records are filed. Two claims that cut the same band, or file the same records, race.
+ */
+
+const bandEntry = "band:";
+
+/** A band as it is kept. */
+interface KeptBand extends Band {
+  /** When its records are gone through once more, Unix ms: a claim that had read the bands before they were cut files by them. */
+  readonly again?: number | undefined;
+}
+
+/** How long after a cut that is, ms: longer than operations take. */
+const settled = 60_000;
+
+function bandsOf({ entries }: Space): readonly KeptBand[] {
+  return [...entries].flatMap(([entry, { value }]) => {
+    if (!entry.startsWith(bandEntry)) return [];
+    const [last, name = "", filed, again] = value.split(" ");
+    const first = Number(entry.slice(bandEntry.length));
+    return [{ first, last: Number(last), name, filed: Number(filed), ...(again && { again: Number(again) }) }];
+  });
+}
+
+/** Under which names the records of a pool are filed. */
+export function namesIn(space: Space, pool: PoolBounds): readonly string[] {
+  return [...new Set(bandsIn(bandsOf(space), pool).map(({ name }) => name))];
+}
+
+/** The name of the band of a number. */
+export function nameAt(space: Space, workerId: number): string | undefined {
+  return bandAt(bandsOf(space), workerId)?.name;
+}
+
+/**
+ * Sees to it that a pool is known before anything is looked for in it: cuts the bands at its limits; for a wish for one number only
+ * where that is in no band yet.
+ * @throws Changed where something was not as it has to be.
+ */
+export async function ensurePool(
+  unit: Unit,
+  space: Space,
+  pool: PoolBounds,
+  workerId: number | undefined,
+): Promise<void> {
+  const hint = poolEntry + poolName(pool);
+  const bands = bandsOf(space);
+  const isHeld = workerId !== undefined && bandAt(bands, workerId) !== undefined;
+  const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
+  if (space.entries.has(hint) && changed.length === 0) return;
+  await unit.write(() => [
+    space.entries.has(hint) || unit.change("meta.add", { name: hint, value: String(pool.first) }),
+    ...changed.map((band) => putBand(unit, space, isUnfiled(band) ? { ...band, again: space.clock + settled } : band)),
+  ]);
+  throw new Changed("the pool was noted");
+}
+
+/**
+ * Files some of the records of a pool that are not where they belong. Returns whether all are. A holder that renews one of them at this
+ * moment decides again.
+ * @throws Raced where others filed them.
+ */
+export async function fileSome(unit: Unit, space: Space, pool: PoolBounds): Promise<boolean> {
+  const bands = bandsIn(bandsOf(space), pool).map((band) => {
+    const isDue = !isUnfiled(band) && band.again !== undefined && band.again <= space.clock;
+    return isDue ? { ...band, filed: band.first, again: undefined } : band;
+  });
+  const [next, ...more] = bands.filter(isUnfiled);
+  if (next === undefined) return true;
+  const { name, filed: first, last } = next;
+  const rows = await unit.all("claim.numbers", { first, last, limit: filedAtOnce });
+  const end = rows.length < filedAtOnce ? last : numberOf(rows.at(-1) ?? {}, "worker_id");
+  await unit.write(() => [
+    unit.change("record.file", { pool: name, first, last: end }),
+    putBand(unit, space, { ...next, filed: end + 1 }),
+  ]);
+  return end === last && more.length === 0;
+}
+
+function putBand(unit: Unit, { entries }: Space, { first, last, name, filed, again }: KeptBand): Promise<unknown> {
+  const value = [last, name, filed, ...(again === undefined ? [] : [again])].join(" ");
+  const entry = { name: bandEntry + first, value };
+  const before = entries.get(entry.name);
+  return before === undefined
+    ? unit.change("meta.add", entry)
+    : unit.swap("meta.set", { ...entry, version: before.version });
+}

@@ -1,0 +1,109 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Band, bandAt, bandsIn, changedBands, cutBands, isUnfiled } from "../../src/core/bands.ts";
+import type { PoolBounds } from "../../src/core/layout.ts";
+
+const highest = 40;
+const number = fc.integer({ min: 0, max: highest });
+const anyPool = fc.tuple(number, number).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
+
+/** What a store does with bands: for each number the name that its record is filed under, where it has one. */
+class Files {
+  bands: readonly Band[] = [];
+  readonly names = new Map<number, string>();
+
+  cut(pool: PoolBounds): void {
+    this.bands = cutBands(this.bands, pool);
+  }
+
+  put(workerId: number): void {
+    if (this.names.has(workerId)) return;
+    const band = bandAt(this.bands, workerId);
+    if (band !== undefined) this.names.set(workerId, band.name);
+  }
+
+  /** Files so many numbers of a pool. */
+  file(pool: PoolBounds, count: number): void {
+    const next = bandsIn(this.bands, pool).find(isUnfiled);
+    if (next === undefined) return;
+    const end = Math.min(next.filed + count - 1, next.last);
+    for (let n = next.filed; n <= end; n++) if (this.names.has(n)) this.names.set(n, next.name);
+    this.bands = this.bands.map((band) => (band === next ? { ...band, filed: end + 1 } : band));
+  }
+
+  /** Numbers whose records a claim of the pool would come by. */
+  seenFrom(pool: PoolBounds): number[] {
+    const names = new Set(bandsIn(this.bands, pool).map(({ name }) => name));
+    return [...this.names].flatMap(([n, name]) => (names.has(name) ? n : [])).toSorted((a, b) => a - b);
+  }
+
+  inside({ first, last }: PoolBounds): number[] {
+    return [...this.names.keys()].filter((n) => n >= first && n <= last).toSorted((a, b) => a - b);
+  }
+}
+
+const anyStep = fc.oneof(
+  fc.record({ kind: fc.constant("cut" as const), pool: anyPool }),
+  fc.record({ kind: fc.constant("put" as const), workerId: number }),
+  fc.record({ kind: fc.constant("file" as const), pool: anyPool, count: fc.integer({ min: 1, max: 12 }) }),
+);
+
+describe("bands", () => {
+  it("let a claim come by no record outside of its pool, and by each inside of it once all are filed, whatever was cut before", () => {
+    fc.assert(
+      fc.property(fc.array(anyStep, { maxLength: 40 }), anyPool, (steps, pool) => {
+        const files = new Files();
+        for (const step of steps) {
+          if (step.kind === "put") files.put(step.workerId);
+          else if (step.kind === "file") files.file(step.pool, step.count);
+          else files.cut(step.pool);
+        }
+        files.cut(pool);
+        const inside = files.inside(pool);
+        expect(inside).toEqual(expect.arrayContaining(files.seenFrom(pool)));
+        for (let i = 0; i < 200; i++) files.file(pool, 1);
+        expect(files.seenFrom(pool)).toEqual(inside);
+        // Nothing is left to do, and nothing changes for a claim that asks again.
+        expect(changedBands(files.bands, cutBands(files.bands, pool))).toEqual([]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("never overlap, cover each pool that was asked for, and are no more than its limits make", () => {
+    fc.assert(
+      fc.property(fc.array(anyPool, { minLength: 1, maxLength: 20 }), (pools) => {
+        let bands: readonly Band[] = [];
+        for (const pool of pools) bands = cutBands(bands, pool);
+        for (const [i, { first, last }] of bands.entries()) {
+          expect(first).toBeLessThanOrEqual(last);
+          expect(first).toBeGreaterThan(bands[i - 1]?.last ?? -1);
+        }
+        for (const { first, last } of pools) {
+          for (let n = first; n <= last; n++) expect(bandAt(bands, n)).toBeDefined();
+        }
+        expect(bands.length).toBeLessThanOrEqual(2 * pools.length + 1);
+      }),
+    );
+  });
+
+  it("are one where only one pool is asked for", () => {
+    const pool = { first: 0, last: 1023 };
+    const bands = cutBands([], pool);
+    expect(bands).toEqual([{ name: "0-1023", first: 0, last: 1023, filed: 1024 }]);
+    expect(cutBands(bands, pool)).toEqual(bands);
+  });
+
+  it("file what lies in a pool that was narrowed, and nothing else; a pool that is widened again files nothing", () => {
+    const [wide, narrow] = [
+      { first: 0, last: 299_999 },
+      { first: 0, last: 999 },
+    ];
+    const cut = cutBands(cutBands([], wide), narrow);
+    expect(cut).toEqual([
+      { name: "0-999", first: 0, last: 999, filed: 0 },
+      { name: "0-299999", first: 1000, last: 299_999, filed: 300_000 },
+    ]);
+    expect(cutBands(cut, wide)).toEqual(cut);
+  });
+});
