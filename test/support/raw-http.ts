@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 /** An answer as it came over the wire. */
 export interface RawAnswer {
@@ -14,10 +15,14 @@ export interface RawAnswer {
 /** For an answer to come, on a busy machine, ms. */
 const patience = 15_000;
 
-/** Sends bytes that ask for one answer, and reads it; of events only the first ones. Rejects when none comes and nobody hangs up. */
-export function rawExchange(port: number, request: Uint8Array): Promise<RawAnswer> {
+/**
+ * Sends bytes that ask for one answer, and reads it; of events only the first ones. Rejects when none comes and nobody hangs up.
+ * @param secure over TLS, whatever the certificate. Default false.
+ */
+export function rawExchange(port: number, request: Uint8Array, secure: boolean = false): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, "127.0.0.1");
+    const host = "127.0.0.1";
+    const socket = secure ? connectTls({ port, host, rejectUnauthorized: false }) : connect({ port, host });
     let text = "";
     socket.setEncoding("utf8");
     socket.setTimeout(patience, () => {

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/testing.ts";
+import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
 import { type RecordedWindows, recordWindows } from "../support/recorded-windows.ts";
 
@@ -29,7 +30,9 @@ interface Operation {
   readonly answers: ReadonlyMap<number, { readonly media: string; readonly valid: ValidateFunction } | null>;
 }
 
-const runs = 25;
+/** Each with a daemon of its own. */
+const runs = { HTTP: 25, TLS: 10 };
+type Protocol = keyof typeof runs;
 const requestsPerRun = 40;
 /** For all of them on a busy machine, ms. */
 const timeout = 180_000;
@@ -39,6 +42,7 @@ const everywhere = [400, 405, 408, 417, 431];
 
 let folder: string;
 let tokenFile: string;
+let certificates: Certificates;
 let operations: readonly Operation[];
 let problem: ValidateFunction;
 /** Operation and status that were seen. */
@@ -48,6 +52,7 @@ const seen = new Set<string>();
 interface World {
   readonly daemon: Daemon;
   readonly port: number;
+  readonly secure: boolean;
   readonly windows: RecordedWindows;
   readonly log: { readonly level: string; readonly text: string }[];
   /** Claims that were granted over HTTP. */
@@ -56,7 +61,7 @@ interface World {
   readonly secrets: Set<string>;
 }
 
-async function newWorld(): Promise<World> {
+async function newWorld(protocol: Protocol): Promise<World> {
   const log: { level: string; text: string }[] = [];
   const write =
     (level: string) =>
@@ -67,12 +72,22 @@ async function newWorld(): Promise<World> {
     registry: windows.registry,
     listen: { host: "127.0.0.1", port: 0 },
     tokens: tokenFile,
+    tls: protocol === "TLS" ? { cert: certificates.certificate, key: certificates.key } : undefined,
     claimsPerSecond: 2,
     limits: { headersTimeout: 200, requestTimeout: 200 },
     log: { info: write("info"), warn: write("warn"), error: write("error") },
   });
   const port = Number(new URL(daemon.url ?? "").port);
-  return { daemon, port, windows, log, leases: [], ids: [], secrets: new Set(Object.values(tokens)) };
+  return {
+    daemon,
+    port,
+    secure: protocol === "TLS",
+    windows,
+    log,
+    leases: [],
+    ids: [],
+    secrets: new Set(Object.values(tokens)),
+  };
 }
 
 beforeAll(async () => {
@@ -81,7 +96,8 @@ beforeAll(async () => {
   const line = ([role, token]: [string, string]): string =>
     `${createHash("sha256").update(token).digest("hex")} ${role}\n`;
   writeFileSync(tokenFile, Object.entries(tokens).map(line).join(""), { mode: 0o600 });
-  const { daemon, port } = await newWorld();
+  certificates = makeCertificates(folder);
+  const { daemon, port } = await newWorld("HTTP");
   try {
     const { body } = await rawExchange(port, Buffer.from(requestText("GET", "/openapi.json", [])));
     const description = JSON.parse(body) as Json;
@@ -394,7 +410,7 @@ async function fuzzOnce(draw: Draw, world: World): Promise<void> {
     if (headers.some((line) => line.startsWith("Transfer-Encoding"))) body = chunked(body);
   }
   const bytes = Buffer.concat([Buffer.from(requestText(method, target, headers), "latin1"), body]);
-  const answer = await rawExchange(world.port, bytes);
+  const answer = await rawExchange(world.port, bytes, world.secure);
   try {
     check(answer, { operation: isOdd || otherMethod ? undefined : operation, method, world });
   } catch (error) {
@@ -411,7 +427,7 @@ async function begin(world: World): Promise<void> {
     const text = JSON.stringify(body);
     const head = requestText(method, path, ["Content-Type: application/json", `Content-Length: ${text.length}`]);
     const operation = operations.find((one) => one.method === method && matches(one.path, path));
-    const answer = await rawExchange(world.port, Buffer.from(head + text));
+    const answer = await rawExchange(world.port, Buffer.from(head + text), world.secure);
     check(answer, { operation, method, world });
     expect(answer.status).toBeLessThan(300);
   };
@@ -501,16 +517,17 @@ function check(
   if (operation !== undefined) seen.add(`${operation.method} ${operation.path} ${status}`);
 }
 
-test(
-  "whatever is sent, the answer is one of those described; nothing breaks, and no window is granted twice",
+test.each(["HTTP", "TLS"] as const)(
+  "whatever is sent over %s, the answer is one of those described; nothing breaks, and no window is granted twice",
   { timeout },
-  async () => {
+  async (protocol) => {
+    seen.clear();
     const property = fc.asyncProperty(fc.gen(), async (draw) => {
-      const world = await newWorld();
+      const world = await newWorld(protocol);
       try {
         await begin(world);
         for (let i = 0; i < requestsPerRun; i++) await fuzzOnce(draw, world);
-        const alive = await rawExchange(world.port, Buffer.from(requestText("GET", "/readyz", [])));
+        const alive = await rawExchange(world.port, Buffer.from(requestText("GET", "/readyz", [])), world.secure);
         expect(alive.status).toBe(200);
       } finally {
         await world.daemon.close("now");
@@ -522,7 +539,7 @@ test(
     });
     const seed = process.env["SNOWLEASE_SEED"];
     const found = await fc.check(property, {
-      numRuns: runs,
+      numRuns: runs[protocol],
       endOnFailure: true,
       ...(seed !== undefined && { seed: Number(seed) }),
     });
