@@ -9,7 +9,19 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { printedPage, printHeading, printLine } from "./table.mjs";
 
-const sections = ["generator", "sustained", "shared", "peers", "claims", "sql", "redis", "zookeeper", "daemon", "boot"];
+const sections = [
+  "generator",
+  "sustained",
+  "shared",
+  "peers",
+  "claims",
+  "sql",
+  "redis",
+  "zookeeper",
+  "daemon",
+  "boot",
+  "fleet",
+];
 const { values, positionals: asked } = parseArgs({ options: { page: { type: "string" } }, allowPositionals: true });
 const unknown = asked.find((name) => !sections.includes(name));
 if (unknown !== undefined) {
