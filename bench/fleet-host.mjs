@@ -111,6 +111,10 @@ const tasks = {
 };
 
 forget();
-process.on("message", async (task) => process.send((await tasks[task]()) ?? null));
+async function obey(task) {
+  process.send((await tasks[task]()) ?? null);
+}
+
+process.on("message", (task) => void obey(task));
 process.on("disconnect", () => process.exit());
 process.send("ready");

@@ -38,7 +38,10 @@ class DaemonProcess {
     });
     const daemon = new DaemonProcess(child);
     const line = once(createInterface({ input: child.stdout }), "line");
-    await Promise.race([line, daemon.exit.then(() => Promise.reject(new Error(`No daemon: ${daemon.complaints}`)))]);
+    await Promise.race([
+      line,
+      daemon.exit.then(() => Promise.reject(new Error(`No daemon: ${daemon.complaints.join()}`))),
+    ]);
     return daemon;
   }
 
@@ -51,7 +54,7 @@ class DaemonProcess {
     this.exit = once(child, "exit");
     const lines = createInterface({ input: child.stderr });
     lines.on("line", (line) => {
-      if (!/^\{"level":"info"/.test(line) && this.complaints.length < 100) this.complaints.push(line);
+      if (!line.startsWith('{"level":"info"') && this.complaints.length < 100) this.complaints.push(line);
     });
   }
 

@@ -27,6 +27,7 @@ import {
   renewCertificates,
   type ServerLimits,
 } from "./http/server.ts";
+import { checkSocketFolder } from "./http/socket-folder.ts";
 import { tokenFile } from "./http/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
 import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
@@ -40,7 +41,7 @@ export interface DaemonOptions {
    * only a socket is wanted.
    */
   readonly listen?: { readonly host: string; readonly port: number } | undefined;
-  /** Path of a Unix socket. */
+  /** Path of a Unix socket. A folder to which every user may write needs `insecure`, unless it is like /tmp (sticky): that is logged. */
   readonly socket?: string | undefined;
   /** Path of the file of tokens; see tokens.ts. Default: whoever reaches the daemon may do everything. */
   readonly tokens?: string | undefined;
@@ -63,7 +64,10 @@ export interface DaemonOptions {
    * Default: all.
    */
   readonly clientQuota?: number | undefined;
-  /** Listens where other machines can reach it, though anybody there may do everything, or listen in. Default false. */
+  /**
+   * Listens where other machines can reach it, though anybody there may do everything, or listen in; and on a socket that any user of this
+   * machine could replace. Default false.
+   */
   readonly insecure?: boolean | undefined;
   /** Of namespaces that do not exist yet. Default: westid. */
   readonly layout?: Layout | undefined;
@@ -220,7 +224,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     if (address !== undefined) url = await listening((server) => listenOnTcp(server, address), certificates);
     const { socket } = options;
-    if (socket !== undefined) await listening((server) => listenOnSocket(server, socket));
+    if (socket !== undefined) {
+      const checkFolder = (): void => {
+        if (options.insecure !== true) checkSocketFolder(socket, log);
+      };
+      await listening((server) => listenOnSocket(server, socket, checkFolder));
+    }
     if ("open" in registry) await registry.open();
   } catch (error) {
     for (const server of servers) {

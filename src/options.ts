@@ -307,7 +307,7 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     truth,
     ["daemon"],
     "`false`",
-    "Listen where other machines can reach the daemon, also without tokens and TLS.",
+    "Listen where other machines can reach the daemon, also without tokens and TLS; and on a socket that any user of this machine could replace.",
   ),
   token: {
     ...define(

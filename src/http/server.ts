@@ -155,9 +155,10 @@ export async function listenOnTcp(server: Server, { host, port }: { host: string
 /**
  * Listens on a Unix socket that its owner and group may use; makes the folder for it, and takes the place of a socket that a dead
  * daemon left.
+ * @param checkFolder throws where the folder, which is there by then, is not to be used.
  * @throws SnowleaseError CONFIG_INVALID
  */
-export async function listenOnSocket(server: Server, path: string): Promise<void> {
+export async function listenOnSocket(server: Server, path: string, checkFolder?: () => void): Promise<void> {
   if (Buffer.byteLength(path) > maxSocketPath) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
@@ -166,6 +167,7 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
   }
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 });
+    checkFolder?.();
     await alone(`${path}.lock`, async () => {
       await clearSocket(path);
       await open(server, { path }, path);

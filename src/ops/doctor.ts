@@ -10,6 +10,7 @@ import { formatPool } from "../core/notation.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../core/registry.ts";
 import { forecastText, Growth, layoutEnd } from "./forecast.ts";
 import { clockSync } from "./clock-sync.ts";
+import { exposedFiles, exposureText } from "../registries/sqlite/file-mode.ts";
 import { listWorkers } from "./workers.ts";
 
 /** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
@@ -261,6 +262,8 @@ async function checkFile(file: string): Promise<Finding> {
   const { type } = await statfs(nearestFolder(file));
   const problem = unfit.get(type);
   if (problem !== undefined) return { check, status: "warn", detail: `The registry's file ${file} is ${problem}.` };
+  const exposed = exposedFiles(file);
+  if (exposed.length > 0) return { check, status: "warn", detail: exposureText(exposed) };
   return {
     check,
     status: "ok",

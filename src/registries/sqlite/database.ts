@@ -5,6 +5,7 @@ import { SnowleaseError } from "../../core/errors.ts";
 import { StoreFile } from "../../store-file.ts";
 import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
 import { commitError, fileError, isBusy, isDamage, isIncomplete, removedError, replacedError } from "./errors.ts";
+import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, hasLog, isLogGone, isThere, prepareFile } from "./file.ts";
 
 /** Stands in the file's header: "Snow". */
@@ -60,11 +61,15 @@ export class Database {
   static async open(options: DatabaseOptions): Promise<Database> {
     const path = prepareFile(options.path);
     const driver = await loadDriver();
-    refuseForeign(driver, path);
-    await refuseTaken(driver, path, options.operationTimeout);
+    if (isThere(path)) {
+      refuseForeign(driver, path);
+      await refuseTaken(driver, path, options.operationTimeout);
+    } else makePrivateFile(path);
     const database = new Database(driver, { ...options, path }, resolve(options.path));
     try {
       await database.#prepare();
+      alignModes(path);
+      warnOfExposure(path);
       return database;
     } catch (error) {
       await database.close();
@@ -312,7 +317,6 @@ function refuseForeign(driver: Driver, path: string): void {
  */
 async function refuseTaken(driver: Driver, path: string, operationTimeout: number): Promise<void> {
   const [log] = beside(path);
-  if (!isThere(path)) return;
   if (isLogGone(path)) throw removedError(log, path);
   const asked = monotonic(systemClock);
   while (!isThere(log) && !isAlone(driver, path)) {

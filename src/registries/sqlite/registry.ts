@@ -38,8 +38,8 @@ import { recordOf, Records } from "./records.ts";
 /** Where an embedded registry lives. */
 export interface SqliteOptions {
   /**
-   * The file: made when it is missing, with the folders above it (mode 0700; the file's mode follows the umask). Everybody who
-   * shares it needs read and write access to the file and to its folder. Not on a network file system.
+   * The file: made when it is missing (mode 0600; where a group may write to its folder, 0660 less the umask), with the folders above it
+   * (0700). Where every user may open it, a process warning says so. Everybody who shares it needs read and write access to the file and to its folder. Not on a network file system.
    */
   readonly path: string;
   readonly clock?: Clock | undefined;
