@@ -100,11 +100,14 @@ async function postAll(
 }
 
 test("a client that asks for IDs in namespaces without end makes claims, and the daemon keeps a hundred leases", async () => {
+  await daemon.end("SIGKILL");
+  daemon = await startDaemonProcess("memory:", 0, ["--claims-per-second", "30"]);
   await expectAlive();
   const before = peak();
   const paths = Array.from({ length: 1500 }, (_, i) => `/v1/n${i}/ids`);
   const statuses = await postAll(paths, () => ({}));
-  // 1,000 at once, and 100 a second from then on.
+  // 300 at once, and 30 a second from then on.
+  expect(statuses[200]).toBeGreaterThanOrEqual(300);
   expect(statuses[429]).toBeGreaterThan(0);
   expect((statuses[200] ?? 0) + (statuses[429] ?? 0)).toBe(1500);
   expect(peak() - before).toBeLessThan(100 * 0.4 * MiB + garbage);
@@ -113,9 +116,9 @@ test("a client that asks for IDs in namespaces without end makes claims, and the
     const answer = await fetch(`${daemon.url}/v1/${namespace}/workers/0`);
     return ((await answer.json()) as { state: unknown }).state;
   };
-  const states = await Promise.all(Array.from({ length: 900 }, (_, i) => stateOf(`n${i}`)));
+  const states = await Promise.all(Array.from({ length: 300 }, (_, i) => stateOf(`n${i}`)));
   expect(states.filter((state) => state === "live").length).toBeLessThanOrEqual(100);
-  expect(states.filter((state) => state === "free").length).toBeGreaterThanOrEqual(800);
+  expect(states.filter((state) => state === "free").length).toBeGreaterThanOrEqual(200);
   expect(await daemon.end("SIGTERM")).toBe(0);
   expect(daemon.log.match(/"event":"released"/g)).toHaveLength(daemon.log.match(/"event":"claimed"/g)?.length ?? 0);
 });
@@ -125,7 +128,7 @@ test("with a quota, a client that claims for 5 s leaves the pool to others", asy
   daemon = await startDaemonProcess("memory:", 0, ["--client-quota", "25"]);
   const end = performance.now() + 5000;
   function* claims(): Generator<string> {
-    while (performance.now() < end) yield "/v1/orders/leases";
+    for (let sent = 0; sent < 600 || performance.now() < end; sent++) yield "/v1/orders/leases";
   }
   const greedy = await postAll(claims(), () => ({ now: Date.now() }));
   expect(greedy[201]).toBe(256);

@@ -197,7 +197,7 @@ test("garbage over TLS and HTTP breaks nothing: honest clients are served meanwh
     }
   };
   const served = Promise.all([honest("tls"), honest("socket")]);
-  await Promise.all([...Array.from({ length: atOnce }, client)]);
+  await Promise.all(Array.from({ length: atOnce }, client));
   isOver = true;
   await served;
 
