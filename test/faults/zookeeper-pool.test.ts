@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Layout } from "../../src/core/layout.ts";
-import type { Grant, Registry } from "../../src/core/registry.ts";
+import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
+import { ask as askServer } from "../support/servers.ts";
 import { liveIn, makeNode, makeRecords, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -90,7 +91,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
       const registry = await opened();
       await registry.init({ namespace, layout: wide.fingerprint });
       await makeRecords(port, namespace, all, later);
-      expect(await registry.claim(wish())).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
       const proxy = await FaultProxy.start(port);
       onTestFinished(() => proxy.stop());
       const slow = await openZooKeeper(`zookeeper://127.0.0.1:${proxy.port}`, 10_000);
@@ -100,7 +100,53 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
       const error = await failure(slow.claim(wish()));
       expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
       expect(error.message).toContain("all rest");
+      expect(await registry.claim(wish())).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+      // Once all were looked at, there is nothing to look at.
+      expect(await slow.claim(wish())).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
     });
+  });
+
+  test("numbers that rest are looked at once, and again when one of them may be free", async () => {
+    const registry = await opened();
+    const { layout } = ask();
+    const pool = { first: 0, last: 1023 };
+    const all = Array.from({ length: 1024 }, (_, i) => i);
+    const [soon, late, past] = [Date.now() + 6000, Date.now() + 300_000, Date.now() - 60_000];
+    await registry.init({ namespace, layout });
+    await makeRecords(port, namespace, all, (id) => (id === 300 ? soon : id === 100 || id === 200 ? past : late));
+    await registry.pin(namespace, 200, "kept");
+    const claim = (): Promise<Grant | Refusal> => registry.claim(ask({ pool, window: 600_000, clock: Date.now() }));
+    const packets = async (): Promise<number> => {
+      const [, count] = /zk_packets_received\s+(\d+)/.exec(await askServer(port, "mntr")) ?? [];
+      return Number(count);
+    };
+    const exhausted = async (): Promise<void> => {
+      expect(await claim()).toMatchObject({ outcome: "exhausted", freeAt: soon });
+      const before = await packets();
+      expect(await claim()).toMatchObject({ outcome: "exhausted", freeAt: soon });
+      expect((await packets()) - before).toBeLessThan(120);
+    };
+
+    const claim100 = async (fence: number): Promise<ReturnType<typeof keyOf> & { from: number }> => {
+      const request = ask({ pool, window: 600_000, clock: Date.now() });
+      const grant = await granted(registry, request);
+      expect(grant).toMatchObject({ workerId: 100, fence });
+      return { ...keyOf(request, grant), from: grant.from };
+    };
+
+    const first = await claim100(2);
+    await registry.release({ ...first, clock: Date.now() });
+    await exhausted();
+    await registry.forceRelease({ namespace, workerId: 100, force: true, fence: 2, resetWindow: true });
+    const second = await claim100(3);
+    await exhausted();
+    await registry.release({ ...second, clock: Date.now(), used: { until: second.from } });
+    await claim100(4);
+    await exhausted();
+    expect(await registry.unpin(namespace, 200)).toBe(true);
+    expect(await claim()).toMatchObject({ outcome: "granted", workerId: 200, fence: 2 });
+    await sleep(Math.max(0, soon - Date.now()) + 50);
+    expect(await claim()).toMatchObject({ outcome: "granted", workerId: 300, fence: 2 });
   });
 
   test("keeps the node of a holder that renews, and brings it back for one that renews late", async () => {

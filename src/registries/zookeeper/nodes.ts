@@ -9,6 +9,7 @@ import type { PoolBounds } from "../../core/layout.ts";
  *     /snowlease/NAMESPACE/meta                     layout, limits, schema version; made last
  *                         /state/BUCKET/ID          the record of a worker ID
  *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
+ *                         /rest/BUCKET              until when its numbers rest that nobody holds: see rests.ts
  *                         /history/BUCKET/ID/FENCE  a claim that has ended
  *                         /token/TOKEN              the worker ID that this token holds
  *                         /host/HOST/ID             a worker ID whose last holder ran on this host
@@ -36,6 +37,7 @@ export interface Nodes {
   /** The beginning of the name of an ephemeral node; the server adds the sequence. */
   live(workerId: number, token: string): string;
   lives(bucket: number): string;
+  rest(bucket: number): string;
   /** Where the rows of a worker ID lie. */
   rows(workerId: number): string;
   row(workerId: number, fence: number): string;
@@ -57,13 +59,17 @@ export function nodesOf(base: string, namespace: string): Nodes {
   return {
     root,
     meta: `${root}/meta`,
-    folders: [root, ...["state", "live", "history", "token", "host", "owner", "next"].map((name) => `${root}/${name}`)],
+    folders: [
+      root,
+      ...["state", "live", "rest", "history", "token", "host", "owner", "next"].map((name) => `${root}/${name}`),
+    ],
     bands: `${root}/next`,
     state: (workerId) => `${root}/state/${place(workerId)}`,
     buckets: `${root}/state`,
     states: (bucket) => `${root}/state/${bucket}`,
     live: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
     lives: (bucket) => `${root}/live/${bucket}`,
+    rest: (bucket) => `${root}/rest/${bucket}`,
     rows: (workerId) => `${root}/history/${place(workerId)}`,
     row: (workerId, fence) => `${root}/history/${place(workerId)}/${padded(fence)}`,
     token: (token) => `${root}/token/${token}`,

@@ -42,6 +42,18 @@ const row = z.object({
   end: z.enum(["released", "forced", "reset", "taken-over"]),
 });
 
+const rest = z.object({ first: z.int(), last: z.int(), until: z.int(), removed: z.int() });
+
+/** What is known of the numbers of a bucket from one to another that nobody holds. */
+interface Rest {
+  readonly first: number;
+  readonly last: number;
+  /** None of them comes free before, Unix ms. */
+  readonly until: number;
+  /** Ephemeral nodes of the bucket that had gone by then. */
+  readonly removed: number;
+}
+
 /** A record as it lies there. Its token is the hash of the holder's. */
 export interface Kept {
   readonly stored: Stored;
@@ -84,6 +96,19 @@ export function rowBytes(claim: HistoryRow): Uint8Array {
 
 export function readRow(node: Node, path: string): HistoryRow {
   return read(row, node.data, path);
+}
+
+export function restBytes(known: Rest): Uint8Array {
+  return bytesOf(known);
+}
+
+/** Undefined where nothing is known, or what is not of this version. */
+export function readRest({ data }: Node): Rest | undefined {
+  try {
+    return rest.safeParse(JSON.parse(new TextDecoder().decode(data))).data;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A number as a node's data. */

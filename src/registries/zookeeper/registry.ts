@@ -23,6 +23,7 @@ import { livePaths, livesOf, seen } from "./live.ts";
 import { hashOf, isIn, type Nodes } from "./nodes.ts";
 import { type Kept, numberBytes, readNumber, schemaVersion } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
+import { forgetRest } from "./rests.ts";
 import type { Session, Write } from "./session.ts";
 import { parseSettings } from "./settings.ts";
 import { again, commit } from "./steps.ts";
@@ -140,7 +141,10 @@ export async function zooKeeperRegistry(
           ...endOf(nodes, kept.stored, after.until, clock, "released"),
           ...livePaths(nodes, workerId, lives, token).map((path) => ({ op: "remove", path }) as const),
         ];
-        if ((await commit(connection, deadline, writes)).session === undefined) return again;
+        // Where an ephemeral node goes, that tells of it.
+        const also = (session: Session): Promise<unknown>[] =>
+          [...lives.values()].includes(token) ? [] : [forgetRest(session, nodes, workerId)];
+        if ((await commit(connection, deadline, writes, { also })).session === undefined) return again;
         store.lives.forget(nodes.live(workerId, token));
         return { outcome: "released" };
       }),
@@ -182,11 +186,13 @@ export async function zooKeeperRegistry(
         const refusal = forceRefusal(kept && seen(kept.stored, lives.values()), request, clock);
         if (refusal !== undefined || kept === undefined) return refusal ?? { outcome: "absent" };
         const after = forced(kept.stored, clock, resetWindow);
-        const done = await commit(connection, deadline, [
+        const writes = [
           ...put(nodes, after, kept),
           ...forgetToken(nodes, kept),
           ...endOf(nodes, kept.stored, after.until, clock, resetWindow ? "reset" : "forced"),
-        ]);
+        ];
+        const also = (session: Session): Promise<unknown>[] => [forgetRest(session, nodes, workerId)];
+        const done = await commit(connection, deadline, writes, { also });
         return done.session === undefined ? again : { outcome: "released", until: after.until };
       }),
 
@@ -232,7 +238,8 @@ export async function zooKeeperRegistry(
             : put(nodes, unpinnedRecord(kept.stored), kept);
         writes.push(...forgetOwner(nodes, kept.stored));
         tried = true;
-        const done = await commit(connection, deadline, writes);
+        const also = (session: Session): Promise<unknown>[] => [forgetRest(session, nodes, workerId)];
+        const done = await commit(connection, deadline, writes, { also });
         tried = false;
         return done.session === undefined ? again : true;
       });

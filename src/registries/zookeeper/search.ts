@@ -8,6 +8,7 @@ import type { Connection } from "./connection.ts";
 import type { Session } from "./session.ts";
 import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseLive } from "./nodes.ts";
 import type { Kept } from "./records.ts";
+import { noteRest, readNote, restOf } from "./rests.ts";
 import { readKept } from "./store.ts";
 
 /** Records that are looked at together: more of the same kind say nothing new most of the time. */
@@ -128,8 +129,8 @@ interface Found extends Decision {
 
 /**
  * Looks for any worker ID of the pool: this host's own, one never used, one that nobody's session holds. Two round trips where
- * one is found, however full and however large the pool is. Only where those rest that came first all others are looked at, too,
- * in random order, until one is free.
+ * one is found, however full and however large the pool is. Only where those rest that came first the others are looked at, too,
+ * until one is free: bucket by bucket, and not where another claim noted that all of a bucket rest.
  * @throws SnowleaseError REGISTRY_UNAVAILABLE where there are more than can be looked at in time: that pool may not be full.
  */
 export async function searchAny(task: Task): Promise<Found> {
@@ -170,15 +171,16 @@ export async function searchAny(task: Task): Promise<Found> {
   if (first.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, first));
   const decision = decide(task);
   if (!reuses || decision.answer.outcome !== "exhausted") return { ...decision, hint };
-  return { ...(await lookThrough(task, candidates, buckets)), hint };
+  return { ...(await lookThrough(task)), hint };
 }
 
-/** Looks at the records of numbers that nobody's session holds until one is free: at these first, then in the other buckets. */
-async function lookThrough(task: Task, candidates: number[], seen: ReadonlySet<number>): Promise<Decision> {
-  const { connection, deadline, nodes, request, snapshot } = task;
+/** Looks at the records of numbers that nobody's session holds until one is free, bucket by bucket. */
+async function lookThrough(task: Task): Promise<Decision> {
+  const { connection, deadline, nodes, request, snapshot, clock, info } = task;
   const { pool } = request;
   const halt = deadline - reserve * connection.operationTimeout;
   const first = new Set(snapshot.kept.keys());
+  const freeAt: number[] = [];
   let looked = 0;
   const notAll = (cause?: unknown): SnowleaseError =>
     new SnowleaseError(
@@ -187,38 +189,56 @@ async function lookThrough(task: Task, candidates: number[], seen: ReadonlySet<n
       {},
       { cause },
     );
-  const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)).filter((bucket) => !seen.has(bucket)));
-  const lookFurther = async (most: number): Promise<void> => {
-    if (candidates.length === 0) {
-      const some = buckets.splice(0, manyBuckets);
-      const found = await connection.exchange(deadline, (session) => listRoomy(session, nodes, pool, some));
-      buckets.unshift(...found.later);
-      candidates.push(...shuffled(found.idle));
-      return;
-    }
-    snapshot.trim(pool, first);
-    const next = candidates.splice(0, most);
-    await connection.exchange(deadline, (session) => readAll(session, task, next));
-    looked += next.length;
-  };
-  let decision = decide(task);
-  for (let most = few; decision.answer.outcome === "exhausted";) {
-    if (candidates.length === 0 && buckets.length === 0) break;
+  const inTime = async <Read>(read: (session: Session) => Promise<Read>): Promise<Read> => {
     if (monotonic(systemClock) > halt) throw notAll();
-    if (candidates.length > 0) most = Math.min(4 * most, mostRecords);
     try {
-      await lookFurther(most);
+      return await connection.exchange(deadline, read);
     } catch (error) {
       // What was asked for last came too late: no other failure than not to have looked at all.
       throw monotonic(systemClock) > halt ? notAll(error) : error;
     }
-    decision = decide(task);
+  };
+
+  const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)));
+  while (buckets.length > 0) {
+    const some = buckets.splice(0, manyBuckets);
+    const counts = await inTime((session) => Promise.all(some.map((bucket) => session.count(nodes.lives(bucket)))));
+    const roomy = some.filter((_, i) => (counts[i] ?? 0) < bucketSize);
+    const notes = await inTime((session) => Promise.all(roomy.map((bucket) => readNote(session, nodes, bucket, pool))));
+    for (const [i, bucket] of roomy.entries()) {
+      const note = notes[i];
+      if (note?.until !== undefined && note.until > clock) {
+        freeAt.push(note.until);
+        continue;
+      }
+      const ids = shuffled(await inTime((session) => listIdle(session, nodes, pool, bucket)));
+      const ends: (number | undefined)[] = [];
+      for (let most = few; ids.length > 0; most = Math.min(4 * most, mostRecords)) {
+        snapshot.trim(pool, first);
+        const next = ids.splice(0, most);
+        await inTime((session) => readAll(session, task, next));
+        looked += next.length;
+        const decision = decide(task);
+        if (decision.answer.outcome !== "exhausted") return decision;
+        ends.push(
+          restOf(
+            next.map((id) => snapshot.kept.get(id)),
+            clock + info.maxWindow,
+          ),
+        );
+      }
+      const until = ends.every((end) => end !== undefined) ? Math.min(clock + info.maxWindow, ...ends) : undefined;
+      if (note === undefined || until === undefined || until <= clock) continue;
+      await inTime((session) => noteRest(session, nodes, note, pool, until));
+    }
   }
-  if (decision.answer.outcome !== "exhausted") return decision;
   // All others are held. Some of these tell when one may come free.
   const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
   if (held.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, held));
-  return decide(task);
+  const decision = decide(task);
+  if (decision.answer.outcome !== "exhausted" || freeAt.length === 0) return decision;
+  const soonest = Math.min(decision.answer.freeAt ?? Infinity, ...freeAt);
+  return { ...decision, answer: { ...decision.answer, freeAt: soonest } };
 }
 
 function decide({ snapshot, request, clock, info }: Task): Decision {
@@ -298,19 +318,6 @@ async function listIdle(session: Session, nodes: Nodes, pool: PoolBounds, bucket
   const live = new Set(names.map((name) => parseLive(name)?.workerId));
   const first = Math.max(pool.first, bucket * bucketSize);
   return range(first, Math.min(pool.last, (bucket + 1) * bucketSize - 1)).filter((id) => !live.has(id));
-}
-
-/** The same for those of many buckets that are not full; `later`: those that were too many for now. */
-async function listRoomy(
-  session: Session,
-  nodes: Nodes,
-  pool: PoolBounds,
-  buckets: readonly number[],
-): Promise<{ readonly idle: number[]; readonly later: readonly number[] }> {
-  const counts = await Promise.all(buckets.map((bucket) => session.count(nodes.lives(bucket))));
-  const roomy = buckets.filter((_, i) => (counts[i] ?? 0) < bucketSize);
-  const idle = await Promise.all(roomy.slice(0, few).map((bucket) => listIdle(session, nodes, pool, bucket)));
-  return { idle: idle.flat(), later: roomy.slice(few) };
 }
 
 /** So many numbers of a pool, or all of a small one. */

@@ -32,6 +32,8 @@ export interface Session {
    * such node.
    */
   created(path: string): Promise<number | undefined>;
+  /** How many children of a node have gone; undefined where there is no such node. */
+  removed(path: string): Promise<number | undefined>;
   /** Writes nothing into a node: the leader's clock when it did, Unix ms; undefined where there is no such node. */
   touch(path: string): Promise<number | undefined>;
   /** `orphan`: the node above is missing. */

@@ -267,6 +267,14 @@ export class Wire {
           ),
         ),
 
+      removed: (path) =>
+        call<number | undefined>((done) =>
+          client.exists(
+            path,
+            answer(done, (stat) => stat && (stat.cversion - stat.numChildren) / 2),
+          ),
+        ),
+
       touch: (path) =>
         call<number | undefined>((done) =>
           client.setData(

@@ -1,0 +1,83 @@
+import { isSnowleaseError } from "../../core/errors.ts";
+import type { PoolBounds } from "../../core/layout.ts";
+import { bucketOf, bucketSize, type Nodes } from "./nodes.ts";
+import { type Kept, readRest, restBytes } from "./records.ts";
+import type { Session } from "./session.ts";
+
+/*
+ * A claim that has looked at all numbers of a bucket that nobody holds, and found that they rest, notes until when: the claims behind
+ * it pass the bucket by. The note counts as long as no ephemeral node of the bucket has gone since: then there is another number that
+ * nobody holds. Whatever else may free a number before its window has passed writes to the note, which is worth nothing then.
+ */
+
+/** What is to be known before a bucket is looked at. */
+interface Begun {
+  readonly bucket: number;
+  /** Ephemeral nodes of the bucket that have gone so far. */
+  readonly removed: number;
+  /** Of the note: another one since, and what was found is not noted. */
+  readonly version: number;
+  /** None of its numbers comes free before, Unix ms; undefined where that is not known. */
+  readonly until?: number | undefined;
+}
+
+/** Reads the note of a bucket, and makes it where it is missing. */
+export async function readNote(
+  session: Session,
+  nodes: Nodes,
+  bucket: number,
+  { first, last }: PoolBounds,
+): Promise<Begun | undefined> {
+  const path = nodes.rest(bucket);
+  const read = (): Promise<readonly [Awaited<ReturnType<Session["get"]>>, number | undefined]> =>
+    Promise.all([session.get(path), session.removed(nodes.lives(bucket))]);
+  let [node, removed = 0] = await read();
+  if (node === undefined) {
+    await session.create(path);
+    [node, removed = 0] = await read();
+  }
+  // A namespace of an older version has no place for notes.
+  if (node === undefined) return undefined;
+  const begun = { bucket, removed, version: node.version };
+  const note = readRest(node);
+  if (note === undefined || note.removed !== removed) return begun;
+  const [from, to] = limitsIn(bucket, { first, last });
+  return note.first <= from && note.last >= to ? { ...begun, until: note.until } : begun;
+}
+
+/** Notes until when numbers rest that nobody holds: all that the bucket has in a pool. */
+export async function noteRest(
+  session: Session,
+  nodes: Nodes,
+  { bucket, removed, version }: Begun,
+  pool: PoolBounds,
+  until: number,
+): Promise<void> {
+  const [first, last] = limitsIn(bucket, pool);
+  try {
+    await session.set(nodes.rest(bucket), restBytes({ first, last, until, removed }), version);
+  } catch (error) {
+    // It is a hint.
+    if (!isSnowleaseError(error)) throw error;
+  }
+}
+
+/** Until when none of these can be had by anybody, Unix ms; undefined where that cannot be told. `latest`: the end of any window. */
+export function restOf(kept: readonly (Kept | undefined)[], latest: number): number | undefined {
+  let until = latest;
+  for (const each of kept) {
+    // Unused, or unreadable; or given back, and then it depends on the claimer's clock.
+    if (each === undefined || (each.stored.clean && each.stored.pinned === undefined)) return undefined;
+    if (each.stored.pinned === undefined) until = Math.min(until, each.stored.until);
+  }
+  return until;
+}
+
+function limitsIn(bucket: number, { first, last }: PoolBounds): readonly [first: number, last: number] {
+  return [Math.max(first, bucket * bucketSize), Math.min(last, (bucket + 1) * bucketSize - 1)];
+}
+
+/** What goes with a write that may free a number which nobody holds: its bucket is looked at again. */
+export function forgetRest(session: Session, nodes: Nodes, workerId: number): Promise<unknown> {
+  return session.touch(nodes.rest(bucketOf(workerId)));
+}
