@@ -169,7 +169,12 @@ const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<Opt
     "0; one window for a fixed worker ID",
     "How long a claim may wait for a worker ID to come free.",
   ),
-  operationTimeout: define(duration(1), everywhere, "5 s", "Deadline of one registry operation."),
+  operationTimeout: define(
+    duration(1),
+    everywhere,
+    "5 s",
+    "Deadline of one registry operation. Of one that waits for a registry file: longest time in which nobody writes to it.",
+  ),
   maxWait: define(duration(0), claims, "500 ms", "How long to wait for a clock that was set back."),
   maxTell: define(
     duration(0),

@@ -7,6 +7,7 @@ import { type Connection, type Driver, loadDriver, type Parameters, type Row, ty
 import { commitError, fileError, isBusy, isDamage, isIncomplete, removedError, replacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, hasLog, isLogGone, isThere, prepareFile } from "./file.ts";
+import { Lock } from "./lock.ts";
 
 /** Stands in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
@@ -18,9 +19,6 @@ const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 
 /** The files of `sql/sqlite` that hold statements. */
 const statementFiles = ["band", "claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
-
-/** Longest pause between two tries to get the lock, ms. Nobody holds it for longer than a transaction takes. */
-const longestPause = 25;
 
 /** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
 export interface Sql {
@@ -49,7 +47,7 @@ export interface Moment {
 export interface DatabaseOptions {
   readonly path: string;
   readonly clock: Clock;
-  /** How long an operation may wait for its turn and the lock, ms. */
+  /** How long an operation may wait for its turn and the lock while nobody writes, ms. */
   readonly operationTimeout: number;
   /** No window begins before it, Unix ms. */
   readonly earliest?: number | undefined;
@@ -61,11 +59,12 @@ export class Database {
   static async open(options: DatabaseOptions): Promise<Database> {
     const path = prepareFile(options.path);
     const driver = await loadDriver();
+    const lock = new Lock(path, options.operationTimeout);
     if (isThere(path)) {
       refuseForeign(driver, path);
-      await refuseTaken(driver, path, options.operationTimeout);
+      await refuseTaken(driver, path, lock);
     } else makePrivateFile(path);
-    const database = new Database(driver, { ...options, path }, resolve(options.path));
+    const database = new Database(driver, lock, { ...options, path }, resolve(options.path));
     try {
       await database.#prepare();
       alignModes(path);
@@ -81,7 +80,7 @@ export class Database {
   /** As it was named: a link on the way may come to point elsewhere. */
   readonly #name: string;
   readonly #clock: Clock;
-  readonly #operationTimeout: number;
+  readonly #lock: Lock;
   readonly #earliest: number;
   readonly #connection: Connection;
   readonly #statements = new Map<string, Statement>();
@@ -93,12 +92,12 @@ export class Database {
   #queued = 0;
   #closed: Promise<void> | undefined;
 
-  private constructor(driver: Driver, { path, clock, operationTimeout, earliest = 0 }: DatabaseOptions, name: string) {
+  private constructor(driver: Driver, lock: Lock, { path, clock, earliest = 0 }: DatabaseOptions, name: string) {
     this.path = path;
     this.#earliest = earliest;
     this.#name = name;
     this.#clock = clock;
-    this.#operationTimeout = operationTimeout;
+    this.#lock = lock;
     try {
       this.#connection = driver.open(path);
     } catch (error) {
@@ -137,7 +136,8 @@ export class Database {
   async #end(): Promise<void> {
     try {
       // So that the file is whole without its log: what remains of the log lies there until the statements are collected.
-      if (this.#files.every((file) => !file.isReplaced)) this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      const isOurs = this.#files.every((file) => !file.isReplaced);
+      if (isOurs && !this.#lock.isWanted) this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
       // Others are at work in it, or it is not ours: then it is theirs to do.
     }
@@ -147,7 +147,7 @@ export class Database {
   }
 
   async #prepare(): Promise<void> {
-    // Waiting for a lock is up to `#whenFree`, which does not block the event loop.
+    // Waiting is up to `#lock`, which does not block the event loop.
     this.#connection.exec("PRAGMA busy_timeout = 0");
     const isNew = await this.read(() => this.#isNew());
     if (isNew) {
@@ -156,7 +156,7 @@ export class Database {
       await this.#inTurn("BEGIN EXCLUSIVE", ({ now }) => this.#isNew() && this.#create(now));
     }
     // Only now: the header of a registry tells what it is without its log. Durable means that the log is synced at each commit.
-    await whenFree(this.path, this.#operationTimeout, () => {
+    await this.#lock.whenFree(() => {
       this.#connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     });
     // The log is only there, and its own, once this connection has looked through it.
@@ -186,20 +186,13 @@ export class Database {
     if (this.#closed !== undefined) return Promise.reject(closedError(this.path));
     const asked = monotonic(systemClock);
     const askedOn = monotonic(this.#clock);
-    let waits = this.#queued > 0;
+    const behindOthers = this.#queued > 0;
     this.#queued++;
-    const answer = this.#queue.then(() =>
-      whenFree(
-        this.path,
-        this.#operationTimeout,
-        (attempt) => {
-          waits ||= attempt > 1;
-          const waited = waits ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
-          return this.#transaction(begin, work, waited);
-        },
-        asked,
-      ),
-    );
+    const tryOnce = (waits: boolean): Answer => {
+      const waited = waits || behindOthers ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
+      return this.#transaction(begin, work, waited);
+    };
+    const answer = this.#queue.then(() => this.#lock.whenFree(tryOnce, { asked, inTurn: begin !== beginReading }));
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
   }
@@ -243,27 +236,6 @@ export class Database {
     } catch {
       // SQLite has rolled back by itself, as it does on a full disk; the first error is the one to tell.
     }
-  }
-}
-
-/**
- * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. The pauses are random, so that
- * processes that wait do not meet again; and they are real ones, whatever clock was given: the others' locks are.
- */
-async function whenFree<Answer>(
-  path: string,
-  operationTimeout: number,
-  attempt: (count: number) => Answer,
-  asked: number = monotonic(systemClock),
-): Promise<Answer> {
-  for (let count = 1; ; count++) {
-    try {
-      return attempt(count);
-    } catch (error) {
-      if (!isBusy(error)) throw fileError(error, path);
-      if (monotonic(systemClock) - asked >= operationTimeout) throw busyError(path, operationTimeout);
-    }
-    await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * count) - 1));
   }
 }
 
@@ -315,24 +287,20 @@ function refuseForeign(driver: Driver, path: string): void {
  * Refuses a registry whose log was taken away from those who have it open: what they wrote last stands there alone. Others have it
  * open where its lock cannot be had alone, and then its log is there, but for the moment in which one of them opens it.
  */
-async function refuseTaken(driver: Driver, path: string, operationTimeout: number): Promise<void> {
+async function refuseTaken(driver: Driver, path: string, lock: Lock): Promise<void> {
   const [log] = beside(path);
   if (isLogGone(path)) throw removedError(log, path);
-  const asked = monotonic(systemClock);
-  while (!isThere(log) && !isAlone(driver, path)) {
-    if (monotonic(systemClock) - asked >= operationTimeout) throw removedError(log, path);
-    await systemClock.sleep(1 + Math.random() * longestPause);
-  }
+  await lock.whenFree(() => isThere(log) || lockAlone(driver, path), { otherwise: () => removedError(log, path) });
 }
 
-/** Whether no other connection has a registry open. Asked only while it has no log. */
-function isAlone(driver: Driver, path: string): boolean {
+/** Takes a registry's lock for a moment, which fails where another connection has it open. Done only while it has no log. */
+function lockAlone(driver: Driver, path: string): void {
   const connection = driver.open(path);
   try {
     connection.exec("PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema");
-    return true;
   } catch (error) {
-    return !isBusy(error);
+    // What else is wrong with it shows when it is opened.
+    if (isBusy(error)) throw error;
   } finally {
     connection.close();
   }
@@ -365,14 +333,6 @@ function checkSchema(connection: Connection, path: string): "new" | "ours" {
     application === applicationId
       ? `The registry file \`${path}\` has the schema ${version}, and this version of Snowlease knows ${schemaVersion}: upgrade it, or name another file.`
       : `The file \`${path}\` is the SQLite database of another program: name another file for the registry.`,
-    { path },
-  );
-}
-
-function busyError(path: string, operationTimeout: number): SnowleaseError {
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `The registry file \`${path}\` was locked by others for ${operationTimeout} ms, nothing was changed: try again, and look for a process that keeps it open in a transaction.`,
     { path },
   );
 }

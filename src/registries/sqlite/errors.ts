@@ -113,3 +113,12 @@ export function unfiledError(path: string, { first, last }: PoolBounds, operatio
     { path },
   );
 }
+
+/** The lock could not be had, and nobody who had it wrote anything meanwhile. */
+export function busyError(path: string, operationTimeout: number): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The registry file \`${path}\` was locked for ${operationTimeout} ms in which no process wrote to it, and this one has changed nothing: look for a process that is stopped in a transaction of it, or a tool like sqlite3 that left one open (\`fuser ${path}\` lists both), let it go on or end it, and try again.`,
+    { path },
+  );
+}

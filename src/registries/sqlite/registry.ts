@@ -45,7 +45,7 @@ export interface SqliteOptions {
   readonly clock?: Clock | undefined;
   /** The time since boot. Default: this machine's, with the default clock; none with another one. */
   readonly uptime?: (() => Uptime | undefined) | undefined;
-  /** How long an operation may wait for a lock that another process holds, ms. */
+  /** How long an operation waits for a lock that others hold while none of them writes anything, ms. */
   readonly operationTimeout: number;
 }
 
@@ -71,8 +71,9 @@ interface NamespaceColumns {
 }
 
 /**
- * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction; one that
- * cannot get the lock within `operationTimeout` is REGISTRY_UNAVAILABLE, and is then known not to have been applied.
+ * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction, and
+ * waits in a queue for its turn to write. One that cannot get the lock while nobody has written for `operationTimeout` is REGISTRY_UNAVAILABLE, and is
+ * then known not to have been applied.
  *
  * Holder and registry share one clock, so that comparing them would show nothing. In its place, a claim or renewal is refused
  * with CLOCK_SKEW while the wall clock has moved ahead of the time since boot by more than `maxClockSkew`; `acceptClock` takes it

@@ -1,0 +1,201 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import type { Registry } from "../../src/core/registry.ts";
+import type { Connection } from "../../src/registries/sqlite/driver.ts";
+import { claimRequest, layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";
+
+const dist = pathToFileURL(join(import.meta.dirname, "../../dist/registries/sqlite/registry.js")).href;
+
+/** A registry's file whose lock somebody has. */
+async function lockedFile(name = "registry.db"): Promise<{ path: string; queue: string; raw: Connection }> {
+  const path = join(newFolder(), name);
+  const made = await openSqlite(path);
+  await made.init({ namespace, layout });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  return { path, queue: `${path}-queue`, raw };
+}
+
+async function claimed(registry: Registry): Promise<number> {
+  const answer = await registry.claim(claimRequest({ clock: Date.now() }));
+  if (answer.outcome !== "granted") throw new Error(answer.outcome);
+  return answer.workerId;
+}
+
+/** How many wait. */
+function length(queue: string): number {
+  return existsSync(queue) ? readdirSync(queue).length : 0;
+}
+
+async function untilWaiting(queue: string, count: number): Promise<void> {
+  while (length(queue) < count) await sleep(2);
+}
+
+/** A process of its own that claims one worker ID, and says which. */
+class Claimer {
+  readonly #child: ChildProcess;
+  stdout = "";
+
+  constructor(path: string) {
+    const script = `
+      import { sqliteRegistry } from ${JSON.stringify(dist)};
+      const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, operationTimeout: 60_000 });
+      const answer = await registry.claim({ ...${JSON.stringify(claimRequest())}, clock: Date.now() });
+      console.log(answer.workerId);
+      await registry.close();`;
+    this.#child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#child.stdout?.on("data", (chunk) => (this.stdout += String(chunk)));
+    onTestFinished(() => void this.#child.kill("SIGKILL"));
+  }
+
+  async end(signal?: NodeJS.Signals): Promise<void> {
+    const ended = once(this.#child, "close");
+    if (signal !== undefined) this.#child.kill(signal);
+    await ended;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+}
+
+test("who waits for the lock gets it in the order of asking, and leaves nothing behind", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const registries = await Promise.all(Array.from({ length: 20 }, () => openSqlite(path)));
+  const order: number[] = [];
+  const asked: Promise<unknown>[] = [];
+  for (const [i, registry] of registries.entries()) {
+    asked.push(claimed(registry).then(() => order.push(i)));
+    await untilWaiting(queue, i + 1);
+    // Those of one millisecond have no order.
+    await sleep(2);
+  }
+  raw.exec("COMMIT");
+  await Promise.all(asked);
+  expect(order).toEqual([...registries.keys()]);
+  expect(existsSync(queue)).toBe(false);
+});
+
+test("who comes later does not overtake those who wait", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const [early, late] = [await openSqlite(path), await openSqlite(path)];
+  const order: string[] = [];
+  const asked = claimed(early).then(() => order.push("early"));
+  await untilWaiting(queue, 1);
+  raw.exec("COMMIT");
+  // The lock is free, and the one who waits for it asleep.
+  await Promise.all([asked, claimed(late).then(() => order.push("late"))]);
+  expect(order).toEqual(["early", "late"]);
+});
+
+test("as long as others write, nobody who waits gives up", async () => {
+  const { path, raw } = await lockedFile();
+  const operationTimeout = 300;
+  const registry = await openSqlite(path, { operationTimeout });
+  const asked = claimed(registry);
+  for (const end = Date.now() + 5 * operationTimeout; Date.now() < end; await sleep(operationTimeout / 10)) {
+    raw.exec("INSERT INTO operation (done_at, kind, detail) VALUES (0, '', ''); COMMIT; BEGIN IMMEDIATE");
+  }
+  raw.exec("COMMIT");
+  expect(await asked).toBe(0);
+});
+
+test("when nobody writes, all who wait are told so together, and not one after the other", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const [operationTimeout, count] = [400, 20];
+  const registries = await Promise.all(Array.from({ length: count }, () => openSqlite(path, { operationTimeout })));
+  const begun = Date.now();
+  for (const answer of await Promise.allSettled(registries.map(claimed))) {
+    expect(answer).toMatchObject({ reason: { code: "REGISTRY_UNAVAILABLE", retryable: true } });
+    expect(String((answer as PromiseRejectedResult).reason)).toMatch(
+      /locked for 400 ms in which no process wrote to it/,
+    );
+  }
+  expect(Date.now() - begun).toBeLessThan((operationTimeout * count) / 2);
+  expect(existsSync(queue)).toBe(false);
+  raw.exec("ROLLBACK");
+  expect(await Promise.all(registries.slice(0, 1).map(claimed))).toEqual([0]);
+});
+
+test("one that is killed while it waits holds up nobody", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const first = new Claimer(path);
+  await untilWaiting(queue, 1);
+  const registry = await openSqlite(path, { operationTimeout: 60_000 });
+  const asked = claimed(registry);
+  await untilWaiting(queue, 2);
+  await first.end("SIGKILL");
+  raw.exec("COMMIT");
+  expect(await asked).toBe(0);
+  expect(first.stdout).toBe("");
+  expect(existsSync(queue)).toBe(false);
+});
+
+test("a place that was left by one that was killed is no place", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const first = new Claimer(path);
+  await untilWaiting(queue, 1);
+  await first.end("SIGKILL");
+  raw.exec("COMMIT");
+  expect(length(queue)).toBe(1);
+  expect(await claimed(await openSqlite(path, { operationTimeout: 60_000 }))).toBe(0);
+  expect(existsSync(queue)).toBe(false);
+});
+
+test("one that is stopped while it waits holds up the others for half of `operationTimeout`, and has its turn when it goes on", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const first = new Claimer(path);
+  await untilWaiting(queue, 1);
+  first.signal("SIGSTOP");
+  const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout: 400 })));
+  const asked = registries.map(claimed);
+  await untilWaiting(queue, 6);
+  raw.exec("COMMIT");
+  expect(new Set(await Promise.all(asked)).size).toBe(5);
+  first.signal("SIGCONT");
+  await first.end();
+  expect(first.stdout).toBe("5\n");
+  expect(existsSync(queue)).toBe(false);
+});
+
+test.each([
+  ["a file stands in its place", "registry.db", (queue: string) => writeFileSync(queue, "")],
+  ["a path is too long for sockets", `${"r".repeat(100)}.db`, () => undefined],
+  [
+    "others have put something there",
+    "registry.db",
+    (queue: string) => {
+      mkdirSync(queue);
+      writeFileSync(join(queue, "1000000000000-abcdef"), "");
+      writeFileSync(join(queue, "readme"), "");
+      mkdirSync(join(queue, "1000000000000-fedcba"));
+    },
+  ],
+])("where there can be no queue as %s, all get the lock in the end", async (_, name, spoil) => {
+  const { path, queue, raw } = await lockedFile(name);
+  spoil(queue);
+  const registries = await Promise.all(Array.from({ length: 10 }, () => openSqlite(path)));
+  const asked = registries.map(claimed);
+  await sleep(50);
+  raw.exec("COMMIT");
+  expect(new Set(await Promise.all(asked)).size).toBe(10);
+});
+
+test.runIf(process.platform === "linux")("who may use a registry may wait for it, and nobody else", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const asked = claimed(await openSqlite(path));
+  await untilWaiting(queue, 1);
+  const [place = ""] = readdirSync(queue);
+  await sleep(20);
+  expect(statSync(queue).mode & 0o777).toBe(statSync(join(path, "..")).mode & 0o777);
+  expect(statSync(join(queue, place)).mode & 0o777).toBe(statSync(path).mode & 0o666);
+  raw.exec("COMMIT");
+  await asked;
+});
