@@ -27,11 +27,14 @@ import {
   renewBody,
 } from "../registries/daemon/requests.ts";
 import { StoreFile } from "../store-file.ts";
+import { BoundedMap } from "./bounded-map.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 import type { Visit } from "./visit.ts";
 
+/** Of how many claims and namespaces a daemon keeps in mind what it would otherwise ask the registry: some 35 MB, and 10 MB. */
+const [mostClaims, mostLayouts] = [200_000, 10_000];
 /** What a renewal's share of the window is: two more can fail before it closes. */
 const renewShare = 1 / 3;
 
@@ -50,13 +53,13 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
    * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
    * would not do: what is stored is how far the window reached, and that would grow by what the clocks differ, again and again.
    */
-  const known = new Map<string, { readonly fence: number; readonly window: number }>();
+  const known = new BoundedMap<string, { readonly fence: number; readonly window: number }>(mostClaims);
 
   const layoutFrom = (info: NamespaceInfo | undefined): Layout =>
     info === undefined ? defaults.layout : Layout.parse(info.layout);
 
   /** Fixed when a namespace is made. */
-  const layouts = new Map<string, Layout>();
+  const layouts = new BoundedMap<string, Layout>(mostLayouts);
 
   async function layoutOf(namespace: string): Promise<Layout> {
     const found = layouts.get(namespace);
