@@ -136,7 +136,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     pool,
     version: version(),
   });
-  const { registry, journal: log, streams, metrics } = seen;
+  const { registry, journal: log, streams, metrics, refusals } = seen;
   const most = options.maxConnections ?? usualConnections();
   const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(most / 4);
   const connections = new Connections({ most, mostUnknown }, log);
@@ -184,6 +184,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     clock,
     pool,
     journal: log,
+    refusals,
     namespaces: () => metrics.namespaces,
     tokens,
     onSignOut: () => streams.review(),

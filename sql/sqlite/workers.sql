@@ -1,28 +1,33 @@
 -- A page of records in ascending order of worker ID, above $after; of one state (core/window.ts: stateOf) by the registry's
--- clock $now.
+-- clock $now, up to $last: so that a state that no record has costs no look at all of them at once.
+
+-- name: last-of
+-- The last of the next $rows records; nothing where there are fewer.
+SELECT worker_id FROM worker WHERE namespace_id = $namespace_id AND worker_id > $after
+ORDER BY worker_id LIMIT 1 OFFSET $rows - 1;
 
 -- name: all
 SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id > $after ORDER BY worker_id LIMIT $limit;
 
 -- name: live
 SELECT * FROM worker
-WHERE namespace_id = $namespace_id AND worker_id > $after AND token IS NOT NULL AND until_ms > $now
+WHERE namespace_id = $namespace_id AND worker_id > $after AND worker_id <= $last AND token IS NOT NULL AND until_ms > $now
 ORDER BY worker_id LIMIT $limit;
 
 -- name: pinned
 SELECT * FROM worker
-WHERE namespace_id = $namespace_id AND worker_id > $after
+WHERE namespace_id = $namespace_id AND worker_id > $after AND worker_id <= $last
   AND pinned IS NOT NULL AND NOT (token IS NOT NULL AND until_ms > $now)
 ORDER BY worker_id LIMIT $limit;
 
 -- name: resting
 SELECT * FROM worker
-WHERE namespace_id = $namespace_id AND worker_id > $after
+WHERE namespace_id = $namespace_id AND worker_id > $after AND worker_id <= $last
   AND pinned IS NULL AND token IS NULL AND until_ms > $now AND clean = 0
 ORDER BY worker_id LIMIT $limit;
 
 -- name: free
 SELECT * FROM worker
-WHERE namespace_id = $namespace_id AND worker_id > $after
+WHERE namespace_id = $namespace_id AND worker_id > $after AND worker_id <= $last
   AND pinned IS NULL AND (until_ms <= $now OR (token IS NULL AND clean = 1))
 ORDER BY worker_id LIMIT $limit;

@@ -85,14 +85,55 @@ export async function jsonList(output: Output, values: Iterable<unknown> | Async
   await output.line(before === "[" ? "[]" : "]");
 }
 
+/** A row of a table. */
+type Cells = readonly (string | number)[];
+
+/** How many rows of a long table tell how wide its columns are. */
+const rowsMeasured = 1000;
+
 /** Rows with aligned columns, under a heading. Numbers are right-aligned where a whole column holds them. */
-export function table(heading: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
-  const texts = [heading, ...rows].map((row) => row.map((cell) => printable(String(cell))));
-  const widths = heading.map((_, column) => texts.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
+export function table(heading: readonly string[], rows: readonly Cells[]): string {
+  const lineOf = aligner(heading, rows);
+  return [heading, ...rows].map(lineOf).join("\n");
+}
+
+/** Prints the same, however many rows there are: the first 1,000 tell the widths of all. Returns whether there were any. */
+export async function longTable(
+  output: Output,
+  heading: readonly string[],
+  rows: AsyncIterable<Cells>,
+): Promise<boolean> {
+  const first: Cells[] = [];
+  let lineOf: ((row: Cells) => string) | undefined;
+  for await (const row of rows) {
+    if (lineOf === undefined) {
+      first.push(row);
+      if (first.length < rowsMeasured) continue;
+      lineOf = aligner(heading, first);
+      await output.add(`${[heading, ...first].map(lineOf).join("\n")}\n`);
+      continue;
+    }
+    await output.add(`${lineOf(row)}\n`);
+    if (output.closed.aborted) return true;
+  }
+  if (lineOf === undefined && first.length > 0) await output.add(`${table(heading, first)}\n`);
+  await output.flush();
+  return first.length > 0;
+}
+
+/** What makes a row a line, with columns as wide as these rows have them. */
+function aligner(heading: readonly string[], rows: readonly Cells[]): (row: Cells) => string {
+  const textOf = (cell: string | number): string => printable(String(cell));
+  const widths = heading.map((name, column) =>
+    rows.reduce((width, row) => Math.max(width, textOf(row[column] ?? "").length), name.length),
+  );
   const numeric = heading.map((_, column) => rows.every((row) => typeof row[column] === "number"));
-  const aligned = (row: readonly string[]): string[] =>
-    row.map((cell, column) =>
-      numeric[column] === true ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
-    );
-  return texts.map((row) => aligned(row).join("  ").trimEnd()).join("\n");
+  return (row) =>
+    row
+      .map(textOf)
+      .map((cell, column) =>
+        numeric[column] === true ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join("  ")
+      .trimEnd();
 }

@@ -1,6 +1,7 @@
 import type { WorkerRecord } from "../core/registry.ts";
 import { formatPool } from "../core/notation.ts";
 import { timeText } from "../core/window.ts";
+import { alarmsOf } from "../ops/alarms.ts";
 import type { Change } from "../ops/changes.ts";
 import { forecastText, layoutEnd } from "../ops/forecast.ts";
 import type { Cell, CellState, Picture } from "../ops/pool-watch.ts";
@@ -67,6 +68,7 @@ export function drawTop(
   const head: Piece[][] = [
     headOf(scene),
     ...(problem === undefined ? [] : [[[printable(problem), alarm] as const]]),
+    ...alarmsOf(picture).map(({ title, text }): Piece[] => [[printable(`${title}. ${text}`), alarm]]),
     ...countsOf(picture, columns, unicode),
     [
       [

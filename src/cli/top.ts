@@ -1,5 +1,6 @@
 import { systemClock } from "../core/clock.ts";
 import { noNamespace } from "../core/window.ts";
+import { alarmsOf } from "../ops/alarms.ts";
 import { changes } from "../ops/changes.ts";
 import { type Look, type Picture, PoolWatch } from "../ops/pool-watch.ts";
 import { workerJson } from "../registries/daemon/codec.ts";
@@ -130,13 +131,16 @@ function abilities(): Pick<Surface, "colored" | "unicode"> {
   return { colored: NO_COLOR === "", unicode: /utf-?8/i.test(locale) };
 }
 
-function asJson({ holders, forecast, layout, cells: _, ...rest }: Picture, registry: string): object {
+function asJson(picture: Picture, registry: string): object {
+  const { holders, forecast, layout, cells: _, cellSize: __, overdue, ...rest } = picture;
   const { wrap, endOfLife } = layout;
   return {
     registry,
+    alarms: alarmsOf(picture),
     ...rest,
     layout: { fingerprint: layout.fingerprint, endOfLife: wrap === undefined ? endOfLife : undefined, wrap },
     forecast,
+    overdue: overdue.count,
     holders: holders.map(workerJson),
   };
 }

@@ -3,7 +3,7 @@ import { hasWindow, timeText } from "../core/window.ts";
 import { listWorkers } from "../ops/workers.ts";
 import { workerJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";
-import { jsonList, table } from "./output.ts";
+import { jsonList, longTable } from "./output.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
 import { wordOf } from "./values.ts";
 
@@ -27,12 +27,9 @@ export const workers: Command = {
     await withRegistry(config, async (registry) => {
       const found = listWorkers(registry, config.namespace, state);
       if (json) return jsonList(output, mapped(found, workerJson));
-      const rows: (string | number)[][] = [];
-      for await (const worker of found) rows.push(rowOf(worker));
       const heading = ["WORKER ID", "STATE", "HOST", "IP", "PID", "INSTANCE", "SINCE", "UNTIL", "FENCE"];
-      await output.line(
-        rows.length === 0 ? `No worker ID${state === undefined ? "" : ` is ${state}`}.` : table(heading, rows),
-      );
+      if (await longTable(output, heading, mapped(found, rowOf))) return;
+      await output.line(`No worker ID${state === undefined ? "" : ` is ${state}`}.`);
     });
   },
 };

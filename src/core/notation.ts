@@ -112,3 +112,8 @@ export function parsePool(text: string): PoolBounds {
 export function formatPool(pool: PoolBounds): string {
   return pool.first === pool.last ? `${pool.first}` : `${pool.first}-${pool.last}`;
 }
+
+/** A number as people read it: 4,194,304. */
+export function grouped(count: number): string {
+  return count.toLocaleString("en-US");
+}

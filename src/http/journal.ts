@@ -14,6 +14,8 @@ export const eventNames = [
   "pinned",
   "unpinned",
   "quarantine",
+  "refused",
+  "overdue",
   "clock.rollback",
   "clock.jump",
 ] as const;

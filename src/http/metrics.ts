@@ -258,6 +258,7 @@ export class Metrics {
     this.#compareClocks();
     // Neither needs the other, and what the one has found is worth showing without the other.
     await Promise.allSettled([this.#ping(), this.#survey.step([...this.#namespaces])]);
+    void this.#survey.goOn(this.#clock);
   }
 
   async #ping(): Promise<void> {

@@ -1,5 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Registry } from "../core/registry.ts";
+import { overdueIn } from "../ops/alarms.ts";
+import type { Picture } from "../ops/pool-watch.ts";
 import type { RegistryCall } from "../ops/watched.ts";
 import type { Journal, JournalEvent } from "./journal.ts";
 
@@ -59,5 +61,23 @@ export function noticeQuarantine(journal: Journal, clock: Clock): (call: Registr
     if (ends.size >= mostNamespaces) ends.clear();
     ends.set(namespace, until);
     journal.warn({ event: "quarantine", namespace, until }, error.message);
+  };
+}
+
+/** Tells of renewals that are overdue, when there are more of them than before. The returned function is to be told of every picture of a pool. */
+export function noticeOverdue(journal: Journal): (picture: Picture) => void {
+  /** Namespace -> how many there were. */
+  const told = new Map<string, number>();
+
+  return (picture) => {
+    const { namespace, overdue } = picture;
+    const { count, first } = overdue;
+    const before = told.get(namespace) ?? 0;
+    if (told.size >= mostNamespaces) told.clear();
+    told.set(namespace, count);
+    const alarm = overdueIn(picture);
+    if (count <= before || alarm === undefined) return;
+    const facts = { namespace, workerId: first?.workerId, count, until: first?.until };
+    journal.warn({ event: "overdue", ...facts }, `${alarm.title}: ${alarm.text}`);
   };
 }

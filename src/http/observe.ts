@@ -7,6 +7,7 @@ import { Journal } from "./journal.ts";
 import type { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
+import { Refusals } from "./refusals.ts";
 
 /** What to watch, and where to tell. */
 export interface ObserveOptions<Watched extends Registry> {
@@ -24,6 +25,7 @@ export interface Observed<Watched extends Registry> {
   readonly journal: Journal;
   readonly streams: EventStreams;
   readonly metrics: Metrics;
+  readonly refusals: Refusals;
 }
 
 /** Watches a registry. What is done with it is to be told to the journal, in place of the log. */
@@ -32,11 +34,13 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const journal = new Journal(log, { clock });
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
+  const refusals = new Refusals(journal, clock);
   const registry = watchedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);
+    refusals.watch(call);
   });
   const metrics = new Metrics({ registry, pool, journal, streams, clock, version });
   noticeTakeOvers(journal, registry);
-  return { registry, journal, streams, metrics };
+  return { registry, journal, streams, metrics, refusals };
 }

@@ -1,12 +1,13 @@
 import { SnowleaseError } from "../core/errors.ts";
 import { pinEach, unpinEach } from "../core/pins.ts";
 import { presentNamespace } from "../core/present-namespace.ts";
-import type { WorkerRecord } from "../core/registry.ts";
 import {
   forceReleaseAnswer,
   historyAnswer,
+  type HistoryJson,
   unpinsAnswer,
   workerAnswer,
+  type WorkerJson,
   workersAnswer,
 } from "../registries/daemon/answers.ts";
 import { historyJson, workerJson } from "../registries/daemon/codec.ts";
@@ -25,10 +26,10 @@ import { type Route, route } from "./route.ts";
 const defaultLimit = 1000;
 /** Highest limit of a page. */
 const mostRows = 10_000;
-/** What a page may come to: well below what the client takes, and recents are up to 64 KiB each. Bytes. */
-const pageBudget = 1024 * 1024;
-/** A record or row without its labels and recents, bytes; as JSON it has some 300. */
-const recordSize = 512;
+/** What the rows of a page may come to as JSON, bytes: recents are up to 88 KiB each. */
+const pageBudget = 180_000;
+/** Rows that are asked for at once: what of them does not fit the page was read in vain. */
+const step = 250;
 
 /** Look at worker IDs, and operate on them. */
 export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
@@ -43,13 +44,20 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       answer: workersAnswer,
       problems: ["NOT_FOUND"],
       async handle({ namespace, query }) {
+        const { state } = query;
         const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
-        const found = await registry.workers(namespace, { ...query, limit });
+        const page = new Page<WorkerJson>();
+        let more = true;
+        for (let { after } = query; more && !page.isFull && page.rows.length < limit;) {
+          const asked = Math.min(step, limit - page.rows.length);
+          const found = await registry.workers(namespace, { state, after, limit: asked });
+          more = found.length === asked;
+          for (const record of found) page.add(workerJson(record));
+          after = found.at(-1)?.workerId;
+        }
         // A name that is misspelt must not look like a pool that nobody uses.
-        if (found.length === 0) await presentNamespace(registry, namespace);
-        const page = withinBudget(found);
-        const more = page.length < found.length || found.length === limit;
-        return { workers: page.map(workerJson), ...(more && { next: page.at(-1)?.workerId }) };
+        if (page.rows.length === 0) await presentNamespace(registry, namespace);
+        return { workers: page.rows, ...((more || page.isFull) && { next: page.rows.at(-1)?.workerId }) };
       },
     }),
 
@@ -85,9 +93,10 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         const rows = await registry.history(namespace, workerId, wanted);
         if (rows.length === 0) await presentNamespace(registry, namespace);
         const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
-        const page = withinBudget(found.toReversed()).toReversed();
-        const more = page.length < found.length || found.length === limit;
-        return { rows: page.map(historyJson), ...(more && { next: page[0]?.fence }) };
+        const page = new Page<HistoryJson>();
+        for (const row of found.toReversed()) page.add(historyJson(row));
+        const more = page.isFull || found.length === limit;
+        return { rows: page.rows.toReversed(), ...(more && { next: page.rows.at(-1)?.fence }) };
       },
     }),
 
@@ -198,20 +207,21 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
   ];
 }
 
-/** What makes a record or row of history large. */
-type Sized = Pick<WorkerRecord, "holder" | "recents">;
+/** The rows of one answer: as many of those that are added as fit it, and at least one. */
+class Page<Row> {
+  readonly rows: Row[] = [];
+  #size = 0;
+  #isFull = false;
 
-/** As many of the first ones as fit a page, and at least one. */
-function withinBudget<Item extends Sized>(found: readonly Item[]): readonly Item[] {
-  let size = 0;
-  const end = found.findIndex((item, i) => {
-    size += sizeOf(item);
-    return size > pageBudget && i > 0;
-  });
-  return end < 0 ? found : found.slice(0, end);
-}
+  /** Whether a row was left out. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
 
-function sizeOf({ holder, recents }: Sized): number {
-  const labels = holder === undefined ? "" : holder.host + holder.ip + holder.instance;
-  return recordSize + Buffer.byteLength(labels) + ((recents?.bytes.byteLength ?? 0) * 4) / 3;
+  add(row: Row): void {
+    if (this.#isFull) return;
+    this.#size += Buffer.byteLength(JSON.stringify(row)) + 1;
+    this.#isFull = this.#size > pageBudget && this.rows.length > 0;
+    if (!this.#isFull) this.rows.push(row);
+  }
 }

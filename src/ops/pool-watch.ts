@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { type Clock, monotonic } from "../core/clock.ts";
 import { asSnowleaseError, SnowleaseError } from "../core/errors.ts";
 import { Layout, type PoolBounds } from "../core/layout.ts";
@@ -23,11 +24,17 @@ export interface Picture {
   readonly info: NamespaceInfo;
   readonly layout: Layout;
   readonly pool: PoolBounds;
-  /** In ascending order, all of the same size but the last one; 1024 at most. */
+  /** Worker IDs of a cell: 1 in a pool of 1024 or less. */
+  readonly cellSize: number;
+  /** In ascending order, all of the same size but the last one, as far as the pool was read. */
   readonly cells: readonly Cell[];
   readonly counts: PoolCounts;
   /** Live worker IDs in ascending order, the first 1000 of them; without recents. */
   readonly holders: readonly WorkerRecord[];
+  /** Live worker IDs whose holder is late: less than a third of the window is left, and a third is when it is renewed. */
+  readonly overdue: Overdue;
+  /** When the first of those that rest comes free. */
+  readonly freeAt: number | undefined;
   /** Which part of the pool was read at least once, 0 to 1: a large one takes several looks. */
   readonly read: number;
   /** The registry's clock at this look. */
@@ -39,6 +46,13 @@ export interface Picture {
   /** What acknowledged writes survive there. */
   readonly promise: string;
   readonly forecast: PoolForecast | undefined;
+}
+
+/** Holders that are late with their renewals. */
+interface Overdue {
+  readonly count: number;
+  /** The one of them whose window ends first; without recents. */
+  readonly first: WorkerRecord | undefined;
 }
 
 /** What a look came to. */
@@ -56,6 +70,10 @@ interface Lap {
   readonly pool: PoolBounds;
   readonly growth: Growth;
   readonly holders: WorkerRecord[];
+  overdue: Overdue;
+  freeAt: number | undefined;
+  /** The registry's clock at the last look. */
+  clock: number;
   /** Worker IDs of a cell. */
   readonly size: number;
   /** The last worker ID that was read. */
@@ -64,7 +82,12 @@ interface Lap {
   open: { first: number; counts: Record<CellState, number>; record: WorkerRecord | undefined };
 }
 
-const mostCells = 1024;
+/** Worker IDs of the largest pool in which each has a cell of its own. */
+const mostSingle = 1024;
+/** Cells of a larger pool: each says more, and the page of all of them is to stay small. */
+const mostCells = 512;
+/** What is left of a window when a renewal that was due was not made, as a share of it. */
+const late = 1 / 3;
 const mostHolders = 1000;
 const pageSize = 1000;
 /** What one look may read, as pages and as ms: a pool of 1024 takes two pages, and one of millions many looks. */
@@ -85,8 +108,8 @@ export class PoolWatch {
   readonly #bounds: PoolBounds | undefined;
   #lap: Lap | undefined;
   #cells: Cell[] = [];
-  #holders: readonly WorkerRecord[] = [];
-  #whole = false;
+  /** The last time through the whole pool. */
+  #last: Lap | undefined;
   #forecast: PoolForecast | undefined;
   #forecastAt = -Infinity;
   #look: Look = { picture: undefined, problem: undefined };
@@ -142,17 +165,23 @@ export class PoolWatch {
     const info = await this.#registry.describe(this.#namespace);
     if (info === undefined) return undefined;
     if (this.#lap?.info.layout !== info.layout) this.#lap = undefined;
-    const lap = await this.#goOn((this.#lap ??= this.#begin(info, clock)));
+    this.#lap ??= this.#begin(info, clock);
+    this.#lap.clock = clock;
+    const lap = await this.#goOn(this.#lap);
     const { layout, pool, size } = lap;
+    const { holders, overdue, freeAt } = this.#last ?? lap;
     return {
       namespace: this.#namespace,
       info,
       layout,
       pool,
+      cellSize: size,
       cells: [...this.#cells],
       counts: sum(this.#cells),
-      holders: this.#whole ? this.#holders : [...lap.holders],
-      read: this.#whole ? 1 : (this.#cells.length * size) / Math.max(1, pool.last - pool.first + 1),
+      holders: [...holders],
+      overdue,
+      freeAt,
+      read: this.#last !== undefined ? 1 : (this.#cells.length * size) / Math.max(1, pool.last - pool.first + 1),
       clock,
       offset,
       latency,
@@ -165,7 +194,8 @@ export class PoolWatch {
     const layout = Layout.parse(info.layout);
     const { first, last } = this.#bounds ?? layout.pool;
     const pool = { first, last: Math.min(last, layout.pool.last) };
-    const size = Math.max(1, Math.ceil((pool.last - first + 1) / mostCells));
+    const count = pool.last - first + 1;
+    const size = count <= mostSingle ? 1 : Math.ceil(count / mostCells);
     const lap: Lap = {
       info,
       layout,
@@ -173,12 +203,15 @@ export class PoolWatch {
       size,
       growth: new Growth(clock),
       holders: [],
+      overdue: { count: 0, first: undefined },
+      freeAt: undefined,
+      clock,
       after: first - 1,
       open: empty(first, Math.min(first + size - 1, pool.last)),
     };
     if (this.#cells[0]?.first !== first || this.#cells[0].last !== Math.min(first + size - 1, pool.last)) {
       this.#cells = [];
-      this.#whole = false;
+      this.#last = undefined;
     }
     return lap;
   }
@@ -193,9 +226,10 @@ export class PoolWatch {
         if (record.workerId > pool.last) break;
         this.#count(lap, record);
         growth.add(record);
-        if (record.state === "live" && lap.holders.length < mostHolders) lap.holders.push(record);
       }
       lap.after = page.at(-1)?.workerId ?? pool.last;
+      // Some registries answer without waiting for anything: others are to have their turn, however much is read.
+      await turn();
       if (page.length === pageSize && lap.after < pool.last) continue;
       await this.#end(lap);
       break;
@@ -208,6 +242,12 @@ export class PoolWatch {
     lap.open.counts[record.state]++;
     lap.open.counts.unused--;
     if (lap.size === 1) lap.open.record = record;
+    if (record.state === "resting") lap.freeAt = Math.min(record.until, lap.freeAt ?? Infinity);
+    if (record.state !== "live") return;
+    if (lap.holders.length < mostHolders) lap.holders.push(record);
+    if (record.until - lap.clock >= (record.until - record.seenClock) * late) return;
+    const { count, first = record } = lap.overdue;
+    lap.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
   }
 
   /** Puts the cell that was counted in its place, and opens the next one. */
@@ -221,8 +261,7 @@ export class PoolWatch {
 
   async #end(lap: Lap): Promise<void> {
     while (lap.open.first <= lap.pool.last) this.#close(lap);
-    this.#holders = lap.holders;
-    this.#whole = true;
+    this.#last = lap;
     this.#lap = undefined;
     if (monotonic(this.#clock) - this.#forecastAt < forecastInterval) return;
     const { free, unused } = sum(this.#cells);

@@ -84,6 +84,54 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     daemon = await serve();
   });
 
+  /** A pool of 32 that is full, and a claim there that is refused. */
+  async function fillPool(): Promise<void> {
+    const { pool, fingerprint: layout } = layouts.safe53;
+    for (let i = 0; i <= pool.last; i++) {
+      const holder = { host: `web-${i}`, ip: "192.0.2.1", pid: i, instance: "" };
+      const request = { namespace: "full", token: (1000 + i).toString(16).padStart(32, "0"), pool, layout, holder };
+      await registry.claim({ ...request, clock: Date.now(), window: 600_000 });
+    }
+    const body = JSON.stringify({ host: "late-comer", now: Date.now() });
+    const headers = { "content-type": "application/json" };
+    const { status } = await fetch(`${daemon.url}/v1/full/leases`, { method: "POST", headers, body });
+    expect(status).toBe(503);
+  }
+
+  test("begins with what is wrong, with and without a script, wide or narrow", async () => {
+    await fillPool();
+    for (const javaScriptEnabled of [true, false]) {
+      const { page, wrong } = await open("/?namespace=full", { javaScriptEnabled, colorScheme: "dark" });
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 });
+        const alarms = await page.getByRole("group", { name: "What needs attention" }).innerText();
+        expect(alarms).toMatch(
+          /The pool is full All 32 worker IDs are taken.*\n*1 claim refused Since .* POOL_EXHAUSTED/s,
+        );
+        const top =
+          "document.querySelector('#alarms').getBoundingClientRect().top < document.querySelector('#counts').getBoundingClientRect().top";
+        expect(await page.evaluate(top)).toBe(true);
+        expect(await sidewaysScroll(page)).toBe(0);
+        if (javaScriptEnabled) expect(await violations(page)).toEqual([]);
+        const folder = process.env["SNOWLEASE_SCREENSHOTS"];
+        if (folder !== undefined)
+          await page.screenshot({ path: join(folder, `full-${width}-${javaScriptEnabled}.png`) });
+      }
+      expect(wrong).toEqual([]);
+      await page.context().close();
+    }
+  }, 120_000);
+
+  test("says what went wrong while it is looked at", async () => {
+    const { page } = await open("/?namespace=orders");
+    expect(await page.locator("#alarms").count()).toBe(0);
+    const body = JSON.stringify({ host: "late-comer", now: Date.now(), workerId: 0 });
+    const headers = { "content-type": "application/json" };
+    await fetch(`${daemon.url}/v1/orders/leases`, { method: "POST", headers, body });
+    await page.getByRole("group", { name: "What needs attention" }).getByText("1 claim refused").waitFor();
+    await expect.poll(() => page.getByRole("status").textContent(), patiently).toContain("refused");
+  });
+
   const id = (): bigint => layouts.westid.compose({ timestamp: Date.now(), workerId: 0, sequence: 1 });
 
   // A thousand cells, looked at in every way: on a busy machine that takes its time.

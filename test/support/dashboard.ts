@@ -38,9 +38,9 @@ export function makeDashboard({
   const memory = memoryRegistry({ clock });
   const silent = { info() {}, warn() {}, error() {} };
   const observed = observe({ registry: change(memory), log: silent, clock, version: "1.2.3" });
-  const { registry, journal, streams, metrics } = observed;
+  const { registry, journal, streams, metrics, refusals } = observed;
   const namespaces = (): readonly string[] => metrics.namespaces;
-  const dashboard = createDashboard({ registry, clock, journal, namespaces, tokens, version: "1.2.3" });
+  const dashboard = createDashboard({ registry, clock, journal, refusals, namespaces, tokens, version: "1.2.3" });
   const app = createApp({ registry, clock, streams, metrics, tokens, dashboard, log: journal });
   let claims = 0;
   return {

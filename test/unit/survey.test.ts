@@ -79,3 +79,20 @@ test("more namespaces than pages have their turns one after the other", async ()
   }
   expect(survey.found.size).toBe(20);
 });
+
+test("behind a step the count of a large pool goes on by itself to its end, and then no further", async () => {
+  const { clock, registry, pages } = make();
+  for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
+  await claim(registry, clock, "small", 60_000);
+  const survey = new Survey(registry);
+  await survey.step(["large", "small"]);
+  expect(survey.found.has("large")).toBe(false);
+  const counted = survey.goOn(clock);
+  for (let i = 0; i < 5; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await clock.advance(1000);
+  }
+  await counted;
+  expect(survey.found.get("large")?.counts.live).toBe(9500);
+  expect(pages.length).toBe(11);
+});

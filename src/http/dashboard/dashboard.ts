@@ -5,21 +5,27 @@ import type { Clock } from "../../core/clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../core/errors.ts";
 import type { PoolBounds } from "../../core/layout.ts";
 import type { Registry } from "../../core/registry.ts";
+import { type Alarm, alarmsOf, type Quarantine } from "../../ops/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool-watch.ts";
 import { namespacePattern } from "../../registries/daemon/requests.ts";
 import { readForm } from "../body.ts";
 import { eventNames, type Journal } from "../journal.ts";
+import { noticeOverdue } from "../notices.ts";
 import { problemParts, statusOf } from "../problem.ts";
+import type { Refusals } from "../refusals.ts";
 import type { ApiRequest } from "../request.ts";
 import type { OtherRoute } from "../route.ts";
 import type { Tokens } from "../tokens.ts";
+import { alarmsPart } from "./alarms.ts";
 import { explanationPart, workerPart } from "./detail.ts";
+import { headerPart } from "./header.ts";
 import { notice, page, signInPart } from "./page.ts";
 import { type Address, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
+import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
 import { Sessions } from "./sessions.ts";
 import { askPart, eventsPart, outlookPart } from "./side.ts";
-import { type Html, when } from "./text.ts";
+import type { Html } from "./text.ts";
 
 /** What the dashboard shows. */
 export interface DashboardOptions {
@@ -28,6 +34,7 @@ export interface DashboardOptions {
   /** Worker IDs to show. Default: all of a namespace's layout. */
   readonly pool?: PoolBounds | undefined;
   readonly journal: Journal;
+  readonly refusals: Refusals;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
   /** Who may look. Default: everybody. */
@@ -61,9 +68,13 @@ interface Asked {
 const defaultNamespace = "default";
 /** Pools that are kept in mind. */
 const mostWatched = 50;
+/** Of an ID that is asked for: what comes behind that is part of none. */
+const longestId = 200;
 const eventsShown = 30;
 const historyShown = 50;
 const workersShown = 100;
+/** What a page has around its main part, bytes. */
+const frameSize = 2500;
 const types: Readonly<Record<string, string>> = {
   "dashboard.css": "text/css; charset=utf-8",
   "dashboard.js": "text/javascript; charset=utf-8",
@@ -83,10 +94,11 @@ const pageHeaders = {
 
 /** Pages for people: the same facts as the API's, read and never changed. */
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const { registry, clock, pool, journal, namespaces, tokens, onSignOut, version } = options;
+  const { registry, clock, pool, journal, refusals, namespaces, tokens, onSignOut, version } = options;
   const sessions = new Sessions(clock);
   const watches = new Map<string, PoolWatch>();
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
+  const noticed = noticeOverdue(journal);
   const assetUrl = (name: string): string => `/${name}?${assets.get(name)?.hash}`;
 
   function credentials(request: ApiRequest): string | null {
@@ -119,7 +131,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   async function answer(status: number, title: string, main: Html, header?: Html): Promise<Response> {
     const text = await page({ title: `${title} · Snowlease`, assetUrl, version, header, main });
-    return new Response(String(text).replace(/\n\s+/g, "\n"), { status, headers: pageHeaders });
+    return new Response(plain(String(text)), { status, headers: pageHeaders });
   }
 
   async function show(request: ApiRequest): Promise<Response> {
@@ -129,9 +141,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const namespace = asked.namespace ?? first ?? known[0] ?? defaultNamespace;
     checkReader(request, namespace);
     const { picture, problem } = await watchOf(namespace).look();
+    if (picture !== undefined) noticed(picture);
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
+    const notices = html`${problem === undefined ? "" : notice("fail", problem.code, problem.message)}
+    ${alarmsPart(alarms(namespace, picture))}`;
     const main = html`<main
       id="main"
       data-now="${picture?.clock ?? clock.now()}"
@@ -139,14 +154,19 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       data-events="${picture === undefined ? "" : `/v1/${namespace}/events`}"
       data-names="${eventNames.join(" ")}"
     >
-      ${problem === undefined ? "" : notice("fail", problem.code, problem.message)} ${quarantine(namespace)}
-      ${picture === undefined ? absentPart(namespace, problem !== undefined) : await parts(picture, asked, address)}
+      ${notices}
+      ${
+        picture === undefined
+          ? absentPart(namespace, problem !== undefined)
+          : await parts(picture, asked, address, frameSize + sizeOf(header) + sizeOf(notices))
+      }
       <p id="news" role="status" class="unseen"></p>
     </main>`;
     return answer(status, namespace, main, header);
   }
 
-  async function parts(picture: Picture, asked: Asked, address: Address): Promise<Html> {
+  /** `taken`: what the page comes to without these, bytes. */
+  async function parts(picture: Picture, asked: Asked, address: Address, taken: number): Promise<Html> {
     const { namespace } = picture;
     const entries = journal.after(namespace, "").entries.slice(-eventsShown);
     const at = asked.at === undefined ? undefined : String(asked.at);
@@ -157,17 +177,18 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         ${notice("fail", code, message)}
       </section>`;
     });
-    return html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}
+    const upper = html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}`;
+    const side = html`${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, picture.clock, address)}`;
+    const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
+    return html`${upper}
       <div class="columns" id="columns">
-        <div>
-          ${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, picture.clock, address)}
-        </div>
-        <div>${holdersPart(picture, address, asked.after ?? -1)}</div>
+        <div>${side}</div>
+        <div>${holdersPart(picture, address, asked.after ?? -1, room)}</div>
       </div>`;
   }
 
   async function detailsOf(picture: Picture, asked: Asked, address: Address): Promise<Html | string> {
-    const { namespace, layout, cells, clock } = picture;
+    const { namespace, layout, pool, cellSize, clock } = picture;
     if (asked.id !== undefined) {
       const explanation = await explain(registry, namespace, asked.id.trim(), { at: asked.at });
       return explanationPart(explanation, address);
@@ -181,11 +202,11 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       return workerPart(asked.worker, record, history, clock, address);
     }
     const { from } = asked;
-    const cell = cells.find(({ first, last }) => from !== undefined && from >= first && from <= last);
-    if (from === undefined || cell === undefined) return "";
+    if (from === undefined || from < pool.first || from > pool.last) return "";
+    const last = Math.min(pool.last, from - ((from - pool.first) % cellSize) + cellSize - 1);
     const found = await registry.workers(namespace, { after: from - 1, limit: workersShown + 1 });
-    const workers = found.filter(({ workerId }) => workerId <= cell.last);
-    const range = { first: from, last: cell.last };
+    const workers = found.filter(({ workerId }) => workerId <= last);
+    const range = { first: from, last };
     return workersPart(
       { workers: workers.slice(0, workersShown), more: workers.length > workersShown },
       range,
@@ -194,12 +215,16 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     );
   }
 
+  function alarms(namespace: string, picture: Picture | undefined): readonly Alarm[] {
+    return alarmsOf(picture, { refused: refusals.of(namespace), quarantine: quarantine(namespace) });
+  }
+
   /** One that goes on, as this daemon was told. */
-  function quarantine(namespace: string): Html | string {
+  function quarantine(namespace: string): Quarantine | undefined {
     const { entries } = journal.after(namespace, "");
     const last = entries.findLast(({ event }) => event.event === "quarantine")?.event;
     const until = Number(last?.["until"]);
-    return last !== undefined && until > clock.now() ? notice("warn", "QUARANTINE", last.message) : "";
+    return last !== undefined && until > clock.now() ? { until, message: last.message } : undefined;
   }
 
   async function asPage(request: ApiRequest, make: () => Promise<Response>): Promise<Response> {
@@ -298,42 +323,6 @@ function assetOf(name: string): Asset {
   return { body, type: types[name] ?? "text/plain", hash };
 }
 
-function headerPart(
-  namespace: string,
-  known: readonly string[],
-  picture: Picture | undefined,
-  signedIn: boolean,
-): Html {
-  const others = known.includes(namespace) ? known : [namespace, ...known];
-  return html`<nav aria-label="Namespaces">
-      <ul>
-        ${others.slice(0, 20).map((name) => html`<li><a href="/?namespace=${name}" ${name === namespace ? html`aria-current="page"` : ""}>${name}</a></li>`)}
-      </ul>
-      <form action="/">
-        <label for="namespace" class="unseen">Another namespace</label>
-        <input
-          id="namespace"
-          name="namespace"
-          list="namespaces"
-          required
-          pattern="${namespacePattern.source}"
-          placeholder="another one"
-          title="Listed are the namespaces that this daemon was asked for since it started. Any other of the registry can be named here."
-          autocomplete="off"
-          autocapitalize="off"
-          spellcheck="false"
-        />
-        <datalist id="namespaces">${known.map((name) => html`<option value="${name}"></option>`)}</datalist>
-        <button>Go</button>
-      </form>
-    </nav>
-    <div class="pulse">
-      <span id="pulse">${picture === undefined ? "" : html`Read ${when(picture.clock)}`}</span>
-      <button type="button" id="pause" hidden aria-pressed="false">Pause</button>
-      ${signedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ""}
-    </div>`;
-}
-
 /** In place of a pool that nobody has used yet. */
 function absentPart(namespace: string, unknown: boolean): Html {
   if (unknown) return html`<p class="empty">Nothing is known of <b>${namespace}</b> yet.</p>`;
@@ -375,7 +364,7 @@ function readAsked(query: URLSearchParams): Asked {
     worker: integer("worker"),
     from: integer("from"),
     after: integer("after"),
-    id: text("id"),
+    id: text("id")?.slice(0, longestId),
     at: integer("at"),
   };
 }

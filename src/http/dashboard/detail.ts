@@ -2,6 +2,7 @@ import { html } from "hono/html";
 import type { HistoryRow, WorkerRecord } from "../../core/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
 import type { Address } from "./pool.ts";
+import { detailRoom, fitting } from "./room.ts";
 import { stateOf } from "./pool.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
@@ -82,6 +83,7 @@ function factsOf(record: WorkerRecord, clock: number): Html {
 }
 
 function historyOf(history: readonly HistoryRow[], clock: number): Html {
+  const { pieces } = fitting(history.toReversed(), detailRoom, (row) => historyRow(row, clock));
   return html`<div>
     <h3>History <span class="sub">newest first</span></h3>
     <table class="list">
@@ -94,18 +96,19 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
         </tr>
       </thead>
       <tbody>
-        ${history.toReversed().map(
-          (row) =>
-            html`<tr>
-              <th scope="row">${row.fence}</th>
-              <td>${who(row.holder)}</td>
-              <td>${when(row.continuedFrom ?? row.from)} to ${when(row.until)}</td>
-              <td>${endText(row, clock)}</td>
-            </tr>`,
-        )}
+        ${pieces}
       </tbody>
     </table>
   </div>`;
+}
+
+function historyRow(row: HistoryRow, clock: number): Html {
+  return html`<tr>
+    <th scope="row">${row.fence}</th>
+    <td>${who(row.holder)}</td>
+    <td>${when(row.continuedFrom ?? row.from)} to ${when(row.until)}</td>
+    <td>${endText(row, clock)}</td>
+  </tr>`;
 }
 
 /** What an ID tells, and who made it. */

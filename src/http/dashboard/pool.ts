@@ -1,12 +1,17 @@
 import { html } from "hono/html";
-import { formatPool } from "../../core/notation.ts";
+import { formatPool, grouped } from "../../core/notation.ts";
 import { hasWindow } from "../../core/window.ts";
+import type { PoolBounds } from "../../core/layout.ts";
+import type { WorkerRecord } from "../../core/registry.ts";
 import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
-import { grouped, type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
+import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
+import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
 
 /** Cells of a row; a wide window has two rows on a line. */
 const columns = 32;
 const holdersAPage = 100;
+/** How long the labels of cells may be, bytes: the first of these with which all of them fit. */
+const labelLengths = [160, 80, 44, 24] as const;
 /** In how many steps a cell of many worker IDs is filled. */
 const steps = 8;
 
@@ -37,8 +42,11 @@ export function countsPart({ counts, pool, read }: Picture): Html {
 }
 
 /** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
-export function gridPart({ cells, pool }: Picture, address: Address, selected: number | undefined): Html {
-  const size = cells[0] === undefined ? 1 : cells[0].last - cells[0].first + 1;
+export function gridPart(
+  { cells, cellSize: size, pool }: Picture,
+  address: Address,
+  selected: number | undefined,
+): Html {
   // What was not read yet has its place already.
   const count = Math.ceil((pool.last - pool.first + 1) / size);
   const rows = Array.from({ length: Math.ceil(count / columns) }, (_, i) => {
@@ -47,20 +55,28 @@ export function gridPart({ cells, pool }: Picture, address: Address, selected: n
   });
   // The one that Tab leads to; from there, arrows lead on.
   const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
-  const cellOf = (cell: Cell): Html => {
-    const { first, last } = cell;
+  const cellOf = (cell: Cell, label: string): Html => {
+    const { first } = cell;
     const href = size === 1 ? `${address({ worker: first })}#detail` : `${address({ from: first })}#workers`;
     const current = holds(cell, selected) ? html`aria-current="true"` : "";
-    return html`<td>
-      <a
-        href="${href}"
-        class="cell ${looks(cell)}"
-        tabindex="${first === entry ? 0 : -1}"
-        aria-label="${size === 1 ? labelOf(cell) : labelOfMany(first, last, cell)}"
-        ${current}
-      ></a>
-    </td>`;
+    return tight(
+      html`<td>
+        <a
+          href="${href}"
+          class="${looks(cell)}"
+          tabindex="${first === entry ? 0 : -1}"
+          aria-label="${label}"
+          ${current}
+        ></a>
+      </td>`,
+    );
   };
+  const labels = new Map(cells.map((cell) => [cell, size === 1 ? labelOf(cell) : labelOfMany(cell)]));
+  const last = cells.at(-1);
+  const labelRoom = last === undefined ? 0 : gridRoom - cells.length * sizeOf(cellOf(last, ""));
+  const sizes = [...labels.values()].map(writtenSize);
+  const longest =
+    labelLengths.find((most) => sizes.reduce((sum, size) => sum + Math.min(size, most), 0) <= labelRoom) ?? 24;
   return html`<section aria-labelledby="grid-title" id="pool">
     <h2 id="grid-title">Pool ${formatPool(pool)}</h2>
     <p class="hint">
@@ -74,7 +90,7 @@ export function gridPart({ cells, pool }: Picture, address: Address, selected: n
           ({ first, at }) =>
             html`<tr>
               <th scope="row">${first}</th>
-              ${at.map((cell) => (cell === undefined ? html`<td></td>` : cellOf(cell)))}
+              ${at.map((cell) => (cell === undefined ? html`<td></td>` : cellOf(cell, cut(labels.get(cell) ?? "", longest))))}
             </tr>`,
         )}
       </tbody>
@@ -105,16 +121,18 @@ function labelOf({ first, record }: Cell): string {
   return `${first}, ${state}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
 }
 
-function labelOfMany(first: number, last: number, { counts }: Cell): string {
+function labelOfMany({ first, last, counts }: Cell): string {
   const there = stateNames.filter((state) => counts[state] > 0);
   return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
 }
 
-/** Who holds what, a page of it: the grid for reading. */
-export function holdersPart(picture: Picture, address: Address, after: number): Html {
+/** Who holds what, a page of it of so many bytes: the grid for reading. */
+export function holdersPart(picture: Picture, address: Address, after: number, room: number): Html {
   const { holders, counts, clock } = picture;
   const rest = holders.filter(({ workerId }) => workerId > after);
-  const page = rest.slice(0, holdersAPage);
+  const { shown: page, pieces } = fitting(rest.slice(0, holdersAPage), room, (holder) =>
+    holderRow(holder, clock, address),
+  );
   const last = page.at(-1)?.workerId ?? 0;
   const more = rest.length > page.length;
   const start = holders.length - rest.length;
@@ -144,20 +162,7 @@ export function holdersPart(picture: Picture, address: Address, after: number): 
               </tr>
             </thead>
             <tbody>
-              ${page.map(
-                ({ workerId, holder, claimedAt, until, fence, pinned }) =>
-                  html`<tr id="w${workerId}">
-                    <th scope="row">
-                      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
-                    </th>
-                    <td>
-                      ${holder && who(holder)}${pinned === undefined ? "" : html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
-                    </td>
-                    <td class="number">${claimedAt === undefined ? "" : span(clock - claimedAt)}</td>
-                    <td class="number">${left(until, clock)}</td>
-                    <td class="number wide">${fence}</td>
-                  </tr>`,
-              )}
+              ${pieces}
             </tbody>
           </table>`
     }
@@ -169,14 +174,33 @@ export function holdersPart(picture: Picture, address: Address, after: number): 
   </section>`;
 }
 
-/** The worker IDs of a cell that stands for many. */
-export function workersPart(
-  { workers, more }: { readonly workers: readonly Cell["record"][]; readonly more: boolean },
-  { first, last }: { readonly first: number; readonly last: number },
+function holderRow(
+  { workerId, holder, claimedAt, until, fence, pinned }: WorkerRecord,
   clock: number,
   address: Address,
 ): Html {
-  const end = workers.at(-1)?.workerId ?? last;
+  return html`<tr id="w${workerId}">
+    <th scope="row">
+      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
+    </th>
+    <td>
+      ${holder && who(holder)}${pinned === undefined ? "" : html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
+    </td>
+    <td class="number">${claimedAt === undefined ? "" : span(clock - claimedAt)}</td>
+    <td class="number">${left(until, clock)}</td>
+    <td class="number wide">${fence}</td>
+  </tr>`;
+}
+
+/** The worker IDs of a cell that stands for many. `more`: there are others behind these. */
+export function workersPart(
+  { workers, more }: { readonly workers: readonly WorkerRecord[]; readonly more: boolean },
+  { first, last }: PoolBounds,
+  clock: number,
+  address: Address,
+): Html {
+  const { shown, pieces } = fitting(workers, detailRoom, (worker) => workerRow(worker, clock, address));
+  const end = shown.at(-1)?.workerId ?? last;
   return html`<section aria-labelledby="workers-title" id="workers" class="detail">
     <h2 id="workers-title" tabindex="-1">Worker IDs ${first} to ${last}</h2>
     ${
@@ -192,35 +216,30 @@ export function workersPart(
               </tr>
             </thead>
             <tbody>
-              ${workers.map(
-                (worker) =>
-                  worker &&
-                  html`<tr>
-                    <th scope="row">
-                      <a href="${address({ worker: worker.workerId })}#detail" aria-label="Worker ${worker.workerId}"
-                        >${worker.workerId}</a
-                      >
-                    </th>
-                    <td>${stateOf(worker.state)}</td>
-                    <td>${worker.holder && who(worker.holder)}</td>
-                    <td class="number">
-                      ${
-                        hasWindow(worker)
-                          ? worker.until > clock
-                            ? left(worker.until, clock)
-                            : when(worker.until)
-                          : "-"
-                      }
-                    </td>
-                  </tr>`,
-              )}
+              ${pieces}
             </tbody>
           </table>`
     }
     <p class="pages">
-      ${more ? html`<a href="${address({ from: end + 1 })}#workers">Next</a> ` : ""}<a href="${address({})}">Close</a>
+      ${more || shown.length < workers.length ? html`<a href="${address({ from: end + 1 })}#workers">Next</a> ` : ""}<a
+        href="${address({})}"
+        >Close</a
+      >
     </p>
   </section>`;
+}
+
+function workerRow(worker: WorkerRecord, clock: number, address: Address): Html {
+  const { workerId, state, holder, until } = worker;
+  const window = !hasWindow(worker) ? "-" : until > clock ? left(until, clock) : when(until);
+  return html`<tr>
+    <th scope="row">
+      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
+    </th>
+    <td>${stateOf(state)}</td>
+    <td>${holder && who(holder)}</td>
+    <td class="number">${window}</td>
+  </tr>`;
 }
 
 /** A state with its sign. */

@@ -3,6 +3,7 @@ import { forecastText, layoutEnd } from "../../ops/forecast.ts";
 import type { Picture } from "../../ops/pool-watch.ts";
 import type { JournalEntry, JournalEvent } from "../journal.ts";
 import type { Address } from "./pool.ts";
+import { eventsRoom, fitting } from "./room.ts";
 import { type Html, recently } from "./text.ts";
 
 /** Boxes to ask about an ID, or a worker ID. */
@@ -90,13 +91,18 @@ function clockText(offset: number, latency: number): string {
 
 /** What this daemon saw happen, newest first. */
 export function eventsPart(entries: readonly JournalEntry[], clock: number, address: Address): Html {
+  const { pieces } = fitting(
+    entries.toReversed(),
+    eventsRoom,
+    ({ number, event }) => html`<li id="e${number}">${recently(event.at, clock)} ${eventText(event, address)}</li>`,
+  );
   return html`<section aria-labelledby="events-title" id="events">
     <h2 id="events-title">Events <span class="sub">as this daemon sees them</span></h2>
     ${
       entries.length === 0
         ? html`<p class="empty">Nothing happened yet.</p>`
         : html`<ol>
-            ${entries.toReversed().map(({ number, event }) => html`<li id="e${number}">${recently(event.at, clock)} ${eventText(event, address)}</li>`)}
+            ${pieces}
           </ol>`
     }
   </section>`;
@@ -116,4 +122,11 @@ function eventText(event: JournalEvent, address: Address): Html {
 }
 
 /** Events whose message says more than their name. */
-const toldIn: ReadonlySet<string> = new Set(["renew-failed", "quarantine", "clock.rollback", "clock.jump"]);
+const toldIn: ReadonlySet<string> = new Set([
+  "renew-failed",
+  "quarantine",
+  "refused",
+  "overdue",
+  "clock.rollback",
+  "clock.jump",
+]);

@@ -52,11 +52,6 @@ export function span(ms: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A number as people read it: 4,194,304. */
-export function grouped(count: number): string {
-  return count.toLocaleString("en-US");
-}
-
 /** A name from elsewhere, of whatever direction of writing, as part of a plain text. */
 export function isolated(text: string): string {
   return `\u2068${text}\u2069`;

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { systemClock } from "../../core/clock.ts";
 import { decideClaim } from "../../core/pool.ts";
@@ -7,6 +8,7 @@ import {
   type NamespaceInfo,
   type NamespaceLimits,
   type Registry,
+  type WorkerRecord,
 } from "../../core/registry.ts";
 import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
@@ -23,6 +25,7 @@ import {
   renewed,
   shownRecord,
   stateOf,
+  type Stored,
 } from "../../core/window.ts";
 import { Records } from "./records.ts";
 
@@ -30,6 +33,8 @@ const promise = "Nothing survives this process: for tests, and for handing a lea
 
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
+/** Records that are looked at in one turn of the event loop. */
+const mostLookedAt = 10_000;
 
 interface Namespace {
   readonly info: NamespaceInfo;
@@ -133,11 +138,21 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
       const now = clock.now();
-      const found = [];
+      const found: WorkerRecord[] = [];
       const most = Math.min(limit, longestPage);
-      for (const record of namespaces.get(namespace)?.records.ascending(after) ?? []) {
-        if (found.length >= most) break;
-        if (state === undefined || stateOf(record, now) === state) found.push(shownRecord(record, now));
+      for (let next: number | undefined = after; next !== undefined;) {
+        let looked = 0;
+        const records: Iterable<Stored> = namespaces.get(namespace)?.records.ascending(next) ?? [];
+        next = undefined;
+        for (const record of records) {
+          if (found.length >= most) break;
+          if (state === undefined || stateOf(record, now) === state) found.push(shownRecord(record, now));
+          if (++looked < mostLookedAt) continue;
+          next = record.workerId;
+          break;
+        }
+        // Whatever is looked for among a million records, others have their turn in between.
+        if (next !== undefined) await turn();
       }
       return found;
     },

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { Layout } from "../../core/layout.ts";
 import { type Decision, decideClaim } from "../../core/pool.ts";
@@ -10,6 +11,7 @@ import {
   type Pin,
   type Refusal,
   type Registry,
+  type WorkerRecord,
 } from "../../core/registry.ts";
 import { checkNew } from "../../core/new-namespace.ts";
 import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
@@ -33,7 +35,8 @@ import type { Row } from "./driver.ts";
 import { listClaims, noteClaim, noteEnd } from "./history.ts";
 import { damageError, unfiledError } from "./errors.ts";
 import { PresentDatabase } from "./present.ts";
-import { recordOf, Records } from "./records.ts";
+import { Records } from "./records.ts";
+import { readWorkers, type WorkersAsked, type WorkersRead } from "./workers.ts";
 
 /** Where an embedded registry lives. */
 export interface SqliteOptions {
@@ -149,19 +152,24 @@ export async function sqliteRegistry({
         return { outcome: "released" };
       }),
 
-    workers: (namespace, { state, after = -1, limit = 1000 } = {}) =>
-      database.read(({ sql, now }) => {
-        const space = find(sql, namespace);
-        // Nobody takes worker IDs here without keeping a window.
-        if (space === undefined || state === "foreign") return [];
-        const page = {
-          namespace_id: space.id,
-          after,
-          limit: Math.min(limit, 10_000),
-          ...(state !== undefined && { now }),
-        };
-        return sql.all(`workers.${state ?? "all"}`, page).map((row) => shownRecord(recordOf(row), now));
-      }),
+    async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
+      // Nobody takes worker IDs here without keeping a window.
+      if (state === "foreign") return [];
+      const most = Math.min(limit, 10_000);
+      const found: WorkerRecord[] = [];
+      for (let next: number | undefined = after; next !== undefined && found.length < most;) {
+        const page: WorkersAsked = { state, after: next, limit: most - found.length };
+        const read: WorkersRead | undefined = await database.read(({ sql, now }) => {
+          const space = find(sql, namespace);
+          return space && readWorkers(sql, space.id, page, now);
+        });
+        found.push(...(read?.records ?? []));
+        next = read?.next;
+        // SQLite answers at once, so that nothing else has its turn before.
+        await turn();
+      }
+      return found;
+    },
 
     worker: (namespace, workerId) =>
       database.read(({ sql, now }) => {

@@ -1,0 +1,89 @@
+import { refusalError } from "../core/claim.ts";
+import type { Clock } from "../core/clock.ts";
+import type { SnowleaseError } from "../core/errors.ts";
+import type { Grant, Refusal } from "../core/registry.ts";
+import type { RefusedClaims } from "../ops/alarms.ts";
+import type { RegistryCall } from "../ops/watched.ts";
+import type { Journal } from "./journal.ts";
+
+/** Claims that were refused are remembered for so many spans of so long, ms. */
+const span = 60_000;
+const spans = 15;
+/** Of a storm of refusals an event tells no more often than this, ms. */
+const eventInterval = 10_000;
+/** Namespaces of which refused claims are counted; of more, the one that was refused first is forgotten. */
+const mostNamespaces = 200;
+
+/** The refused claims of one namespace. */
+interface Counted {
+  /** Oldest first. */
+  readonly spans: { readonly since: number; count: number }[];
+  last: RefusedClaims["last"];
+  /** Not told by an event yet. */
+  untold: number;
+  waits: boolean;
+}
+
+/** Counts claims that the registry refused, and tells of them: one event for the first, and one for all of the next 10 s. */
+export class Refusals {
+  readonly #journal: Journal;
+  readonly #clock: Clock;
+  readonly #counted = new Map<string, Counted>();
+
+  constructor(journal: Journal, clock: Clock) {
+    this.#journal = journal;
+    this.#clock = clock;
+  }
+
+  /** Those of the last quarter of an hour; undefined where there were none. */
+  of(namespace: string): RefusedClaims | undefined {
+    const counted = this.#counted.get(namespace);
+    if (counted === undefined) return undefined;
+    const recent = counted.spans.filter(({ since }) => since > this.#clock.now() - spans * span);
+    const [first] = recent;
+    if (first === undefined) return undefined;
+    return { count: recent.reduce((sum, { count }) => sum + count, 0), since: first.since, last: counted.last };
+  }
+
+  /** To be told of every call of the registry. */
+  watch({ operation, namespace, answer, error }: RegistryCall): void {
+    if (operation !== "claim" || namespace === undefined) return;
+    const refused = error ?? errorOf(answer as Grant | Refusal | undefined, namespace, this.#clock.now());
+    // A registry that did not answer has refused nothing.
+    if (refused !== undefined && refused.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, refused);
+  }
+
+  #count(namespace: string, { code, message }: SnowleaseError): void {
+    const at = this.#clock.now();
+    const last = { at, code, message };
+    const counted = this.#counted.get(namespace) ?? { spans: [], last, untold: 0, waits: false };
+    this.#counted.set(namespace, counted);
+    const [oldest = ""] = this.#counted.keys();
+    if (this.#counted.size > mostNamespaces) this.#counted.delete(oldest);
+    const newest = counted.spans.at(-1);
+    if (newest !== undefined && at - newest.since < span && at >= newest.since) newest.count++;
+    else counted.spans.push({ since: at, count: 1 });
+    if (counted.spans.length > spans) counted.spans.shift();
+    counted.last = last;
+    // A quarantine has an event of its own.
+    if (code === "QUARANTINE") return;
+    counted.untold++;
+    if (!counted.waits) void this.#tell(namespace, counted);
+  }
+
+  async #tell(namespace: string, counted: Counted): Promise<void> {
+    counted.waits = true;
+    while (counted.untold > 0) {
+      const { untold: count, last } = counted;
+      counted.untold = 0;
+      const what = count === 1 ? "a claim was refused" : `${count} claims were refused`;
+      this.#journal.warn({ event: "refused", namespace, count, code: last.code }, `${what}: ${last.message}`);
+      await this.#clock.sleep(eventInterval, { keepAlive: false });
+    }
+    counted.waits = false;
+  }
+}
+
+function errorOf(answer: Grant | Refusal | undefined, namespace: string, now: number): SnowleaseError | undefined {
+  return answer === undefined || answer.outcome === "granted" ? undefined : refusalError(answer, namespace, now);
+}

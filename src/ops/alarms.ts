@@ -1,0 +1,86 @@
+import type { ErrorCode } from "../core/errors.ts";
+import { timeText } from "../core/window.ts";
+import { grouped } from "../core/notation.ts";
+import type { Picture } from "./pool-watch.ts";
+
+/** Claims of one namespace that were refused lately. Times in Unix ms. */
+export interface RefusedClaims {
+  readonly count: number;
+  /** When counting began. */
+  readonly since: number;
+  readonly last: { readonly at: number; readonly code: ErrorCode; readonly message: string };
+}
+
+/** What somebody has to see to, in plain words. `fail`: claims are refused; `warn`: they may be soon, or a holder loses its window. */
+export interface Alarm {
+  readonly kind: "warn" | "fail";
+  readonly title: string;
+  readonly text: string;
+}
+
+/** A quarantine that goes on, as a daemon was told of it. */
+export interface Quarantine {
+  readonly until: number;
+  readonly message: string;
+}
+
+/** What is known besides the picture, if there is one. */
+export interface Known {
+  readonly refused?: RefusedClaims | undefined;
+  readonly quarantine?: Quarantine | undefined;
+}
+
+/** What is wrong in a namespace, the worst first. */
+export function alarmsOf(picture: Picture | undefined, known: Known = {}): readonly Alarm[] {
+  const { quarantine = picture && quarantineOf(picture), refused } = known;
+  return [
+    quarantine && quarantined(quarantine),
+    picture && full(picture),
+    refused && refusals(refused),
+    picture && overdueIn(picture),
+  ].filter((each) => each !== undefined);
+}
+
+function quarantineOf({ info: { quarantineUntil = 0 }, clock }: Picture): Quarantine | undefined {
+  if (quarantineUntil <= clock) return undefined;
+  const message = "The registry may have forgotten windows: nothing is granted until those have passed.";
+  return { until: quarantineUntil, message };
+}
+
+function quarantined({ until, message }: Quarantine): Alarm {
+  return { kind: "fail", title: "QUARANTINE", text: `${message} It ends at ${time(until)}.` };
+}
+
+function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {
+  if (read < 1 || counts.free + counts.unused > 0) return undefined;
+  const size = pool.last - pool.first + 1;
+  const next =
+    freeAt === undefined
+      ? "None comes free before a holder gives its own back or stops"
+      : `The first one that rests comes free at ${time(freeAt)}`;
+  const text = `All ${grouped(size)} worker IDs are taken, so claims are refused. ${next}; use a larger pool, or another namespace.`;
+  return { kind: "fail", title: "The pool is full", text };
+}
+
+function refusals({ count, since, last }: RefusedClaims): Alarm {
+  const title = `${grouped(count)} ${count === 1 ? "claim" : "claims"} refused`;
+  return {
+    kind: "fail",
+    title,
+    text: `Since ${time(since)}; the last one at ${time(last.at)}: ${last.code}. ${last.message}`,
+  };
+}
+
+/** Holders that are late with their renewals. */
+export function overdueIn({ overdue: { count, first }, counts }: Picture): Alarm | undefined {
+  if (first === undefined) return undefined;
+  const title = `${grouped(count)} ${count === 1 ? "renewal" : "renewals"} overdue`;
+  const host = first.holder === undefined ? "" : ` of ${first.holder.host}`;
+  const text = `${grouped(count)} of ${grouped(Math.max(count, counts.live))} holders have less than a third of their window left. Worker ${first.workerId}${host} ends first, at ${time(first.until)}.`;
+  return { kind: "warn", title, text };
+}
+
+/** To the second: the day, too, where it is read tomorrow. */
+function time(ms: number): string {
+  return `${timeText(ms).slice(0, 19).replace("T", " ")}Z`;
+}

@@ -1,0 +1,40 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { layouts } from "../../src/core/layout.ts";
+import { Sandbox } from "../support/cli.ts";
+import { fillPool } from "../support/large-pool.ts";
+
+/** SNOWLEASE_ROWS=1000000 takes longer, and tells the same. */
+const rows = Number(process.env["SNOWLEASE_ROWS"] ?? 200_000);
+const few = 10_000;
+/** How much more memory it may take to list many than to list few, bytes: to keep them all would take some 1.5 KB a row. */
+const mostMore = 60 * 1024 * 1024;
+
+test("workers lists a large pool in the memory that it takes for a small one", async () => {
+  const sandbox = new Sandbox();
+  const report = join(sandbox.work, "report.mjs");
+  writeFileSync(
+    report,
+    `import { writeFileSync } from "node:fs";
+     process.on("exit", () => writeFileSync(process.env.REPORT, String(process.resourceUsage().maxRSS * 1024)));`,
+  );
+  const found: Record<string, number> = {};
+  for (const count of [few, rows]) {
+    const path = join(sandbox.work, `${count}.db`);
+    await fillPool(path, { namespace: "default", layout: layouts.uid, rows: count });
+    for (const json of [[], ["--json"]]) {
+      const file = join(sandbox.work, "rss");
+      const env = { NODE_OPTIONS: `--import=${report}`, REPORT: file };
+      const text = await sandbox.read(["workers", "--registry", `sqlite:${path}`, ...json], { env });
+      // A heading, or the bracket at the end, which stands behind the last one.
+      expect(text.split("\n").length).toBe(count + (json.length === 0 ? 2 : 1));
+      expect(text.includes(`host-${(count - 1) % 5000}`)).toBe(true);
+      found[`${count}${json.join("")}`] = Number(readFileSync(file, "utf8"));
+    }
+  }
+  if (process.env["SNOWLEASE_ROWS"] !== undefined) console.table(found);
+  for (const json of ["", "--json"]) {
+    expect((found[`${rows}${json}`] ?? Infinity) - (found[`${few}${json}`] ?? 0)).toBeLessThan(mostMore);
+  }
+}, 120_000);

@@ -1,0 +1,28 @@
+import type { Layout } from "../../src/core/layout.ts";
+import { loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
+
+/**
+ * A registry file in which the first so many worker IDs of a namespace are held, of 5,000 hosts, as claims would leave it: claims would take
+ * hours.
+ */
+export async function fillPool(
+  path: string,
+  { namespace, layout, rows }: { readonly namespace: string; readonly layout: Layout; readonly rows: number },
+): Promise<void> {
+  const registry = await sqliteRegistry({ path, operationTimeout: 5000 });
+  await registry.init({ namespace, layout: layout.fingerprint });
+  await registry.close();
+  const connection = (await loadDriver()).open(path);
+  const { first, last } = layout.pool;
+  const now = Date.now();
+  connection.exec(`
+    BEGIN IMMEDIATE;
+    INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at)
+    WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})
+    SELECT 1, i, '${first}-${last}', 1, printf('%032x', i + 1), ${now}, ${now + 600_000} + i % 1000, ${now}, 0, 0,
+      'host-' || (i % 5000), '192.0.2.1', 4000 + i, '', ${now} FROM n;
+    UPDATE gap SET first = ${rows};
+    COMMIT`);
+  connection.close();
+}
