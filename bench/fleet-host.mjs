@@ -62,7 +62,14 @@ async function claimSome() {
   while (generators.length < leases) {
     const i = generators.push(undefined) - 1;
     const registry = await timedRegistry();
-    const made = await snowlease({ registry, namespace, layout, window, instance: `${process.pid}-${i}` });
+    const made = await snowlease({
+      registry,
+      namespace,
+      layout,
+      window,
+      claimTimeout: 60_000,
+      instance: `${process.pid}-${i}`,
+    });
     const { lease } = made;
     lease.on("renew-failed", ({ error }) => {
       seen.failed++;

@@ -1,16 +1,16 @@
 // A daemon with an embedded registry and an honest fleet: many processes with many leases each, renewed all the time, while the daemon is killed and
 // started again, and drained. FLEET_PROCESSES, FLEET_LEASES (of each) and FLEET_SECONDS make it smaller.
 
-import { fork, spawn } from "node:child_process";
+import { fork } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { openRegistry } from "../dist/registries/index.js";
+import { DaemonProcess } from "./daemon-process.mjs";
 import { freePort } from "./ports.mjs";
 import { figure, printLine, printTable } from "./table.mjs";
 
@@ -23,60 +23,8 @@ const layout = "timestamp:41,worker:14,sequence:8@1700000000000/1";
 const namespace = "fleet";
 /** What a kill, and a drain, may disturb, s. */
 const aftermath = 20;
-/** Of Linux. */
-const ticksPerSecond = 100;
 
-const cli = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const host = fileURLToPath(new URL("fleet-host.mjs", import.meta.url));
-
-/** The daemon as it is deployed, in a process of its own. */
-class DaemonProcess {
-  static async start(args) {
-    const child = spawn(process.execPath, [cli, "daemon", "--json", ...args], {
-      env: { ...process.env, NODE_OPTIONS: "--max-semi-space-size=8" },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    const daemon = new DaemonProcess(child);
-    const line = once(createInterface({ input: child.stdout }), "line");
-    await Promise.race([
-      line,
-      daemon.exit.then(() => Promise.reject(new Error(`No daemon: ${daemon.complaints.join()}`))),
-    ]);
-    return daemon;
-  }
-
-  /** Lines of the log that are no news of a lease. */
-  complaints = [];
-  #child;
-
-  constructor(child) {
-    this.#child = child;
-    this.exit = once(child, "exit");
-    const lines = createInterface({ input: child.stderr });
-    lines.on("line", (line) => {
-      if (!line.startsWith('{"level":"info"') && this.complaints.length < 100) this.complaints.push(line);
-    });
-  }
-
-  /** CPU time used so far, s, and the memory that is resident and was at most, MiB. */
-  usage() {
-    const stat = readFileSync(`/proc/${this.#child.pid}/stat`, "latin1");
-    const [user, system] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
-    const status = readFileSync(`/proc/${this.#child.pid}/status`, "latin1");
-    const [rss, peak] = ["VmRSS", "VmHWM"].map(
-      (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)[1]) / 1024,
-    );
-    return { cpu: (user + system) / ticksPerSecond, rss, peak };
-  }
-
-  /** Ends it; how long that took, ms, and its exit code. */
-  async end(signal) {
-    const begin = performance.now();
-    this.#child.kill(signal);
-    const [code] = await this.exit;
-    return { code, took: performance.now() - begin };
-  }
-}
 
 class HostProcess {
   #child;
