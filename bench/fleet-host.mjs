@@ -7,7 +7,7 @@ import { openRegistry } from "../dist/registries/index.js";
 
 const { url, token, layout, namespace, leases, window, file } = JSON.parse(process.argv[2]);
 /** Claims of one process at once. */
-const atOnce = 8;
+const atOnce = 4;
 /** Between two IDs of a lease, ms. */
 const pace = 1000;
 
@@ -62,14 +62,7 @@ async function claimSome() {
   while (generators.length < leases) {
     const i = generators.push(undefined) - 1;
     const registry = await timedRegistry();
-    const made = await snowlease({
-      registry,
-      namespace,
-      layout,
-      window,
-      claimTimeout: 60_000,
-      instance: `${process.pid}-${i}`,
-    });
+    const made = await claimed({ registry, namespace, layout, window, instance: `${process.pid}-${i}` });
     const { lease } = made;
     lease.on("renew-failed", ({ error }) => {
       seen.failed++;
@@ -80,6 +73,18 @@ async function claimSome() {
       note(error);
     });
     generators[i] = made;
+  }
+}
+
+/** Asks again as a program does that its supervisor starts anew. */
+async function claimed(options) {
+  for (;;) {
+    try {
+      return await snowlease(options);
+    } catch (error) {
+      seen.failed++;
+      note(error);
+    }
   }
 }
 

@@ -80,6 +80,7 @@ class Phases {
     }
     const clients = all.reduce((sum, told) => sum + told.cpu, 0);
     const daemonCpu = used ?? cpu - this.#before;
+    process.stderr.write(`snowlease: ${name}: ${Math.round(span)} s, load ${loadavg()[0].toFixed(1)}\n`);
     this.#rows.push({
       name,
       span,
@@ -230,7 +231,7 @@ export async function run() {
       [
         ["leases live at the end", live.length],
         ["leases lost", phases.lost],
-        ["renewals asked again, since no answer came", phases.failed],
+        ["claims and renewals asked again, since no answer came in time", phases.failed],
         ["IDs made", made.toLocaleString("en")],
         ["IDs refused, since a window had passed", phases.refused],
         ["IDs made twice", twice],
