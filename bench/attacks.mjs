@@ -1,5 +1,5 @@
 // What clients without a token cost a daemon, and what honest clients notice: each attack on a daemon of its own with a few honest clients beside it, who
-// renew a lease one after the other. The daemon has as little heap as its unit allows.
+// renew a lease one after the other.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -79,10 +79,7 @@ async function honestClient(port, stop) {
 
 async function look([name, connections, text]) {
   const port = await freePort();
-  const daemon = await DaemonProcess.start(
-    ["--registry", "memory:", "--listen", `127.0.0.1:${port}`],
-    "--max-old-space-size=192",
-  );
+  const daemon = await DaemonProcess.start(["--registry", "memory:", "--listen", `127.0.0.1:${port}`]);
   const sockets = [];
   try {
     const stop = new AbortController();

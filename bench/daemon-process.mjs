@@ -11,9 +11,9 @@ const ticksPerSecond = 100;
 
 /** `snowlease daemon` as it is deployed, in a process of its own. */
 export class DaemonProcess {
-  static async start(args, ...nodeOptions) {
+  static async start(args) {
     const child = spawn(process.execPath, [cli, "daemon", "--json", ...args], {
-      env: { ...process.env, NODE_OPTIONS: ["--max-semi-space-size=8", ...nodeOptions].join(" ") },
+      env: { ...process.env, NODE_OPTIONS: "--max-semi-space-size=8" },
       stdio: ["ignore", "pipe", "pipe"],
     });
     prefer(child.pid);

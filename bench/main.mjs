@@ -20,6 +20,7 @@ const sections = [
   "zookeeper",
   "daemon",
   "boot",
+  "attacks",
   "fleet",
 ];
 const { values, positionals: asked } = parseArgs({ options: { page: { type: "string" } }, allowPositionals: true });
