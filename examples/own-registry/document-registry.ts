@@ -191,7 +191,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
     prune: (namespace, before) =>
       step((state) => {
         const space = state.get(namespace);
-        if (space === undefined) return 0;
+        if (space === undefined) throw noNamespace(namespace);
         const last = new Map(space.history.map((row) => [row.workerId, row]));
         const kept = space.history.filter((row) => row.until >= before || last.get(row.workerId) === row);
         const pruned = space.history.length - kept.length;
