@@ -380,14 +380,19 @@ if wanted ~= nil then
   return listed({ 'held', info() }, record)
 end
 
--- Files a record under the name of its band, where it lies under another one.
-local function file(record, name)
-  if record.pool == nil or record.pool == name then
-    return
+-- Whether a record lies under another name than that of its band, and can be filed there.
+local function isMisfiled(record, name)
+  if record == nil or record.pool == nil or record.pool == name then
+    return false
   end
   expectFiled(record)
   expect('zset', restingKey(name))
   expect('zset', hostKey(name, record.host))
+  return true
+end
+
+-- Files a record under the name of its band.
+local function file(record, name)
   local before = { workerId = record.workerId, pool = record.pool, host = record.host }
   -- One that is pinned or foreign is in no index.
   local isIndexed = redis.call('ZSCORE', restingKey(record.pool), record.workerId)
@@ -411,17 +416,23 @@ local function fileSome()
   if band == nil then
     return false
   end
-  local n, looked = band.filed, 0
+  -- All are looked at before the first is written: what is wrong with one of them leaves all where they are.
+  local n, looked, misfiled = band.filed, 0, {}
   while n <= band.last and looked < filedAtOnce do
     local record = load(n)
+    if isMisfiled(record, band.name) then
+      table.insert(misfiled, record)
+    end
     if record ~= nil then
-      file(record, band.name)
       n = n + 1
     else
       local from, to = rangeAt(n)
       n = from ~= nil and from <= n and to + 1 or n + 1
     end
     looked = looked + 1
+  end
+  for _, record in ipairs(misfiled) do
+    file(record, band.name)
   end
   band.filed = math.min(n, band.last + 1)
   bandsChanged = true
@@ -645,7 +656,7 @@ if indexed <= last - first then
   local ends = math.min(last, begin + sweep - 1)
   for n = begin, ends do
     local record = load(n)
-    if record ~= nil then
+    if isMisfiled(record, bandAt(n).name) then
       file(record, bandAt(n).name)
     end
     local filed = record ~= nil and record.pool ~= nil and restingKey(record.pool)

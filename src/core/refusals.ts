@@ -25,11 +25,20 @@ export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError
         `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
       );
     default:
-      return new SnowleaseError(
-        "LEASE_LOST",
-        `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
-      );
+      return leaseEnded({ workerId, namespace, state });
   }
+}
+
+/** The generator has made its last ID of this lease. */
+export function sealed(lease: Holding): SnowleaseError {
+  return lease.state === "held" ? leaseEnded(lease) : notHeld(lease);
+}
+
+function leaseEnded({ workerId, namespace, state }: Pick<Holding, "workerId" | "namespace" | "state">): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
+  );
 }
 
 /** The window has passed. */

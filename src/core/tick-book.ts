@@ -3,7 +3,7 @@ import { refuse } from "./check.ts";
 import type { Layout } from "./layout.ts";
 import type { Holding, Ledger, Tenure } from "./lease.ts";
 import { firstWholeTick, RecentTicks, type Ticks } from "./recent.ts";
-import { clockSetBack, notHeld, tickFull, windowPassed, windowToCome, windowUsedUp } from "./refusals.ts";
+import { clockSetBack, sealed, tickFull, windowPassed, windowToCome, windowUsedUp } from "./refusals.ts";
 import type { Checkpoint, Usage } from "./registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
 import { checkSpread, firstSequence } from "./spread.ts";
@@ -121,7 +121,7 @@ export class TickBook {
       }
     }
     this.#checked = undefined;
-    if (tenure.generation === this.#sealed) return notHeld(this.#lease);
+    if (tenure.generation === this.#sealed) return sealed(this.#lease);
     if (tenure.generation !== this.#generation) this.#begin(tenure);
     const refusal = this.#layout.refusalAt(wall);
     if (refusal !== undefined) {

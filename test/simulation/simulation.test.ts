@@ -13,7 +13,7 @@ const histories = Number(process.env["SNOWLEASE_HISTORIES"] ?? 4000);
 const firstSeed = Number(process.env["SNOWLEASE_SEED"] ?? 1);
 
 /** Enough to meet each mistake many times. */
-const brokenHistories = 5000;
+const brokenHistories = 20_000;
 
 /** A simulation in which something hardly ever happens finds nothing about it: so often at least in a thousand histories. */
 const leastPerThousand = 3;

@@ -185,6 +185,12 @@ describe("which worker ID a claim gets", () => {
   });
 });
 
+/** The numbers that records have, and two more. */
+const all = { first: 0, last: 14 };
+const anyPool = fc
+  .tuple(fc.nat(all.last), fc.nat(all.last))
+  .map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
+
 const anyRecord = fc.record({
   workerId: fc.nat(12),
   until: fc.integer({ min: now - 3, max: now + 3 }),
@@ -192,16 +198,19 @@ const anyRecord = fc.record({
   token: fc.option(fc.constantFrom("t0", "t1", "t2"), { nil: undefined }),
   pinned: fc.option(fc.constant("kept"), { nil: undefined }),
   forget: fc.boolean(),
+  /** A pool from which something is claimed before. */
+  claimed: fc.option(anyPool, { nil: undefined }),
 });
 
 describe("the memory registry's indexes", () => {
   it("answer like a plain list, after any changes", () => {
-    const anyPool = fc.tuple(fc.nat(14), fc.nat(14)).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
     fc.assert(
       fc.property(fc.array(anyRecord, { maxLength: 40 }), anyPool, fc.nat(9), (changes, pool, limit) => {
         const records = new Records();
+        records.prepare(all, undefined);
         const plain = new Map<number, Stored>();
-        for (const { workerId, host, forget, ...rest } of changes) {
+        for (const { workerId, host, forget, claimed, ...rest } of changes) {
+          if (claimed !== undefined) records.prepare(claimed, undefined);
           if (forget) {
             records.forget(workerId);
             plain.delete(workerId);
@@ -213,6 +222,7 @@ describe("the memory registry's indexes", () => {
           records.put(record);
           plain.set(workerId, record);
         }
+        records.prepare(pool, undefined);
         const view = new PlainView([...plain.values()]);
         for (let id = 0; id <= 13; id++) expect(records.byId(id)).toBe(view.byId(id));
         for (const token of ["t0", "t1", "t2"]) expect(records.byToken(token)).toBe(view.byToken(token));

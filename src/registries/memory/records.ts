@@ -101,7 +101,7 @@ export class Records implements PoolView {
       const key = index?.maxKey();
       return (key && index?.get(key)) ?? [];
     });
-    return newest.toSorted((a, b) => b.until - a.until)[0];
+    return newest.toSorted((a, b) => b.until - a.until || b.workerId - a.workerId)[0];
   }
 
   /** All records above a worker ID, in ascending order. */
