@@ -1,8 +1,10 @@
 import { resolve } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
 import { readSql, readStatements } from "../../assets.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
 import { StoreFile } from "../../store-file.ts";
+import { Batches, type PartEnd, type Transactions } from "./batches.ts";
 import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
 import { commitError, fileError, isBusy, isDamage, isIncomplete, removedError, replacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
@@ -16,6 +18,7 @@ export const schemaVersion = 1;
 
 /** Takes the lock for reading, at once: see `Database.#transaction`. */
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
+const beginWriting = "BEGIN IMMEDIATE";
 
 /** The files of `sql/sqlite` that hold statements. */
 const statementFiles = ["band", "claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
@@ -90,6 +93,7 @@ export class Database {
   /** Ends when all operations so far have. */
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
+  readonly #batches: Batches;
   #closed: Promise<void> | undefined;
 
   private constructor(driver: Driver, lock: Lock, { path, clock, earliest = 0 }: DatabaseOptions, name: string) {
@@ -98,6 +102,8 @@ export class Database {
     this.#name = name;
     this.#clock = clock;
     this.#lock = lock;
+    const run: Transactions["run"] = (work) => this.#inTurn(beginWriting, work);
+    this.#batches = new Batches({ run, part: (work) => this.#part(work) }, clock);
     try {
       this.#connection = driver.open(path);
     } catch (error) {
@@ -113,12 +119,12 @@ export class Database {
 
   /** Runs a transaction that changes something: durable once this resolves. */
   write<Answer>(work: Work<Answer>): Promise<Answer> {
-    return this.#inTurn("BEGIN IMMEDIATE", work);
+    return this.#closed === undefined ? this.#batches.write(work) : Promise.reject(closedError(this.path));
   }
 
   /** Runs a transaction that sees one state of the registry. */
   read<Answer>(work: Work<Answer>): Promise<Answer> {
-    return this.#inTurn(beginReading, work);
+    return this.#closed === undefined ? this.#inTurn(beginReading, work) : Promise.reject(closedError(this.path));
   }
 
   /** Lets what was asked before end, then closes the file. Repeatable. */
@@ -183,7 +189,6 @@ export class Database {
   }
 
   #inTurn<Answer>(begin: string, work: Work<Answer>): Promise<Answer> {
-    if (this.#closed !== undefined) return Promise.reject(closedError(this.path));
     const asked = monotonic(systemClock);
     const askedOn = monotonic(this.#clock);
     const behindOthers = this.#queued > 0;
@@ -192,7 +197,10 @@ export class Database {
       const waited = waits || behindOthers ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
       return this.#transaction(begin, work, waited);
     };
-    const answer = this.#queue.then(() => this.#lock.whenFree(tryOnce, { asked, inTurn: begin !== beginReading }));
+    const isWrite = begin === beginWriting;
+    // Writes that come in the same turn of the event loop join this one.
+    const before = isWrite ? this.#queue.then(() => turn()) : this.#queue;
+    const answer = before.then(() => this.#lock.whenFree(tryOnce, { asked, inTurn: isWrite }));
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
   }
@@ -222,6 +230,23 @@ export class Database {
     // Others see only what was written to the files that they would open.
     this.#checkFiles();
     return answer;
+  }
+
+  #part<Answer>(work: () => Answer): PartEnd<Answer> {
+    this.#connection.exec("SAVEPOINT part");
+    try {
+      const answer = work();
+      this.#connection.exec("RELEASE part");
+      return { answer };
+    } catch (error) {
+      try {
+        this.#connection.exec("ROLLBACK TO part; RELEASE part");
+      } catch {
+        // SQLite has rolled back by itself: nothing of the transaction is left to go on with.
+        throw error;
+      }
+      return { error };
+    }
   }
 
   #checkFiles(): void {

@@ -1,0 +1,134 @@
+import { rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import type { ClaimKey, Registry, Renewal } from "../../src/core/registry.ts";
+import { Database } from "../../src/registries/sqlite/database.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";
+
+const count = 60;
+
+/** A registry with leases in it; `written` tells by how much its log has grown meanwhile, bytes. */
+async function filled(): Promise<{
+  registry: Registry;
+  path: string;
+  keys: readonly ClaimKey[];
+  written(work: () => Promise<void>): Promise<number>;
+}> {
+  const path = join(newFolder(), "registry.db");
+  const registry = await openSqlite(path);
+  const requests = Array.from({ length: count }, () => claimRequest());
+  const grants = await Promise.all(requests.map((request) => granted(registry, request)));
+  const keys = requests.map((request, i) => keyOf(request, grants[i] ?? expect.fail()));
+  const size = (): number => statSync(`${path}-wal`).size;
+  return {
+    registry,
+    path,
+    keys,
+    async written(work) {
+      const before = size();
+      await work();
+      return size() - before;
+    },
+  };
+}
+
+const renewal = (key: ClaimKey, window = 60_000): Parameters<Registry["renew"]>[0] => ({
+  ...key,
+  clock: Date.now(),
+  window,
+});
+
+test("writes that come together are one transaction, and those that follow one another are not", async () => {
+  const { registry, keys, written } = await filled();
+  const apart = await written(async () => {
+    for (const key of keys) expect(await registry.renew(renewal(key))).toMatchObject({ outcome: "renewed" });
+  });
+  const together = await written(async () => {
+    const answers = await Promise.all(keys.map((key) => registry.renew(renewal(key))));
+    for (const answer of answers) expect(answer.outcome).toBe("renewed");
+  });
+  expect(together).toBeLessThan(apart / 4);
+  expect(new Set(keys.map(({ workerId }) => workerId)).size).toBe(count);
+});
+
+test("one that fails takes none of the others with it, and changes nothing", async () => {
+  const { registry, keys } = await filled();
+  const before = await registry.workers(namespace);
+  const wrong = 7;
+  const answers = await Promise.allSettled(
+    keys.map((key, i) => registry.renew(renewal(key, i === wrong ? -1 : 90_000))),
+  );
+  expect(answers[wrong]).toMatchObject({ status: "rejected", reason: { code: "CONFIG_INVALID" } });
+  const records = await registry.workers(namespace);
+  for (const [i, { workerId }] of keys.entries()) {
+    const { until } = records.find((record) => record.workerId === workerId) ?? {};
+    if (i === wrong) expect(until).toBe(before.find((record) => record.workerId === workerId)?.until);
+    else expect((answers[i] as PromiseFulfilledResult<Renewal>).value.until).toBe(until);
+  }
+});
+
+test("those that were asked for before the registry is closed are done, also where one of them fails", async () => {
+  const { registry, path, keys } = await filled();
+  const asked = [
+    ...keys.map((key) => registry.release({ ...key, clock: Date.now() })),
+    registry.renew(renewal(keys[0] ?? expect.fail(), -1)).catch(() => undefined),
+    ...Array.from({ length: count }, () => registry.claim(claimRequest())),
+  ];
+  const closed = registry.close();
+  const answers = await Promise.all(asked);
+  expect(answers.filter((answer) => answer !== undefined)).toHaveLength(2 * count);
+  await closed;
+  await expect(registry.claim(claimRequest())).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
+  const again = await openSqlite(path);
+  expect(await again.workers(namespace, { state: "live" })).toHaveLength(count);
+});
+
+test("what one has written before it fails is undone, and the others' writes stand", async () => {
+  const path = join(newFolder(), "registry.db");
+  const database = await Database.open({ path, clock: systemClock, operationTimeout: 5000 });
+  onTestFinished(() => database.close());
+  const add = (name: string): Promise<unknown> =>
+    database.write(({ sql }) => {
+      sql.get("namespace.add", { name, layout, max_window: 1000, max_clock_skew: 1000, created_at: 1 });
+      if (name === "b") throw new Error("b failed");
+      return name;
+    });
+  expect(await Promise.allSettled(["a", "b", "c"].map(add))).toEqual([
+    { status: "fulfilled", value: "a" },
+    { status: "rejected", reason: new Error("b failed") },
+    { status: "fulfilled", value: "c" },
+  ]);
+  const found = await database.read(({ sql }) =>
+    ["a", "b", "c"].map((name) => sql.get("namespace.find", { name })?.layout),
+  );
+  expect(found).toEqual([layout, undefined, layout]);
+});
+
+test("none is answered before the transaction is durable", async () => {
+  const path = join(newFolder(), "registry.db");
+  const database = await Database.open({ path, clock: systemClock, operationTimeout: 5000 });
+  onTestFinished(() => database.close());
+  const asked = [database.write(() => "done"), database.write(() => rmSync(path)), database.write(() => "done")];
+  for (const answer of await Promise.allSettled(asked)) {
+    expect(answer).toMatchObject({ status: "rejected", reason: { code: "REGISTRY_UNAVAILABLE" } });
+  }
+});
+
+test("none is answered where the transaction was not done, and then each is done once", async () => {
+  const path = join(newFolder(), "registry.db");
+  const registry = await openSqlite(path, { operationTimeout: 300 });
+  await registry.init({ namespace, layout });
+  const raw = await openRaw(path);
+  raw.exec("BEGIN IMMEDIATE");
+  const claims = (): Promise<PromiseSettledResult<unknown>[]> =>
+    Promise.allSettled(Array.from({ length: count }, () => registry.claim(claimRequest())));
+  for (const answer of await claims()) {
+    expect(answer).toMatchObject({ status: "rejected", reason: { code: "REGISTRY_UNAVAILABLE" } });
+  }
+  raw.exec("ROLLBACK");
+  expect(await registry.workers(namespace)).toHaveLength(0);
+  for (const answer of await claims()) expect(answer).toMatchObject({ status: "fulfilled" });
+  expect(await registry.workers(namespace)).toHaveLength(count);
+});
