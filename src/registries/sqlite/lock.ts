@@ -11,7 +11,7 @@ const longestPause = 25;
 interface Wish {
   /** When the lock was wanted first, on the monotonic clock, ms. Default: now. */
   readonly asked?: number;
-  /** Whether those who wait already come first. Default: only where the lock is not free. */
+  /** Whether processes that wait already come first. Default: only where the lock is not free. */
   readonly inTurn?: boolean;
   /** What it means that it cannot be had. Default: the advice to look for a process that is stopped. */
   readonly otherwise?: () => SnowleaseError;
@@ -40,7 +40,7 @@ export class Lock {
   /**
    * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. All times are real ones, whatever clock was
    * given: the others' locks are.
-   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, in which nobody else wrote anything either
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, and no other process wrote anything meanwhile
    */
   async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: Wish = {}): Promise<Answer> {
     const { asked = now(), inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
@@ -60,7 +60,7 @@ export class Lock {
         }
         if (this.#standsStill(asked)) throw otherwise();
         if (place === undefined) place = await this.#queue.join();
-        // Random, so that those who try without a queue do not meet again.
+        // Random, so that processes without a queue do not try at the same time again.
         else await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * tries) - 1));
       }
     } finally {

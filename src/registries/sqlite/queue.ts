@@ -6,14 +6,14 @@ import { dirname, join } from "node:path";
 import { systemClock } from "../../core/clock.ts";
 
 /*
- * SQLite has no queue for its lock: all who wait try again and again, and one of them is lucky. Of 120 processes on two cores most
- * had no luck within 5 s, and the tries took the time of those who had work to do.
+ * SQLite has no queue for its lock: every waiting process tries again and again, and one of them succeeds. Of 120 processes on two
+ * cores most got no lock within 5 s, and their tries took CPU time from the process that had the lock.
  *
  * So they stand in a folder beside the file, one behind the other. Each listens on a socket there, whose name tells since when it
  * waits, and is connected to the one before it. That connection ends when the one before it has had its turn, or died.
  *
- * Safety is not asked of it: the lock is SQLite's. Two who take themselves for the first one, as after a step of the clock, or where
- * the first one was stopped and passed over, try as if there were no queue.
+ * Safety does not rest on it: the lock is SQLite's. Two processes may both find themselves first, after a step of the clock, or where
+ * a stopped one was passed over: they try as if there were no queue.
  */
 
 /** The time of arrival, Unix ms, and something random. */
@@ -25,7 +25,7 @@ const lookCost = 20;
 
 /** Where a connection stands in the queue. */
 export interface Place {
-  /** Waits until nobody is before it: true; or for `patience` ms: false. */
+  /** Waits until no place is before this one: true; or for `patience` ms: false. */
   isFirst(patience: number): Promise<boolean>;
   /** Lets the next one have its turn. */
   leave(): void;
@@ -44,14 +44,14 @@ export class Queue {
     this.#folder = `${file}-queue`;
   }
 
-  /** Whether somebody may be waiting. */
+  /** Whether a process may be waiting. */
   get isThere(): boolean {
     return existsSync(this.#folder);
   }
 
   /** Takes the last place; the first one, where no socket can be made there. */
   async join(): Promise<Place> {
-    // The folder goes with the last one who waits, which may be between two of these steps.
+    // The last waiting process removes the folder, maybe between two of these steps.
     for (let tries = 0; tries < 3; tries++) {
       try {
         return await this.#newPlace();
@@ -119,7 +119,7 @@ class WaitingPlace implements Place {
   leave(): void {
     this.#ahead?.socket.destroy();
     this.#ahead = undefined;
-    // Its name goes first, so that nobody takes it for one that died.
+    // The name goes first; otherwise the next process takes this one for dead.
     this.#server.close();
     for (const socket of this.#behind) socket.destroy();
     try {
@@ -129,7 +129,7 @@ class WaitingPlace implements Place {
     }
   }
 
-  /** Who stands before it; undefined: nobody. */
+  /** The places before this one; undefined: none. */
   #before(): { readonly count: number; readonly first: string; readonly last: string } | undefined {
     let [count, first, last] = [0, this.#name, ""];
     for (const name of namesIn(this.#folder)) {
@@ -175,7 +175,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** Lets those in who may use the registry: gives a path the group and the mode of another one. */
+/** Lets every user of the registry in: gives a path the group and the mode of another one. */
 function openAs(path: string, like: string, mask: number): void {
   try {
     const { mode, gid } = statSync(like);
