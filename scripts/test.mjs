@@ -3,7 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
 
 const args = process.argv.slice(2);
@@ -38,19 +39,32 @@ const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=$
 const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
   stdio: "inherit",
 });
-const { passed, failed } = count();
+const { passed, failed, failures } = count();
 rmSync(folder, { recursive: true });
 
-console.log(`\n${passed} passed, ${failed} failed`);
+console.log(`\n${failures.map((failure) => `FAILED ${failure}\n`).join("")}${passed} passed, ${failed} failed`);
 process.exitCode = status ?? 1;
 
 /** A run that went wrong without a failed test (a crash, a file that does not load, a stray rejection) counts as one. */
 function count() {
   const atLeast = status === 0 ? 0 : 1;
   try {
-    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(results, "utf8"));
-    return { passed: numPassedTests, failed: Math.max(numFailedTests, atLeast) };
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(results, "utf8"));
+    const failures = testResults.filter(({ status }) => status === "failed").flatMap(failuresOf);
+    return { passed: numPassedTests, failed: Math.max(numFailedTests, atLeast), failures };
   } catch {
-    return { passed: 0, failed: 1 };
+    return { passed: 0, failed: 1, failures: ["before there were results"] };
   }
+}
+
+/** Each failed test of a file in one line, with the first line of its error. */
+function failuresOf({ name, message, assertionResults }) {
+  const file = relative(process.cwd(), name);
+  const failed = assertionResults.filter(({ status }) => status === "failed");
+  if (failed.length === 0) return [`${file}: ${firstLine(message)}`];
+  return failed.map(({ fullName, failureMessages }) => `${file}, ${fullName}: ${firstLine(failureMessages[0])}`);
+}
+
+function firstLine(text = "") {
+  return stripVTControlCharacters(text).split("\n", 1)[0];
 }
