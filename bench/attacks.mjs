@@ -27,8 +27,8 @@ const attacks = [
   ["no attack", 0, ""],
   ["12 connections ask 1,500 times for the description", 12, describe.repeat(1500)],
   ["130 connections ask 1,500 times for the description", 130, describe.repeat(1500)],
-  ["130 connections ask 200 times for the description", 130, describe.repeat(200)],
-  ["12 connections ask 200 times for 100,000 IDs", 12, ids.repeat(200)],
+  ["130 connections ask 100 times for the description", 130, describe.repeat(100)],
+  ["12 connections ask 100 times for 100,000 IDs", 12, ids.repeat(100)],
   ["9,900 connections that say nothing", 9900, ""],
   ["2,000 connections that stop in the middle of a request", 2000, describe.slice(0, -4)],
 ];

@@ -13,7 +13,7 @@ import type { Certificates } from "./certificates.ts";
 import { Connections, usualConnections } from "./connections.ts";
 import { silent } from "./log.ts";
 import { HttpRefusal, problemParts, responseOf } from "./problem.ts";
-import { inTurn } from "./turns.ts";
+import { Turns } from "./turns.ts";
 import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
@@ -40,6 +40,11 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 const maxSocketPath = 107;
 /** A lock older than this was left by a daemon that was killed while it started, ms: to start takes a few. */
 const longestStart = 2000;
+/**
+ * Connections that may wait to be taken, as far as the kernel allows (`net.core.somaxconn`, 4,096 on most). Node's own default of
+ * 511 is less than the clients that come back at once when a daemon was restarted; those that do not fit wait for seconds.
+ */
+const backlog = 65_535;
 /** How often connections that have come to rest are closed while draining, ms. */
 const sweep = 20;
 
@@ -68,7 +73,9 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const options = { ...timeouts, maxHeaderSize, requireHostHeader: false };
+  const turns = new Turns();
+  const { IncomingMessage } = turns;
+  const options = { ...timeouts, maxHeaderSize, requireHostHeader: false, IncomingMessage };
   const server =
     certificates === undefined
       ? createServer(options)
@@ -79,22 +86,20 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
           requestCert: certificates.ca !== undefined,
           handshakeTimeout: headersTimeout,
         });
-  refuseUnparsed(server, maxHeaderSize);
-  const serve = inTurn(
-    (request, response) => {
-      if (!clients.serves(request, response)) {
-        return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
-      }
-      if (!isFor(request)) {
-        return refuseUnread(
-          response,
-          "Expected the target and the Host header to name the same host; send the path alone.",
-        );
-      }
-      if (!app.answer(request, response)) void listener(request, response);
-    },
-    (socket) => clients.end(socket, "ahead"),
-  );
+  server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
+  refuseUnparsed(server, maxHeaderSize, turns);
+  const serve = turns.inTurn((request, response) => {
+    if (!clients.serves(request, response)) {
+      return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
+    }
+    if (!isFor(request)) {
+      return refuseUnread(
+        response,
+        "Expected the target and the Host header to name the same host; send the path alone.",
+      );
+    }
+    if (!app.answer(request, response)) void listener(request, response);
+  });
   server.on("request", serve);
   watchUnused(server);
   clients.watch(server);
@@ -198,7 +203,7 @@ export async function drain(server: Server, timeout: number, hurry: AbortSignal)
 
 async function open(server: Server, options: ListenOptions, where: string): Promise<void> {
   try {
-    server.listen(options);
+    server.listen({ backlog, ...options });
     await once(server, "listening");
   } catch (cause) {
     throw cannotListen(where, cause);

@@ -1,35 +1,58 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
-/**
- * Requests of one connection that may wait behind the answer under way. Node reads 64 KiB at a time and makes some 3 KiB of objects
- * for each request in it, of which there may be 2,400.
- */
-const mostWaiting = 200;
+/** Requests of one connection that may wait behind the answer under way; each is some 3 KiB of objects. */
+const mostWaiting = 100;
 
 /**
  * Serves the requests of a connection one by one: the next begins when the kernel has taken the whole answer before it. (Node
  * itself starts all that it has read, and keeps the answers that the client does not read.) A connection that sends more requests
- * ahead than may wait is for `refused` to end.
+ * ahead than may wait is for the server's `connect` to end.
  */
-export function inTurn(serve: Serve, refused: (socket: Socket) => void): Serve {
-  const waiting = new WeakMap<Socket, number>();
+export class Turns {
+  /** The class of the server's requests. */
+  readonly IncomingMessage: typeof IncomingMessage;
+  readonly #waiting = new WeakMap<Socket, number>();
 
-  return (request, response) => {
-    // Node gives a response its socket when the one before it is finished.
-    if (response.socket !== null) return serve(request, response);
-    const { socket } = request;
-    const count = (waiting.get(socket) ?? 0) + 1;
-    waiting.set(socket, count);
-    if (count > mostWaiting) {
-      if (count === mostWaiting + 1) refused(socket);
-      return;
-    }
-    response.once("socket", () => {
-      waiting.set(socket, (waiting.get(socket) ?? 1) - 1);
-      serve(request, response);
-    });
-  };
+  constructor() {
+    const isAhead = this.isAhead.bind(this);
+    this.IncomingMessage = class extends IncomingMessage {
+      constructor(socket: Socket) {
+        super(socket);
+        if (isAhead(socket)) stopReading(this);
+      }
+    };
+  }
+
+  /** Whether as many requests of a connection wait as may. */
+  isAhead(socket: Socket): boolean {
+    return (this.#waiting.get(socket) ?? 0) >= mostWaiting;
+  }
+
+  /** What serves each request when its turn comes. */
+  inTurn(serve: Serve): Serve {
+    return (request, response) => {
+      // Node gives a response its socket when the one before it is finished.
+      if (response.socket !== null) return serve(request, response);
+      const { socket } = request;
+      this.#waiting.set(socket, (this.#waiting.get(socket) ?? 0) + 1);
+      response.once("socket", () => {
+        this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1);
+        serve(request, response);
+      });
+    };
+  }
+}
+
+/**
+ * Has Node make no objects of what stands behind this request. Node reads 64 KiB at a time, which may be 2,400 requests, and looks
+ * at nothing between two of them but whether the connection becomes a tunnel.
+ */
+function stopReading(request: IncomingMessage): void {
+  Object.defineProperties(request, {
+    method: { get: () => "CONNECT", set() {} },
+    upgrade: { get: () => true, set() {} },
+  });
 }

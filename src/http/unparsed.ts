@@ -2,6 +2,7 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import type { Duplex } from "node:stream";
 import { shown } from "../core/errors.ts";
 import { HttpRefusal, problemParts } from "./problem.ts";
+import type { Turns } from "./turns.ts";
 
 /** What Node says of a request that it could not read. */
 interface ReadError extends Error {
@@ -14,7 +15,7 @@ interface ReadError extends Error {
  * Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: what is no HTTP, has too large a header, comes too
  * slowly, asks for a tunnel, or expects what nobody here does.
  */
-export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
+export function refuseUnparsed(server: Server, maxHeaderSize: number, turns: Turns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
 
   server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
@@ -28,14 +29,18 @@ export function refuseUnparsed(server: Server, maxHeaderSize: number): void {
     else socket.destroy();
   });
   server.on("connect", (request: IncomingMessage, socket: Duplex) => {
+    if (socket.destroyed) return;
     // Whoever hangs up at once is an error of the connection, and nobody else's.
     socket.on("error", () => undefined);
     const what = `There is no ${shown(`CONNECT ${request.url}`).replace(/ \(string\)$/, "")} here, no tunnel to anywhere; see /openapi.json.`;
     hangUp(socket, asText(new HttpRefusal(405, "NOT_FOUND", what, { headers: { allow: "" } })));
   });
+  const refuseExpectation = turns.inTurn((_, response) =>
+    refuseUnread(response, "Expected no Expect header but `100-continue`; leave it out.", 417),
+  );
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     newest.set(request.socket, response);
-    refuseUnread(response, "Expected no Expect header but `100-continue`; leave it out.", 417);
+    refuseExpectation(request, response);
   });
 }
 

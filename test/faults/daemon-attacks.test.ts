@@ -147,37 +147,31 @@ test("with a quota, a client that claims for 5 s leaves the pool to others", asy
 });
 
 describe("a daemon whose answers are never read", () => {
-  test.each([
-    [12, 1500, 192],
-    // Node makes objects of all that it reads at once: 4 MiB a connection, until the connection is ended.
-    [130, 1500, 512],
-  ])("goes on: %i connections ask %i times for the description", async (connections, times, heap) => {
-    await daemon.end("SIGKILL");
-    daemon = await start(heap);
+  test.each([12, 130])("goes on: %i connections ask 1500 times for the description", async (connections) => {
     await expectAlive();
     const before = peak();
     const request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    await Promise.all(Array.from({ length: connections }, () => deaf(request, times)));
+    await Promise.all(Array.from({ length: connections }, () => deaf(request, 1500)));
     await expectAlive();
     expect(peak() - before).toBeLessThan(connections * MiB + garbage);
   });
 
-  test("goes on: 130 connections ask 200 times for the description, which is no more than they may", async () => {
+  test("goes on: 130 connections ask 100 times for the description, which is no more than they may", async () => {
     await expectAlive();
     const before = peak();
     const request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    await Promise.all(Array.from({ length: 130 }, () => deaf(request, 200)));
+    await Promise.all(Array.from({ length: 130 }, () => deaf(request, 100)));
     await expectAlive();
     expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
     expect(peak() - before).toBeLessThan(130 * MiB + garbage);
   });
 
-  test("goes on: 12 connections ask 200 times for 100,000 IDs", async () => {
+  test("goes on: 12 connections ask 100 times for 100,000 IDs", async () => {
     await expectAlive();
     const before = peak();
     const body = JSON.stringify({ count: 100_000 });
     const head = `POST /v1/orders/ids HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
-    await Promise.all(Array.from({ length: 12 }, () => deaf(`${head}\r\n\r\n${body}`, 200)));
+    await Promise.all(Array.from({ length: 12 }, () => deaf(`${head}\r\n\r\n${body}`, 100)));
     await expectAlive();
     expect(peak() - before).toBeLessThan(96 * MiB + garbage);
   });

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -64,6 +65,10 @@ class Starter {
     return this.#line();
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+
   async kill(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     this.#process.kill("SIGKILL");
@@ -102,4 +107,14 @@ test.each([
     await winner?.kill();
     starters = [...starters.filter((starter) => starter !== winner), await Starter.ready()];
   }
+});
+
+test("as many connections as the kernel allows wait until they are taken", async () => {
+  const starter = await Starter.ready();
+  await starter.start();
+  starter.signal("SIGSTOP");
+  const allowed = Number(readFileSync("/proc/sys/net/core/somaxconn", "utf8"));
+  const sockets = Array.from({ length: Math.min(allowed, 1500) }, () => connect({ path }));
+  onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+  await Promise.all(sockets.map((socket) => once(socket, "connect")));
 });

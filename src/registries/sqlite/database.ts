@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import { setImmediate as turn } from "node:timers/promises";
 import { readSql, readStatements } from "../../assets.ts";
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { SnowleaseError } from "../../core/errors.ts";
@@ -198,8 +197,7 @@ export class Database {
       return this.#transaction(begin, work, waited);
     };
     const isWrite = begin === beginWriting;
-    // Writes that come in the same turn of the event loop join this one.
-    const before = isWrite ? this.#queue.then(() => turn()) : this.#queue;
+    const before = isWrite ? this.#queue.then(() => this.#batches.gather()) : this.#queue;
     const answer = before.then(() => this.#lock.whenFree(tryOnce, { asked, inTurn: isWrite }));
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
