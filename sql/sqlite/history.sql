@@ -1,4 +1,5 @@
--- A row a claim. `list` gives the newest rows whose window, continued part included, meets [$from_ms, $until_ms), newest first;
+-- A row a claim. `list` gives the newest rows below the fence $before whose window, continued part included, meets
+-- [$from_ms, $until_ms), newest first;
 -- `add`, `end` and `supersede` are steps of claim, release and forced release.
 
 -- name: add
@@ -21,7 +22,7 @@ SELECT
   h.worker_id, h.fence, h.from_ms, iif(h.ended_by IS NULL, w.until_ms, h.until_ms) AS until_ms, h.continued_from,
   h.host, h.ip, h.pid, h.instance, h.claimed_at, h.ended_at, h.ended_by
 FROM history AS h JOIN worker AS w USING (namespace_id, worker_id)
-WHERE h.namespace_id = $namespace_id AND h.worker_id = $worker_id
+WHERE h.namespace_id = $namespace_id AND h.worker_id = $worker_id AND h.fence < $before
   AND iif(h.ended_by IS NULL, w.until_ms, h.until_ms) > $from_ms
   AND coalesce(h.continued_from, h.from_ms) < $until_ms
 ORDER BY h.fence DESC

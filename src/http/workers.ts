@@ -87,8 +87,9 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       query: historyQuery,
       answer: historyAnswer,
       problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId, query: { before, limit = defaultLimit, ...range } }) {
+      async handle({ namespace, workerId, query: { before, limit: asked = defaultLimit, ...range } }) {
         await checkWorkerId(registry, namespace, workerId);
+        const limit = Math.min(asked, defaultLimit);
         const wanted = { ...range, limit: before === undefined ? limit : mostRows };
         const rows = await registry.history(namespace, workerId, wanted);
         if (rows.length === 0) await presentNamespace(registry, namespace);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layouts } from "../../src/core/layout.ts";
 import type { Registry } from "../../src/core/registry.ts";
+import { loadDriver } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { makeDashboard } from "../support/dashboard.ts";
 import { fillPool } from "../support/large-pool.ts";
@@ -17,6 +18,18 @@ const mostBytes = 200_000;
  * cold compiler are in it, too.
  */
 const mostBlocked = 200;
+
+/** How often worker ID 6 was claimed: as many as one call returns. */
+const claims = 10_000;
+
+async function addClaims(path: string): Promise<void> {
+  const connection = (await loadDriver()).open(path);
+  connection.exec(`
+    INSERT INTO history (namespace_id, worker_id, fence, from_ms, until_ms, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${claims})
+    SELECT 1, 6, i, i, i + 1, 'host-6', '192.0.2.1', 4006, '', i, i + 1, 'released', i = ${claims} FROM n`);
+  connection.close();
+}
 
 /** Runs something, and tells the longest time for which the event loop was kept busy, as CPU time: the machine may be busy, too. */
 async function blockedBy(run: () => Promise<void>): Promise<number> {
@@ -42,6 +55,7 @@ describe("a pool of 22 bits with hundreds of thousands of records", () => {
       folder = mkdtempSync(join(tmpdir(), "snowlease-large-"));
       const path = join(folder, "registry.db");
       await fillPool(path, { namespace: "orders", layout: layouts.uid, rows });
+      await addClaims(path);
       registry = await sqliteRegistry({ path, operationTimeout: 5000 });
     },
     60_000 + rows / 10,
@@ -63,7 +77,9 @@ describe("a pool of 22 bits with hundreds of thousands of records", () => {
       "/v1/orders/workers?limit=10000&after=200000",
       // None of them has this state.
       "/v1/orders/workers?state=resting",
-      "/v1/orders/workers/5/history",
+      "/?namespace=orders&worker=6",
+      "/v1/orders/workers/6/history?limit=10000",
+      "/v1/orders/workers/6/history?before=9000",
       "/metrics",
     ];
     // The first page compiles what the others run.
@@ -93,6 +109,19 @@ describe("a pool of 22 bits with hundreds of thousands of records", () => {
     const { text } = await send("GET", "/?namespace=orders");
     expect(Buffer.byteLength(text)).toBeLessThan(mostBytes);
     expect(text).toContain("8,192 worker IDs a cell");
+  });
+
+  test("pages over HTTP list every claim of a worker ID once", async () => {
+    const { send } = makeDashboard({ change: () => registry });
+    const fences: number[] = [];
+    let before: number | undefined = claims + 1;
+    while (before !== undefined) {
+      const { text } = await send("GET", `/v1/orders/workers/6/history?before=${before}`);
+      const page = JSON.parse(text) as { rows: { fence: number }[]; next?: number };
+      fences.unshift(...page.rows.map(({ fence }) => fence));
+      before = page.next;
+    }
+    expect(fences).toEqual(Array.from({ length: claims }, (_, i) => i + 1));
   });
 
   test("pages over HTTP list every record once, of one state, too", async () => {

@@ -41,19 +41,39 @@ export function noteEnd(
   sql.run("history.end", { ...key, until_ms: until, ended_at: endedAt, ended_by: end });
 }
 
-/** The claims of a worker ID, oldest first. */
-export function listClaims(
+/** Rows that one read returns: SQLite blocks the event loop for so long, a few ms. */
+const mostReturned = 250;
+
+/** A page of the claims of a worker ID, newest first: those whose fence is lower than `before`. */
+export interface ClaimsAsked extends Omit<HistoryRange, "limit"> {
+  readonly before: number | undefined;
+  readonly limit: number;
+}
+
+/** Some claims, newest first. `next`: the `before` to go on with; undefined at the end. */
+export interface ClaimsRead {
+  readonly rows: readonly HistoryRow[];
+  readonly next: number | undefined;
+}
+
+/** One short read of a page. */
+export function readClaims(
   sql: Sql,
   namespaceId: number,
   workerId: number,
-  range: HistoryRange,
-): readonly HistoryRow[] {
-  const { from = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER, limit = 1000 } = range;
-  const key = { namespace_id: namespaceId, worker_id: workerId };
-  return sql
-    .all("history.list", { ...key, from_ms: from, until_ms: until, limit: Math.min(limit, 10_000) })
-    .map(historyRow)
-    .toReversed();
+  {
+    from = Number.MIN_SAFE_INTEGER,
+    until = Number.MAX_SAFE_INTEGER,
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: ClaimsAsked,
+): ClaimsRead {
+  const most = Math.min(limit, mostReturned);
+  const range = { from_ms: from, until_ms: until, before };
+  const rows = sql
+    .all("history.list", { namespace_id: namespaceId, worker_id: workerId, ...range, limit: most })
+    .map(historyRow);
+  return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
 }
 
 function historyRow(columns: Row): HistoryRow {

@@ -6,6 +6,7 @@ import {
   type ClaimRequest,
   defaultLimits,
   type Grant,
+  type HistoryRow,
   type InitRequest,
   type NamespaceInfo,
   type Pin,
@@ -32,7 +33,7 @@ import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from 
 import { Bands } from "./bands.ts";
 import { type Moment, schemaVersion, type Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
-import { listClaims, noteClaim, noteEnd } from "./history.ts";
+import { type ClaimsAsked, type ClaimsRead, noteClaim, noteEnd, readClaims } from "./history.ts";
 import { damageError, unfiledError } from "./errors.ts";
 import { PresentDatabase } from "./present.ts";
 import { Records } from "./records.ts";
@@ -178,11 +179,22 @@ export async function sqliteRegistry({
         return found && shownRecord(found, now);
       }),
 
-    history: (namespace, workerId, range = {}) =>
-      database.read(({ sql }) => {
-        const space = find(sql, namespace);
-        return space === undefined ? [] : listClaims(sql, space.id, workerId, range);
-      }),
+    async history(namespace, workerId, { limit = 1000, ...range } = {}) {
+      const most = Math.min(limit, 10_000);
+      const found: HistoryRow[] = [];
+      let before: number | undefined;
+      do {
+        const page: ClaimsAsked = { ...range, before, limit: most - found.length };
+        const read: ClaimsRead | undefined = await database.read(({ sql }) => {
+          const space = find(sql, namespace);
+          return space && readClaims(sql, space.id, workerId, page);
+        });
+        found.push(...(read?.rows ?? []));
+        before = read?.next;
+        await turn();
+      } while (before !== undefined && found.length < most);
+      return found.toReversed();
+    },
 
     forceRelease: (request) =>
       database.write(({ sql, now }) => {
