@@ -40,6 +40,8 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 const maxSocketPath = 107;
 /** A lock older than this was left by a daemon that was killed while it started, ms: to start takes a few. */
 const longestStart = 2000;
+/** For how long a daemon waits for others that start on its socket, ms. A lock that is new for longer is another program's. */
+const longestWait = 10_000;
 /**
  * Connections that may wait to be taken, as far as the kernel allows (`net.core.somaxconn`, 4,096 on most). Node's own default of
  * 511 is less than the clients that come back at once when a daemon was restarted; those that do not fit wait for seconds.
@@ -221,7 +223,16 @@ function cannotListen(where: string, cause: unknown): SnowleaseError {
  * put in its place. The one who waits then finds a living daemon.
  */
 async function alone(lock: string, start: () => Promise<void>): Promise<void> {
-  while (!(await taken(lock))) if (!(await freed(lock))) await sleep(20);
+  const end = performance.now() + longestWait;
+  while (!(await taken(lock))) {
+    if (await freed(lock)) continue;
+    if (performance.now() > end) {
+      throw new Error(
+        `another program has kept the lock ${lock} new for ${longestWait / 1000} s; end that program, or choose another path`,
+      );
+    }
+    await sleep(20);
+  }
   try {
     await start();
   } finally {

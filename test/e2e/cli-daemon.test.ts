@@ -50,6 +50,22 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
+  test("gives up where another program keeps the lock of its socket new", async () => {
+    const socket = join(sandbox.work, "snowlease.sock");
+    const lock = `${socket}.lock`;
+    const keep = setInterval(() => writeFileSync(lock, ""), 200);
+    writeFileSync(lock, "");
+    try {
+      const { code, stderr } = await sandbox.run(["daemon", "--registry", sandbox.registry, "--socket", socket]);
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: `snowlease: CONFIG_INVALID: Cannot listen on ${socket}: another program has kept the lock ${lock} new for 10 s; end that program, or choose another path.\n`,
+      });
+    } finally {
+      clearInterval(keep);
+    }
+  });
+
   test.skipIf(process.getuid?.() !== 0)(
     "tells a user for whom its socket is not (needs root that becomes another)",
     async () => {
