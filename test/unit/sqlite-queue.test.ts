@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
@@ -107,18 +108,37 @@ test("as long as others write, nobody who waits gives up", async () => {
   expect(await asked).toBe(0);
 });
 
+test.skipIf(process.platform !== "linux")("on a crowded machine a process waits for longer", async () => {
+  const { path, raw } = await lockedFile();
+  const operationTimeout = 300;
+  const registry = await openSqlite(path, { operationTimeout });
+  // They give way to other tests.
+  const loops = Array.from({ length: 12 * availableParallelism() }, () =>
+    spawn("nice", ["-n", "19", "sh", "-c", "while :; do :; done"]),
+  );
+  onTestFinished(() => {
+    for (const loop of loops) loop.kill("SIGKILL");
+  });
+  await Promise.all(loops.map((loop) => once(loop, "spawn")));
+  const asked = claimed(registry);
+  await sleep(4 * operationTimeout);
+  raw.exec("COMMIT");
+  expect(await asked).toBe(0);
+});
+
 test("when nobody writes, all who wait are told so together, and not one after the other", async () => {
   const { path, queue, raw } = await lockedFile();
   const [operationTimeout, count] = [400, 20];
   const registries = await Promise.all(Array.from({ length: count }, () => openSqlite(path, { operationTimeout })));
-  const begun = Date.now();
-  for (const answer of await Promise.allSettled(registries.map(claimed))) {
+  const ends: number[] = [];
+  const ended = (registry: Registry): Promise<number> => claimed(registry).finally(() => ends.push(Date.now()));
+  for (const answer of await Promise.allSettled(registries.map(ended))) {
     expect(answer).toMatchObject({ reason: { code: "REGISTRY_UNAVAILABLE", retryable: true } });
     expect(String((answer as PromiseRejectedResult).reason)).toMatch(
       /locked for 400 ms in which no process wrote to it/,
     );
   }
-  expect(Date.now() - begun).toBeLessThan((operationTimeout * count) / 2);
+  expect(Math.max(...ends) - Math.min(...ends)).toBeLessThan((operationTimeout * count) / 2);
   expect(existsSync(queue)).toBe(false);
   raw.exec("ROLLBACK");
   expect(await Promise.all(registries.slice(0, 1).map(claimed))).toEqual([0]);

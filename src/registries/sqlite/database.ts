@@ -188,7 +188,6 @@ export class Database {
   }
 
   #inTurn<Answer>(begin: string, work: Work<Answer>): Promise<Answer> {
-    const asked = monotonic(systemClock);
     const askedOn = monotonic(this.#clock);
     const behindOthers = this.#queued > 0;
     this.#queued++;
@@ -198,7 +197,7 @@ export class Database {
     };
     const isWrite = begin === beginWriting;
     const before = isWrite ? this.#queue.then(() => this.#batches.gather()) : this.#queue;
-    const answer = before.then(() => this.#lock.whenFree(tryOnce, { asked, inTurn: isWrite }));
+    const answer = before.then(() => this.#lock.whenFree(tryOnce, { inTurn: isWrite }));
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
   }

@@ -1,16 +1,17 @@
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { monotonic, systemClock } from "../../core/clock.ts";
 import type { SnowleaseError } from "../../core/errors.ts";
 import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";
 import { type Place, Queue } from "./queue.ts";
 
+/** How many times as long a process waits on a crowded machine at most. */
+const mostPatience = 10;
 /** Longest pause between two tries of the first one in the queue, ms: the one before it that has no place there has the lock for a transaction. */
 const longestPause = 25;
 
 interface Wish {
-  /** When the lock was wanted first, on the monotonic clock, ms. Default: now. */
-  readonly asked?: number;
   /** Whether processes that wait already come first. Default: only where the lock is not free. */
   readonly inTurn?: boolean;
   /** What it means that it cannot be had. Default: the advice to look for a process that is stopped. */
@@ -22,9 +23,6 @@ export class Lock {
   readonly #path: string;
   readonly #operationTimeout: number;
   readonly #queue: Queue;
-  /** The file's state when it was last looked at, and when it was last seen to change, on the monotonic clock, ms. */
-  #seen: string | undefined;
-  #moved = 0;
 
   constructor(path: string, operationTimeout: number) {
     this.#path = path;
@@ -40,25 +38,29 @@ export class Lock {
   /**
    * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. All times are real ones, whatever clock was
    * given: the others' locks are.
-   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, and no other process wrote anything meanwhile
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, and no other process wrote anything meanwhile.
+   * On a crowded machine it waits for as many times as long as tasks share a core: the process that has the lock is one of them.
    */
   async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: Wish = {}): Promise<Answer> {
-    const { asked = now(), inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
+    const { inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
     let place: Place | undefined;
+    let standstill: Standstill | undefined;
     try {
-      if (inTurn && this.#queue.isThere) place = await this.#queue.join();
+      if (inTurn && this.#queue.isThere) {
+        standstill = new Standstill(this.#path);
+        place = await this.#queue.join();
+      }
       for (let tries = 0; ;) {
-        if (place === undefined || (await place.isFirst(this.#operationTimeout / 2))) {
+        if (place === undefined || (await place.isFirst((this.#operationTimeout / 2) * tasksPerCore()))) {
           try {
-            const answer = attempt(place !== undefined);
-            this.#moved = now();
-            return answer;
+            return attempt(place !== undefined);
           } catch (error) {
             if (!isBusy(error)) throw fileError(error, this.#path);
           }
           tries++;
         }
-        if (this.#standsStill(asked)) throw otherwise();
+        standstill ??= new Standstill(this.#path);
+        if (standstill.look() >= this.#operationTimeout) throw otherwise();
         if (place === undefined) place = await this.#queue.join();
         // Random, so that processes without a queue do not try at the same time again.
         else await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * tries) - 1));
@@ -67,16 +69,37 @@ export class Lock {
       place?.leave();
     }
   }
+}
 
-  #standsStill(asked: number): boolean {
-    const seen = stateOf(this.#path);
-    if (seen !== this.#seen) [this.#seen, this.#moved] = [seen, now()];
-    return now() - Math.max(asked, this.#moved) >= this.#operationTimeout;
+/** For how long nothing was written to a registry's file while a process waits for its lock. */
+class Standstill {
+  readonly #path: string;
+  #seen: string;
+  #looked = monotonic(systemClock);
+  #lasted = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#seen = stateOf(path);
+  }
+
+  /** Time since the last write, ms; that of a crowded machine divided by the tasks that share a core. */
+  look(): number {
+    const [seen, looked] = [stateOf(this.#path), monotonic(systemClock)];
+    this.#lasted = seen === this.#seen ? this.#lasted + (looked - this.#looked) / tasksPerCore() : 0;
+    [this.#seen, this.#looked] = [seen, looked];
+    return this.#lasted;
   }
 }
 
-function now(): number {
-  return monotonic(systemClock);
+/** How many tasks of the machine share a core right now, from 1 to `mostPatience`. 1 where there is no `/proc`. */
+function tasksPerCore(): number {
+  try {
+    const [, running] = /^\S+ \S+ \S+ (\d+)\//.exec(readFileSync("/proc/loadavg", "utf8")) ?? [];
+    return Math.min(Math.max(1, Number(running) / availableParallelism()), mostPatience);
+  } catch {
+    return 1;
+  }
 }
 
 /** Changes with everything that is written to a registry. */
