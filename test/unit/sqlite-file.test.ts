@@ -364,7 +364,7 @@ describe("a file that is open", () => {
     const script = `
       const { sqliteRegistry } = await import(${JSON.stringify(dist)});
       try {
-        const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, operationTimeout: 5000 });
+        const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, operationTimeout: 500 });
         const { workerId } = await registry.claim(${JSON.stringify(claimRequest())});
         await registry.close();
         console.log(workerId);
