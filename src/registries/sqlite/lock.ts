@@ -95,7 +95,7 @@ class Standstill {
 /** How many tasks of the machine share a core right now, from 1 to `mostPatience`. 1 where there is no `/proc`. */
 function tasksPerCore(): number {
   try {
-    const [, running] = /^\S+ \S+ \S+ (\d+)\//.exec(readFileSync("/proc/loadavg", "utf8")) ?? [];
+    const [, running = 1] = /^\S+ \S+ \S+ (\d+)\//.exec(readFileSync("/proc/loadavg", "utf8")) ?? [];
     return Math.min(Math.max(1, Number(running) / availableParallelism()), mostPatience);
   } catch {
     return 1;
