@@ -77,6 +77,7 @@ describe("a pool of 22 bits with hundreds of thousands of records", () => {
       "/v1/orders/workers?limit=10000&after=200000",
       // None of them has this state.
       "/v1/orders/workers?state=resting",
+      "/v1/orders/workers/5/history",
       "/?namespace=orders&worker=6",
       "/v1/orders/workers/6/history?limit=10000",
       "/v1/orders/workers/6/history?before=9000",
