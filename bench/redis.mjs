@@ -2,7 +2,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { layouts } from "snowlease";
 import { Redis } from "ioredis";
-import { parseAddress } from "../dist/core/address.js";
+import { parseAddress } from "../dist/registries/address.js";
 import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";

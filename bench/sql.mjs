@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Layout, layouts } from "snowlease";
 import mysql2 from "mysql2/promise";
 import pg from "pg";
-import { parseAddress } from "../dist/core/address.js";
+import { parseAddress } from "../dist/registries/address.js";
 import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { claimRequest, cycle, measured, row } from "./claims.mjs";

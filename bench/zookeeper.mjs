@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Layout, layouts } from "snowlease";
 import zookeeper from "node-zookeeper-client";
-import { parseAddress } from "../dist/core/address.js";
+import { parseAddress } from "../dist/registries/address.js";
 import { openRegistry } from "../dist/registries/index.js";
 import { median } from "./bursts.mjs";
 import { cycle, measured, row } from "./claims.mjs";

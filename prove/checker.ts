@@ -1,6 +1,6 @@
 import { basename } from "node:path";
-import type { Layout } from "../src/core/layout.ts";
-import { HeldTimes } from "../src/ops/held-times.ts";
+import type { Layout } from "../src/id/layout.ts";
+import { HeldTimes } from "../src/ops/interval-set.ts";
 import { idOf } from "../src/ops/id-lines.ts";
 import { SortedRuns } from "../src/ops/sorted-runs.ts";
 import { type Fact, readFacts, readIds, type Window } from "./log.ts";

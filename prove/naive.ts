@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLayout } from "../src/core/layout.ts";
+import { defaultLayout } from "../src/id/layout.ts";
 import { blackHole } from "../test/support/fault-proxy.ts";
 import { check, type Flaw, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";

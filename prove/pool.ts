@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isSnowleaseError } from "../src/core/errors.ts";
-import type { PoolBounds } from "../src/core/layout.ts";
-import type { Registry } from "../src/core/registry.ts";
+import { isSnowleaseError } from "../src/id/errors.ts";
+import type { PoolBounds } from "../src/id/pool-bounds.ts";
+import type { Registry } from "../src/rule/registry.ts";
 import { claimRequest } from "../test/support/claims.ts";
 import { limits, namespace } from "./scene.ts";
 

@@ -1,6 +1,6 @@
 import type { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
-import type { Registry } from "../src/core/registry.ts";
+import type { Registry } from "../src/rule/registry.ts";
 
 /** The namespace in which everybody leases. */
 export const namespace = "orders";

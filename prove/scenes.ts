@@ -1,5 +1,5 @@
-import { defaultLayout } from "../src/core/layout.ts";
-import type { Registry } from "../src/core/registry.ts";
+import { defaultLayout } from "../src/id/layout.ts";
+import type { Registry } from "../src/rule/registry.ts";
 import { startDaemonProcess } from "../test/support/daemon-process.ts";
 import { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";

@@ -23,7 +23,7 @@ await write("docs/cli.md", "help", commandPages);
 await write("docs/http.md", "calls", calls);
 await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
 await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));
-await write("docs/exports.md", "rule", () => exportsOf("src/rule.ts"));
+await write("docs/exports.md", "rule", () => exportsOf("src/rule/index.ts"));
 await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
 
 /**

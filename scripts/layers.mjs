@@ -5,43 +5,37 @@ import { dirname, join, relative, resolve } from "node:path";
 
 const src = resolve(import.meta.dirname, "../src");
 
-const machinery = [
-  "core/",
-  "assets.ts",
-  "store-file.ts",
-  "registries/",
-  "assigners/",
-  "shared/",
-  "config.ts",
-  "node:",
-  "npm:",
-];
+/** What every part but the rooms of an ID's life may use. */
+const rooms = ["id/", "rule/", "lease/", "generator/", "sharing/"];
+const machinery = [...rooms, "assets.ts", "store-file.ts", "registries/", "assigners/", "config.ts", "node:", "npm:"];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
  * trailing `/` or `:` everything below, `npm:` any package.
  */
 const layers = {
-  "core/": [],
+  "id/": [],
+  "rule/": ["id/errors.ts", "id/pool-bounds.ts"],
+  "lease/": ["id/", "rule/"],
+  "generator/": ["id/", "rule/", "lease/"],
+  "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
   "assets.ts": ["node:"],
-  "store-file.ts": ["core/", "node:"],
-  "registries/*/": ["core/", "assets.ts", "store-file.ts", "node:", "npm:"],
-  "registries/": ["core/", "assets.ts", "node:"],
-  "assigners/": ["core/", "registries/index.ts", "node:"],
-  "shared/": ["core/", "store-file.ts", "node:"],
-  "option-kinds.ts": ["core/", "registries/index.ts", "node:"],
-  "options.ts": ["core/", "option-kinds.ts"],
-  "lent.ts": ["core/", "options.ts", "node:"],
-  "variables.ts": ["core/", "options.ts", "lent.ts"],
-  "config-file.ts": ["core/", "node:"],
-  "config.ts": ["core/", "options.ts", "config-file.ts", "lent.ts", "variables.ts", "node:"],
-  "snowlease.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "lent.ts", "node:"],
-  "lend.ts": ["core/", "shared/", "http/", "lent.ts", "node:"],
-  "conformance/": ["core/"],
-  "conformance.ts": ["core/", "conformance/"],
-  "testing.ts": ["core/", "registries/memory/"],
-  "rule.ts": ["core/"],
-  "index.ts": ["core/", "registries/", "assigners/", "shared/", "config.ts", "snowlease.ts", "lend.ts"],
+  "store-file.ts": ["id/", "rule/", "node:"],
+  "registries/*/": ["id/", "rule/", "lease/clock.ts", "registries/*.ts", "assets.ts", "store-file.ts", "node:", "npm:"],
+  "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
+  "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],
+  "option-kinds.ts": ["id/", "rule/", "lease/", "generator/", "registries/", "node:"],
+  "options.ts": ["id/", "rule/", "lease/", "generator/", "registries/", "option-kinds.ts"],
+  "lent.ts": ["id/", "rule/", "registries/", "options.ts", "node:"],
+  "variables.ts": ["id/", "options.ts", "lent.ts"],
+  "config-file.ts": ["id/", "node:"],
+  "config.ts": [...rooms, "registries/", "options.ts", "config-file.ts", "lent.ts", "variables.ts", "node:"],
+  "snowlease.ts": [...rooms, "registries/", "assigners/", "config.ts", "lent.ts", "node:"],
+  "lend.ts": [...rooms, "registries/", "http/", "lent.ts", "node:"],
+  "conformance/": ["id/", "rule/", "generator/recent.ts"],
+  "conformance.ts": ["rule/", "conformance/"],
+  "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/"],
+  "index.ts": [...rooms, "registries/", "assigners/", "config.ts", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/": [...machinery, "ops/"],
   "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
@@ -52,7 +46,7 @@ const pattern = (part) =>
   new RegExp(`^${part.replaceAll(".", "\\.").replaceAll("*", "[^/]+")}${/[/:]$/.test(part) ? "" : "$"}`);
 const rules = Object.entries(layers).map(([part, allowed]) => ({ part: pattern(part), allowed: allowed.map(pattern) }));
 
-/** An import as the table names it: `core/lease.ts`, `node:fs`, `npm:zod`. */
+/** An import as the table names it: `lease/lease.ts`, `node:fs`, `npm:zod`. */
 function nameOf(specifier, file) {
   if (specifier.startsWith(".")) return relative(src, join(src, dirname(file), specifier));
   return specifier.startsWith("node:") ? specifier : `npm:${specifier}`;

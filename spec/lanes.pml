@@ -1,5 +1,5 @@
 /*
- * One lease for many generators: src/shared/grid.ts. A lane of a span belongs to whoever took it first, by one exchange of the
+ * One lease for many generators: src/sharing/shared-allocator.ts. A lane of a span belongs to whoever took it first, by one exchange of the
  * span's word. The lender ends a tenure, tells the registry what was used, and begins the next one, of another worker ID; from
  * then on somebody else has the worker ID before, and uses all of it that was not told. Takers stop for as long as they like
  * between any two reads or writes, and between taking a lane and using it.

@@ -1,5 +1,5 @@
 /*
- * The rule, for one worker ID: src/core/window.ts decides, src/core/lease.ts asks, src/core/snowflake.ts hands out.
+ * The rule, for one worker ID: src/rule/window.ts decides, src/lease/lease.ts asks, src/generator/snowflake.ts hands out.
  *
  * Embedded time is a few ticks with a few sequences each. Every clock shows anything at every look at it; so a lease passes to
  * others at any moment, and nothing here rests on time. Every request comes late, out of order, more than once or never, and so

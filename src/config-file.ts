@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
-import { SnowleaseError } from "./core/errors.ts";
-import { utf8Text } from "./core/utf8.ts";
+import { SnowleaseError } from "./id/errors.ts";
+import { utf8Text } from "./id/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
 

@@ -1,17 +1,18 @@
 import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
-import { pathAddress, type RegistryAddress } from "./core/address.ts";
-import { numberWithin, type WorkerIdAssigner } from "./core/assigner.ts";
-import { blaming, shown, SnowleaseError } from "./core/errors.ts";
-import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
-import type { LeaseOptions } from "./core/lease.ts";
-import { nearest } from "./core/nearest.ts";
-import { defaultLimits, type NamespaceLimits, type Registry } from "./core/registry.ts";
-import { defaultRollback } from "./core/rollback.ts";
-import type { Mode, SnowflakeOptions } from "./core/tick-book.ts";
-import { checkSpread } from "./core/spread.ts";
-import { checkTerm, usualWindow } from "./core/terms.ts";
+import { pathAddress, type RegistryAddress } from "./registries/address.ts";
+import { numberWithin, type WorkerIdAssigner } from "./lease/assigner.ts";
+import { blaming, shown, SnowleaseError } from "./id/errors.ts";
+import { defaultLayout, type Layout } from "./id/layout.ts";
+import type { PoolBounds } from "./id/pool-bounds.ts";
+import type { LeaseOptions } from "./lease/lease.ts";
+import { nearest } from "./id/did-you-mean.ts";
+import { defaultLimits, type NamespaceLimits, type Registry } from "./rule/registry.ts";
+import { defaultRollback } from "./generator/rollback.ts";
+import type { Mode, SnowflakeOptions } from "./generator/tick-allocator.ts";
+import { checkSpread } from "./generator/spread.ts";
+import { checkTerm, usualWindow } from "./lease/window-length.ts";
 import { isFrom, type LentLease, lentLease } from "./lent.ts";
 import {
   decisiveOptions,

@@ -3,13 +3,14 @@ import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { version } from "./assets.ts";
-import { type Clock, systemClock } from "./core/clock.ts";
-import { printableJson } from "./core/printable.ts";
-import { defaultLayout, type Layout, type PoolBounds } from "./core/layout.ts";
-import { shown, SnowleaseError } from "./core/errors.ts";
-import type { Lease } from "./core/lease.ts";
-import type { HolderLabel, NamespaceLimits, Registry } from "./core/registry.ts";
-import { defaultRollback } from "./core/rollback.ts";
+import { type Clock, systemClock } from "./lease/clock.ts";
+import { printableJson } from "./id/printable.ts";
+import { defaultLayout, type Layout } from "./id/layout.ts";
+import type { PoolBounds } from "./id/pool-bounds.ts";
+import { shown, SnowleaseError } from "./id/errors.ts";
+import type { Lease } from "./lease/lease.ts";
+import type { HolderLabel, NamespaceLimits, Registry } from "./rule/registry.ts";
+import { defaultRollback } from "./generator/rollback.ts";
 import { createApp } from "./http/app.ts";
 import { claimRate } from "./http/claim-rate.ts";
 import { ClientQuota } from "./http/client-quota.ts";
@@ -30,7 +31,7 @@ import {
 import { checkSocketFolder } from "./http/socket-folder.ts";
 import { tokenFile } from "./http/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
-import { checkLongest, type DeferredRegistry } from "./registries/deferred.ts";
+import { checkLongest, type DeferredRegistry } from "./registries/lazy.ts";
 
 /** What a daemon serves, and where. Times in ms. */
 export interface DaemonOptions {

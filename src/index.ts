@@ -4,30 +4,29 @@ export { ipAssigner } from "./assigners/ip.ts";
 export { ordinalAssigner } from "./assigners/ordinal.ts";
 export { propertyAssigner } from "./assigners/property.ts";
 export { registryAssigner } from "./assigners/registry.ts";
-export { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "./core/assigner.ts";
-export type { ClientWithSettings, MysqlPool, PostgresPool, RedisClient, RegistryClient } from "./core/client.ts";
-export { type Clock, type SleepOptions, systemClock } from "./core/clock.ts";
-export { type Encoding, type EncodingName, encodings } from "./core/encoding.ts";
-export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, SnowleaseError } from "./core/errors.ts";
-export type { LeaseEvents, LeaseFacts } from "./core/events.ts";
-export {
-  type ComposeParts,
-  type IdParts,
-  Layout,
-  type LayoutField,
-  layouts,
-  type LayoutSpec,
-  type PoolBounds,
-} from "./core/layout.ts";
-export { Lease, type LeaseHost, type LeaseOptions, type LeaseState, type Ledger, type Tenure } from "./core/lease.ts";
-export { listRecents } from "./core/recent.ts";
-export type * from "./core/registry.ts";
-export { Ring, type RingOptions } from "./core/ring.ts";
-export type { RollbackOptions } from "./core/rollback.ts";
-export { Snowflake, type WaitOptions } from "./core/snowflake.ts";
-export type { Mode, Share, SnowflakeOptions } from "./core/tick-book.ts";
-export type { TextOptions } from "./core/text-run.ts";
+export { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assigner.ts";
+export type {
+  ClientWithSettings,
+  MysqlPool,
+  PostgresPool,
+  RedisClient,
+  RegistryClient,
+} from "./registries/driver-client.ts";
+export { type Clock, type SleepOptions, systemClock } from "./lease/clock.ts";
+export { type Encoding, type EncodingName, encodings } from "./id/encodings.ts";
+export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, SnowleaseError } from "./id/errors.ts";
+export type { LeaseEvents, LeaseFacts } from "./lease/events.ts";
+export { type ComposeParts, type IdParts, Layout, type LayoutField, layouts, type LayoutSpec } from "./id/layout.ts";
+export type { PoolBounds } from "./id/pool-bounds.ts";
+export { Lease, type LeaseHost, type LeaseOptions, type LeaseState, type Ledger, type Tenure } from "./lease/lease.ts";
+export { listRecents } from "./generator/recent.ts";
+export type * from "./rule/registry.ts";
+export { Ring, type RingOptions } from "./generator/ring.ts";
+export type { RollbackOptions } from "./generator/rollback.ts";
+export { Snowflake, type WaitOptions } from "./generator/snowflake.ts";
+export type { Mode, Share, SnowflakeOptions } from "./generator/tick-allocator.ts";
+export type { TextOptions } from "./generator/decimal-writer.ts";
 export { lendLease, type Lender } from "./lend.ts";
-export { JoinedLease, joinLease, type SharedLease } from "./shared/member.ts";
-export { SharedSnowflake } from "./shared/shared-snowflake.ts";
+export { JoinedLease, joinLease, type SharedLease } from "./sharing/member.ts";
+export { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";

@@ -4,14 +4,14 @@ import type { Server as HttpServer } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathAddress } from "./core/address.ts";
-import { isSnowleaseError, SnowleaseError } from "./core/errors.ts";
-import type { Lease } from "./core/lease.ts";
+import { pathAddress } from "./registries/address.ts";
+import { isSnowleaseError, SnowleaseError } from "./id/errors.ts";
+import type { Lease } from "./lease/lease.ts";
 import { lendingEnvironment, passedOn } from "./lent.ts";
-import { BorrowedLanes } from "./shared/borrowed.ts";
-import type { SharedLedger } from "./shared/ledger.ts";
-import type { SharedSnowflake } from "./shared/shared-snowflake.ts";
-import { lendingRegistry } from "./shared/lending.ts";
+import { BorrowedLanes } from "./sharing/lease-client.ts";
+import type { SharedLedger } from "./sharing/usage-tracker.ts";
+import type { SharedSnowflake } from "./sharing/shared-snowflake.ts";
+import { lendingRegistry } from "./sharing/lease-server.ts";
 
 /** A lease that is lent to child processes, until this is disposed of. */
 export interface Lender extends AsyncDisposable {

@@ -1,9 +1,10 @@
 import { isIP } from "node:net";
-import { parseAddress, type RegistryAddress } from "./core/address.ts";
-import type { WorkerIdAssigner } from "./core/assigner.ts";
-import { Layout, type PoolBounds } from "./core/layout.ts";
-import { parsePool } from "./core/notation.ts";
-import type { Registry } from "./core/registry.ts";
+import { parseAddress, type RegistryAddress } from "./registries/address.ts";
+import type { WorkerIdAssigner } from "./lease/assigner.ts";
+import { Layout } from "./id/layout.ts";
+import type { PoolBounds } from "./id/pool-bounds.ts";
+import { parsePool } from "./id/notation.ts";
+import type { Registry } from "./rule/registry.ts";
 import { addressOfClient } from "./registries/index.ts";
 
 /*

@@ -1,11 +1,12 @@
-import type { RegistryAddress } from "./core/address.ts";
-import type { WorkerIdAssigner } from "./core/assigner.ts";
-import { classText } from "./core/client.ts";
-import { blaming, shown, SnowleaseError } from "./core/errors.ts";
-import type { Layout, PoolBounds } from "./core/layout.ts";
-import { presetNames, presets } from "./core/notation.ts";
-import type { Registry } from "./core/registry.ts";
-import type { Mode } from "./core/tick-book.ts";
+import type { RegistryAddress } from "./registries/address.ts";
+import type { WorkerIdAssigner } from "./lease/assigner.ts";
+import { classText } from "./registries/driver-client.ts";
+import { blaming, shown, SnowleaseError } from "./id/errors.ts";
+import type { Layout } from "./id/layout.ts";
+import type { PoolBounds } from "./id/pool-bounds.ts";
+import { presetNames, presets } from "./id/notation.ts";
+import type { Registry } from "./rule/registry.ts";
+import type { Mode } from "./generator/tick-allocator.ts";
 import {
   assigner,
   duration,

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import type { Store } from "./core/registry.ts";
+import type { Store } from "./rule/registry.ts";
 
 /** A file, told by its device and inode from another one under its name. */
 export interface FileIdentity {

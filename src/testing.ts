@@ -1,6 +1,6 @@
-import type { Clock } from "./core/clock.ts";
-import { SnowleaseError } from "./core/errors.ts";
-import type { Registry } from "./core/registry.ts";
+import type { Clock } from "./lease/clock.ts";
+import { SnowleaseError } from "./id/errors.ts";
+import type { Registry } from "./rule/registry.ts";
 
 export { memoryRegistry } from "./registries/memory/registry.ts";
 

@@ -1,5 +1,5 @@
-import { SnowleaseError } from "./core/errors.ts";
-import { nearest } from "./core/nearest.ts";
+import { SnowleaseError } from "./id/errors.ts";
+import { nearest } from "./id/did-you-mean.ts";
 import { lentVariables } from "./lent.ts";
 import { optionTable } from "./options.ts";
 

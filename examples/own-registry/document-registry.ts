@@ -1,13 +1,19 @@
 // A registry in one document of any store that has a compare-and-set: an object store with If-Match, etcd, Consul, a file. Every
 // operation reads the document, lets the rule decide, and replaces it only if nobody else has in between.
 
-import { type HistoryRow, type NamespaceInfo, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
+import {
+  type HistoryRow,
+  Layout,
+  type NamespaceInfo,
+  type NamespaceLimits,
+  type Registry,
+  SnowleaseError,
+} from "snowlease";
 import {
   checkClaim,
   checkLayout,
   checkLimits,
   checkNew,
-  checkOwner,
   checkPin,
   checkSkew,
   checkWindow,
@@ -173,8 +179,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
       step((state, now) => {
         const space = state.get(namespace);
         if (space === undefined) throw noNamespace(namespace);
-        checkPin(workerId, reason, space.info);
-        checkOwner(workerId, owner, now, space.info);
+        checkPin({ workerId, reason, owner }, Layout.parse(space.info.layout).pool.last, now, space.info);
         put(space, pinnedRecord(recordOf(space, workerId) ?? unusedRecord(workerId), reason, owner));
       }),
 

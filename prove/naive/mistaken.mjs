@@ -1,4 +1,4 @@
-import { parseAddress } from "../../dist/core/address.js";
+import { parseAddress } from "../../dist/registries/address.js";
 import { openRegistry } from "../../dist/registries/index.js";
 import { open } from "../leased.mjs";
 

@@ -1,5 +1,5 @@
 import { exitCodes } from "../../dist/cli/exit-codes.js";
-import { errorCodes, SnowleaseError } from "../../dist/core/errors.js";
+import { errorCodes, SnowleaseError } from "../../dist/id/errors.js";
 import { statusOf } from "../../dist/http/problem.js";
 import { cells, table } from "./table.mjs";
 

@@ -1,4 +1,4 @@
-import { layouts } from "../../dist/core/layout.js";
+import { layouts } from "../../dist/id/layout.js";
 import { table } from "./table.mjs";
 
 /** The layouts that come along. */

@@ -1,5 +1,5 @@
 -- The record of one worker ID, read with the row that Java processes see, and written as a whole: what it may become is decided
--- in src/core/window.ts. A write takes effect only on what was read: same version, same server, same era.
+-- in src/rule/window.ts. A write takes effect only on what was read: same version, same server, same era.
 
 -- name: get
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname

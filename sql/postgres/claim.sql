@@ -1,4 +1,4 @@
--- What a claim looks at before it decides (src/core/pool.ts). Each statement reads the first few entries of an index, whatever the
+-- What a claim looks at before it decides (src/rule/pool.ts). Each statement reads the first few entries of an index, whatever the
 -- number of records.
 
 -- name: by-token

@@ -1,7 +1,7 @@
 local token, clock, window, layout, host, ip, pid, instance, pool, first, last, lag, reuse, continues, lead,
   process, wanted, preferred, maxWindow, maxClockSkew, beside, looks, gone, there = unpack(ARGV)
 
--- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is core/pool.ts and core/window.ts.
+-- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is rule/pool.ts and rule/window.ts.
 --
 -- pool: first-last, or '*' for the whole layout. preferred: numbers with blanks between. process: which process asks, '' where that
 -- cannot be told. looks: '1' where it can look at others of its place (all of `process` but pid and start). gone, there: "N:fence"
@@ -20,7 +20,7 @@ local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
--- Whatever is wrong with the request is told by core/window.ts, from the same figures.
+-- Whatever is wrong with the request is told by rule/window.ts, from the same figures.
 local longest, skew = meta.maxWindow, meta.maxClockSkew
 maxWindow, maxClockSkew = tonumber(maxWindow), tonumber(maxClockSkew)
 if meta.layout == nil then
@@ -67,7 +67,7 @@ local function inherits(record)
   return record.owner == nil and record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
 end
 
--- core/window.ts: isFree.
+-- rule/window.ts: isFree.
 local function isFree(record)
   if record.pinned ~= nil and record.owner ~= ip then
     return false
@@ -84,7 +84,7 @@ local function isFree(record)
   return record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)
 end
 
--- core/window.ts: rollbackOf.
+-- rule/window.ts: rollbackOf.
 local function rollbackOf(record)
   local behind = record.seenClock - clock
   local tolerated = record.host == host and overtaking or skew
@@ -128,7 +128,7 @@ local function noteForeign(n, record)
   redis.call('ZADD', foreignKey, now, n)
 end
 
--- Which numbers are filed under which name: core/bands.ts. In `meta`, `first:last:name:filed` with blanks between. The name '*' is that
+-- Which numbers are filed under which name: registries/bands.ts. In `meta`, `first:last:name:filed` with blanks between. The name '*' is that
 -- of a band that was made for the whole layout.
 local bands, bandsChanged = {}, false
 for a, b, name, filed in string.gmatch(meta.bands, '(%d+):(%d+):(%S-):(%d+)') do
@@ -269,7 +269,7 @@ local function giveBack(list)
   end
 end
 
--- core/window.ts: claimed.
+-- rule/window.ts: claimed.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
   -- A record stays in its band.

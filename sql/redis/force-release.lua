@@ -1,6 +1,6 @@
 local workerId, force, fence, resetWindow, lag = unpack(ARGV)
 
--- Ends somebody's claim; the window stays closed, unless an operator vouches for it: core/window.ts, forced and forceRefusal.
+-- Ends somebody's claim; the window stays closed, unless an operator vouches for it: rule/window.ts, forced and forceRefusal.
 --
 -- released + until | absent | superseded + record | live + record
 

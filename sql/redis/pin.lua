@@ -1,6 +1,6 @@
 local workerId, reason, lag, owner, usedUntil = unpack(ARGV)
 
--- Keeps a worker ID out of the pool, for the host with the address `owner` where one is named: core/pin.ts, checkOwner and
+-- Keeps a worker ID out of the pool, for the host with the address `owner` where one is named: rule/pin.ts, checkOwner and
 -- pinnedRecord.
 --
 -- pinned | absent (no such namespace) | refused + record

@@ -25,11 +25,11 @@ local metaKey, tokenKey, unusedKey = prefix .. 'meta', prefix .. 'token', prefix
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- How far into an index a claim looks: core/pool.ts.
+-- How far into an index a claim looks: rule/pool.ts.
 local look = 8
 -- How many numbers of a pool a claim looks at where the indexes lack some.
 local sweep = 128
--- Two requests of one host that overtook each other are no clock that was set back: core/window.ts.
+-- Two requests of one host that overtook each other are no clock that was set back: rule/window.ts.
 local overtaking = 50
 -- The highest number that there can be: the end of the last range of unused ones.
 local highest = 9007199254740991
@@ -85,7 +85,7 @@ do
   meta = {
     layout = found[1] or nil,
     replId = found[2] or nil,
-    -- Where nothing is known of a namespace: core/registry.ts.
+    -- Where nothing is known of a namespace: rule/registry.ts.
     maxWindow = whole('maxWindow', found[3], 600000),
     maxClockSkew = whole('maxClockSkew', found[4], 10000),
     era = whole('era', found[5], 0),

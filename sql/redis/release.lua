@@ -1,6 +1,6 @@
 local workerId, fence, token, clock, ends, lastTimestamp, lastSequence, recentFrom, recent, lag = unpack(ARGV)
 
--- Gives a worker ID back, and stores what was used: core/window.ts, released. Without `ends` the window stays as it is.
+-- Gives a worker ID back, and stores what was used: rule/window.ts, released. Without `ends` the window stays as it is.
 --
 -- released | lost | refused + record
 

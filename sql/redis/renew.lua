@@ -1,6 +1,6 @@
 local workerId, fence, token, clock, window, lag, lastTimestamp, lastSequence = unpack(ARGV)
 
--- Raises `until` and the checkpoint of a claim that is still the asker's: core/window.ts, renewed.
+-- Raises `until` and the checkpoint of a claim that is still the asker's: rule/window.ts, renewed.
 --
 -- renewed clock from until | lost | refused + record? | quarantine + until
 

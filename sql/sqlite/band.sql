@@ -1,4 +1,4 @@
--- Which numbers are filed under which name (src/core/bands.ts), and how records come to lie under another one: a few at a time.
+-- Which numbers are filed under which name (src/registries/bands.ts), and how records come to lie under another one: a few at a time.
 
 -- name: list
 SELECT first, last, name, filed FROM band WHERE namespace_id = $namespace_id ORDER BY first;

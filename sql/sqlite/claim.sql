@@ -1,4 +1,4 @@
--- What a claim looks at before it decides (core/pool.ts). Each statement reads the first few entries of an index, whatever the
+-- What a claim looks at before it decides (rule/pool.ts). Each statement reads the first few entries of an index, whatever the
 -- number of records; INDEXED BY makes that a promise: without the index SQLite refuses to prepare it. What is filed in a band of the
 -- pool lies in the pool: the limits sort nothing out, and would, where a file is damaged.
 

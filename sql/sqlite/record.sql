@@ -1,4 +1,4 @@
--- The record of one worker ID, read and written as a whole: what it may become is decided in core/window.ts. And the gaps
+-- The record of one worker ID, read and written as a whole: what it may become is decided in rule/window.ts. And the gaps
 -- between the records.
 
 -- name: get

@@ -62,7 +62,7 @@ CREATE INDEX worker_by_host ON worker (namespace_id, band, host, until_ms, worke
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 
--- Which numbers are filed under which name: src/core/bands.ts.
+-- Which numbers are filed under which name: src/registries/bands.ts.
 CREATE TABLE band (
   namespace_id INTEGER NOT NULL,
   first INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- A page of records in ascending order of worker ID, above $after; of one state (core/window.ts: stateOf) by the registry's
+-- A page of records in ascending order of worker ID, above $after; of one state (rule/window.ts: stateOf) by the registry's
 -- clock $now, up to $last: so that a state that no record has costs no look at all of them at once.
 
 -- name: last-of

@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { AssignRequest, WorkerIdAssigner } from "../core/assigner.ts";
-import { shown, SnowleaseError } from "../core/errors.ts";
-import { Lease } from "../core/lease.ts";
+import type { AssignRequest, WorkerIdAssigner } from "../lease/assigner.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { Lease } from "../lease/lease.ts";
 
 type Answer = number | Lease | undefined;
 

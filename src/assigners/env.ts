@@ -1,4 +1,4 @@
-import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 
 /**
  * The worker ID from the environment: `SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`; or only the variable that `name`, or the

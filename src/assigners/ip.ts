@@ -1,8 +1,8 @@
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
-import { shown, SnowleaseError } from "../core/errors.ts";
-import type { Layout } from "../core/layout.ts";
+import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import type { Layout } from "../id/layout.ts";
 
 type Interfaces = ReturnType<typeof networkInterfaces>;
 

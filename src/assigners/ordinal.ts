@@ -1,5 +1,5 @@
-import { numberWithin, type WorkerIdAssigner } from "../core/assigner.ts";
-import { shown, SnowleaseError } from "../core/errors.ts";
+import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 
 /**
  * The worker ID from the number that ends the host's name, as a StatefulSet gives it: 3 for `orders-3`, and for

@@ -1,5 +1,5 @@
-import { numberWithin, type AssignRequest, type WorkerIdAssigner } from "../core/assigner.ts";
-import { SnowleaseError } from "../core/errors.ts";
+import { numberWithin, type AssignRequest, type WorkerIdAssigner } from "../lease/assigner.ts";
+import { SnowleaseError } from "../id/errors.ts";
 
 const names = ["snowlease.workerId", "westid.workerId"] as const;
 const pattern = /^(?:-D(?:westid|snowlease)\.workerId|--snowlease\.workerId)(?==|$)/;

@@ -1,9 +1,9 @@
-import { parseAddress } from "../core/address.ts";
-import type { WorkerIdAssigner } from "../core/assigner.ts";
-import { blaming, SnowleaseError } from "../core/errors.ts";
-import { Lease } from "../core/lease.ts";
-import type { Registry } from "../core/registry.ts";
-import type { ClientWithSettings, RegistryClient } from "../core/client.ts";
+import { parseAddress } from "../registries/address.ts";
+import type { WorkerIdAssigner } from "../lease/assigner.ts";
+import { blaming, SnowleaseError } from "../id/errors.ts";
+import { Lease } from "../lease/lease.ts";
+import type { Registry } from "../rule/registry.ts";
+import type { ClientWithSettings, RegistryClient } from "../registries/driver-client.ts";
 import { addressOfClient, openRegistry } from "../registries/index.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
-import { shown, SnowleaseError } from "../core/errors.ts";
-import { nearest } from "../core/nearest.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { nearest } from "../id/did-you-mean.ts";
 import type { Command, Flag, Operands } from "./command.ts";
 
 /** Flags and operands as they were written. */

@@ -1,5 +1,5 @@
 import { fstatSync } from "node:fs";
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import type { Command } from "./command.ts";
 import { holdLease } from "./hold.ts";
 import { claimConfig, deferConfigured } from "./settings.ts";

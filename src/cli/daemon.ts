@@ -1,11 +1,11 @@
 import { basename, relative } from "node:path";
 import type { Config } from "../config.ts";
-import { SnowleaseError } from "../core/errors.ts";
-import type { PoolBounds } from "../core/layout.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
 import type { Daemon } from "../daemon.ts";
 import type { TlsFiles } from "../http/certificates.ts";
 import type { Command } from "./command.ts";
-import { tellReady } from "./manager.ts";
+import { tellReady } from "./systemd.ts";
 import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
 
 export const daemon: Command = {

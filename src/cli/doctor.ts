@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { examine } from "../ops/doctor.ts";
 import type { Command } from "./command.ts";
 import { table } from "./output.ts";

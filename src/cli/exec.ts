@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
 import type { Lender } from "../lend.ts";
-import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
-import type { Lease } from "../core/lease.ts";
+import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import type { Lease } from "../lease/lease.ts";
 import { Child, passedSignals, StartFailure } from "./child.ts";
 import type { Command } from "./command.ts";
 import { errorLine } from "./exit-codes.ts";
@@ -104,7 +104,7 @@ const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {
   const [{ lendOverSocket }, { SharedLedger }] = await Promise.all([
     import("../lend.ts"),
-    import("../shared/ledger.ts"),
+    import("../sharing/usage-tracker.ts"),
   ]);
   return lendOverSocket(lease, new SharedLedger(lease, false), lentName(addressOf(config)));
 }

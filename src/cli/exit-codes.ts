@@ -1,5 +1,5 @@
-import { printable } from "../core/printable.ts";
-import { isSnowleaseError, type ErrorCode } from "../core/errors.ts";
+import { printable } from "../id/printable.ts";
+import { isSnowleaseError, type ErrorCode } from "../id/errors.ts";
 
 /** What a command's error makes of the process's exit code; 0 is success, and 1 a check that found something. */
 export const exitCodes: Readonly<Record<ErrorCode, number>> = {

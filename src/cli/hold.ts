@@ -1,9 +1,8 @@
 import { performance } from "node:perf_hooks";
 import type { Config } from "../config.ts";
-import { SnowleaseError } from "../core/errors.ts";
-import type { Lease } from "../core/lease.ts";
-import type { Registry } from "../core/registry.ts";
-import { timeText } from "../core/window.ts";
+import { SnowleaseError, timeText } from "../id/errors.ts";
+import type { Lease } from "../lease/lease.ts";
+import type { Registry } from "../rule/registry.ts";
 
 /** A lease whose worker ID is used by programs that know nothing of windows, so that only stopping them in time protects it. */
 export interface HeldLease {

@@ -1,7 +1,7 @@
-import { encodings, type EncodingName } from "../core/encoding.ts";
-import type { Lease } from "../core/lease.ts";
-import type { Snowflake } from "../core/snowflake.ts";
-import { timeText } from "../core/window.ts";
+import { encodings, type EncodingName } from "../id/encodings.ts";
+import type { Lease } from "../lease/lease.ts";
+import type { Snowflake } from "../generator/snowflake.ts";
+import { timeText } from "../id/errors.ts";
 import type { Config } from "../config.ts";
 import type { Command } from "./command.ts";
 import { opensLater } from "./hold.ts";

@@ -1,5 +1,5 @@
-import type { RegistryAddress } from "../core/address.ts";
-import { timeText } from "../core/window.ts";
+import type { RegistryAddress } from "../registries/address.ts";
+import { timeText } from "../id/errors.ts";
 import type { Command } from "./command.ts";
 import { addressOf, openConfigured, registryConfig } from "./settings.ts";
 

@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
-import { blaming } from "../core/errors.ts";
-import { defaultLayout, Layout } from "../core/layout.ts";
-import { timeText } from "../core/window.ts";
+import { blaming, timeText } from "../id/errors.ts";
+import { defaultLayout, Layout } from "../id/layout.ts";
 import { inspect as inspectId } from "../ops/inspect.ts";
 import type { Command, Invocation } from "./command.ts";
 import { jsonList, table } from "./output.ts";

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
-import { shown, SnowleaseError } from "../core/errors.ts";
-import { nearest } from "../core/nearest.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { nearest } from "../id/did-you-mean.ts";
 import type { Option } from "../config.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";

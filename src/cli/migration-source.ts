@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { Config } from "../config.ts";
-import { blaming, isSnowleaseError, SnowleaseError } from "../core/errors.ts";
-import { Layout } from "../core/layout.ts";
-import { printable } from "../core/printable.ts";
-import { timeText } from "../core/window.ts";
-import { utf8Text } from "../core/utf8.ts";
+import { blaming, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
+import { Layout } from "../id/layout.ts";
+import { printable } from "../id/printable.ts";
+import { utf8Text } from "../id/utf8.ts";
 import { readHosts } from "../ops/migrate/addresses.ts";
 import type { Plan } from "../ops/migrate/plan.ts";
 import type { Findings, SourceKind } from "../ops/migrate/source.ts";

@@ -1,4 +1,4 @@
-import { defaultLayout } from "../core/layout.ts";
+import { defaultLayout } from "../id/layout.ts";
 import type { Outlook, Plan } from "../ops/migrate/plan.ts";
 import type { MigrationStatus } from "../ops/migrate/status.ts";
 import { table } from "./output.ts";

@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { pinWorkers } from "../ops/workers.ts";
 import type { Command } from "./command.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";

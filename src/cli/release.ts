@@ -1,5 +1,4 @@
-import { SnowleaseError } from "../core/errors.ts";
-import { timeText } from "../core/window.ts";
+import { SnowleaseError, timeText } from "../id/errors.ts";
 import { releaseWorker } from "../ops/workers.ts";
 import type { Command } from "./command.ts";
 import { registryConfig, registrySettings, withRegistry } from "./settings.ts";

@@ -1,9 +1,9 @@
 import { statSync } from "node:fs";
 import type { Config } from "../config.ts";
-import type { RegistryAddress } from "../core/address.ts";
-import { SnowleaseError } from "../core/errors.ts";
-import type { Registry } from "../core/registry.ts";
-import type { DeferredRegistry } from "../registries/deferred.ts";
+import type { RegistryAddress } from "../registries/address.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import type { Registry } from "../rule/registry.ts";
+import type { DeferredRegistry } from "../registries/lazy.ts";
 import type { Invocation } from "./command.ts";
 
 /** What a command that looks at a registry takes, or ends somebody's claim in it. */
@@ -32,7 +32,7 @@ export function addressOf({ registry }: Config): RegistryAddress {
 
 /** The registry, opened when it is first asked something. */
 export async function deferConfigured(config: Config): Promise<DeferredRegistry> {
-  const { deferredRegistry } = await import("../registries/deferred.ts");
+  const { deferredRegistry } = await import("../registries/lazy.ts");
   return deferredRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
 }
 

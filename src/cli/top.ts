@@ -1,5 +1,5 @@
-import { systemClock } from "../core/clock.ts";
-import { noNamespace } from "../core/window.ts";
+import { systemClock } from "../lease/clock.ts";
+import { noNamespace } from "../rule/window.ts";
 import { alarmsOf } from "../ops/alarms.ts";
 import { changes } from "../ops/changes.ts";
 import { type Look, type Picture, PoolWatch } from "../ops/pool-watch.ts";

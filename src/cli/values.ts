@@ -1,5 +1,5 @@
-import { shown, SnowleaseError } from "../core/errors.ts";
-import { encodings, type EncodingName } from "../core/encoding.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { encodings, type EncodingName } from "../id/encodings.ts";
 import type { Flag, Invocation } from "./command.ts";
 
 /** The forms of IDs, for `--format`. */

@@ -1,5 +1,6 @@
-import type { WorkerRecord, WorkerState } from "../core/registry.ts";
-import { hasWindow, timeText } from "../core/window.ts";
+import type { WorkerRecord, WorkerState } from "../rule/registry.ts";
+import { hasWindow } from "../rule/window.ts";
+import { timeText } from "../id/errors.ts";
 import { listWorkers } from "../ops/workers.ts";
 import { workerJson } from "../registries/daemon/codec.ts";
 import type { Command } from "./command.ts";

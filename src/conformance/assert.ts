@@ -1,4 +1,4 @@
-import { isSnowleaseError, type ErrorCode, type SnowleaseError } from "../core/errors.ts";
+import { isSnowleaseError, type ErrorCode, type SnowleaseError } from "../id/errors.ts";
 
 /** Longest text of a seen value in a message. */
 const longest = 400;

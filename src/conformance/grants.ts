@@ -1,4 +1,4 @@
-import { defaultLimits } from "../core/registry.ts";
+import { defaultLimits } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { heldBy, long, newToken, on, recentsFrom, short } from "./trial.ts";

@@ -1,5 +1,5 @@
-import { layouts } from "../core/layout.ts";
-import type { HistoryRange, HistoryRow, WorkersPage } from "../core/registry.ts";
+import { layouts } from "../id/layout.ts";
+import type { HistoryRange, HistoryRow, WorkersPage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, newToken, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";

@@ -1,6 +1,6 @@
-import { layouts } from "../core/layout.ts";
-import { defaultLimits } from "../core/registry.ts";
-import { isSnowleaseError } from "../core/errors.ts";
+import { layouts } from "../id/layout.ts";
+import { defaultLimits } from "../rule/registry.ts";
+import { isSnowleaseError } from "../id/errors.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { layout, long, newToken, on, type Trial } from "./trial.ts";

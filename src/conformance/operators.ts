@@ -1,4 +1,4 @@
-import { type ForceReleased, type ForceReleaseRequest, mostPins } from "../core/registry.ts";
+import { type ForceReleased, type ForceReleaseRequest, mostPins } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";

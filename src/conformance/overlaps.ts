@@ -1,4 +1,4 @@
-import type { Registry } from "../core/registry.ts";
+import type { Registry } from "../rule/registry.ts";
 import { ensure, equal } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { heldBy, on, recentsFrom, type Held, type Trial } from "./trial.ts";

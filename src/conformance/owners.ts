@@ -1,4 +1,4 @@
-import type { ClaimRequest, HolderLabel } from "../core/registry.ts";
+import type { ClaimRequest, HolderLabel } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, type Trial } from "./trial.ts";

@@ -1,6 +1,6 @@
-import { layouts } from "../core/layout.ts";
-import { RecentTicks } from "../core/recent.ts";
-import type { ClaimKey, Recents, Usage } from "../core/registry.ts";
+import { layouts } from "../id/layout.ts";
+import { RecentTicks } from "../generator/recent.ts";
+import type { ClaimKey, Recents, Usage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, newToken, on, recentsFrom, short } from "./trial.ts";

@@ -1,4 +1,4 @@
-import type { Checkpoint, ClaimKey } from "../core/registry.ts";
+import type { Checkpoint, ClaimKey } from "../rule/registry.ts";
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, newToken, on, recentsFrom, short } from "./trial.ts";

@@ -1,4 +1,4 @@
-import type { Registry } from "../core/registry.ts";
+import type { Registry } from "../rule/registry.ts";
 
 /**
  * What a store may lack without breaking the rule.

@@ -1,5 +1,5 @@
-import { layouts } from "../core/layout.ts";
-import { RecentTicks } from "../core/recent.ts";
+import { layouts } from "../id/layout.ts";
+import { RecentTicks } from "../generator/recent.ts";
 import type {
   Checkpoint,
   ClaimKey,
@@ -16,7 +16,7 @@ import type {
   Registry,
   Usage,
   WorkerRecord,
-} from "../core/registry.ts";
+} from "../rule/registry.ts";
 import { ensure, outcome } from "./assert.ts";
 import type { ConformanceSubject } from "./subject.ts";
 

@@ -1,4 +1,4 @@
-import { shown, SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 import { maxBody } from "../registries/daemon/requests.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "./log.ts";
 

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { shown, SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 
 /** The value as the schema has it. @throws SnowleaseError CONFIG_INVALID that names the field, the rule and what came. */
 export function checked<Value>(schema: z.ZodType<Value>, value: unknown, whole: string): Value {

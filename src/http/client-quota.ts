@@ -1,6 +1,6 @@
-import type { Clock } from "../core/clock.ts";
-import { SnowleaseError } from "../core/errors.ts";
-import type { Grant, Refusal } from "../core/registry.ts";
+import type { Clock } from "../lease/clock.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import type { Grant, Refusal } from "../rule/registry.ts";
 
 /** What one client leases in one namespace. */
 interface Leases {

@@ -1,6 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import type { Layout, PoolBounds } from "../core/layout.ts";
-import type { NamespaceLimits, Registry } from "../core/registry.ts";
+import type { Clock } from "../lease/clock.ts";
+import type { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { NamespaceLimits, Registry } from "../rule/registry.ts";
 import type { ClientQuota } from "./client-quota.ts";
 import type { Log } from "./log.ts";
 

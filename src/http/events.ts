@@ -1,6 +1,6 @@
-import { presentNamespace } from "../core/present-namespace.ts";
+import { presentNamespace } from "../rule/namespace.ts";
 import { z } from "zod";
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import type { AppContext } from "./context.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 import { otherRoute, type Route } from "./route.ts";

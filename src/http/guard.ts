@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { shown, SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 import type { ApiRequest } from "./request.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
-import { SnowleaseError } from "../core/errors.ts";
-import { utf8Text } from "../core/utf8.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { utf8Text } from "../id/utf8.ts";
 import type { Log } from "./log.ts";
 
 const maxBytes = 1024 * 1024;

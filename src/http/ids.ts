@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { encodings, type EncodingName } from "../core/encoding.ts";
+import { encodings, type EncodingName } from "../id/encodings.ts";
 import { explain, type Explanation } from "../ops/explain.ts";
 import type { IdSource } from "../ops/ids.ts";
 import type { Reading } from "../ops/inspect.ts";

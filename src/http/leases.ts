@@ -1,8 +1,9 @@
-import { refusalError } from "../core/claim.ts";
-import { shown, SnowleaseError } from "../core/errors.ts";
-import { askInTime } from "../core/late.ts";
-import { Layout, type PoolBounds } from "../core/layout.ts";
-import { listRecents } from "../core/recent.ts";
+import { refusalError } from "../lease/claim.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { askInTime } from "../lease/late-request.ts";
+import { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import { listRecents } from "../generator/recent.ts";
 import {
   type Checkpoint,
   defaultLimits,
@@ -14,8 +15,8 @@ import {
   type Store,
   type Usage,
   type WorkerRecord,
-} from "../core/registry.ts";
-import { checkTerm, usualWindow } from "../core/terms.ts";
+} from "../rule/registry.ts";
+import { checkTerm, usualWindow } from "../lease/window-length.ts";
 import { claimAnswer, type FileJson, lanesAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import {

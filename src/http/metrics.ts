@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry as Collection } from "prom-client";
 import { z } from "zod";
-import { type Clock, monotonic } from "../core/clock.ts";
-import { type ErrorCode, errorCodes } from "../core/errors.ts";
-import type { PoolBounds } from "../core/layout.ts";
-import type { Lease } from "../core/lease.ts";
-import type { Pong, Registry } from "../core/registry.ts";
+import { type Clock, monotonic } from "../lease/clock.ts";
+import { type ErrorCode, errorCodes } from "../id/errors.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { Lease } from "../lease/lease.ts";
+import type { Pong, Registry } from "../rule/registry.ts";
 import { Survey } from "../ops/survey.ts";
-import type { RegistryCall } from "../ops/watched.ts";
+import type { RegistryCall } from "../ops/instrumented.ts";
 import type { Connections } from "./connections.ts";
 import type { EventStreams } from "./events.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";

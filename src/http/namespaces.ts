@@ -1,7 +1,7 @@
-import { Layout } from "../core/layout.ts";
-import { presentNamespace } from "../core/present-namespace.ts";
-import type { Registry } from "../core/registry.ts";
-import { checkLayout } from "../core/window.ts";
+import { Layout } from "../id/layout.ts";
+import { presentNamespace } from "../rule/namespace.ts";
+import type { Registry } from "../rule/registry.ts";
+import { checkLayout } from "../rule/window.ts";
 import { namespaceAnswer, pruneAnswer } from "../registries/daemon/answers.ts";
 import { initBody, pruneBody } from "../registries/daemon/requests.ts";
 import type { AppContext } from "./context.ts";

@@ -1,7 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import type { PoolBounds } from "../core/layout.ts";
-import type { Registry } from "../core/registry.ts";
-import { watchedRegistry } from "../ops/watched.ts";
+import type { Clock } from "../lease/clock.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { Registry } from "../rule/registry.ts";
+import { watchedRegistry } from "../ops/instrumented.ts";
 import { EventStreams, type StreamLimits } from "./events.ts";
 import { Journal } from "./journal.ts";
 import type { Log } from "./log.ts";

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { z } from "zod";
-import type { ErrorCode } from "../core/errors.ts";
+import type { ErrorCode } from "../id/errors.ts";
 import { problem } from "../registries/daemon/answers.ts";
 import { maxBody, namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { statusOf } from "./problem.ts";

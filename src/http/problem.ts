@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../core/errors.ts";
+import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
 import type { Problem } from "../registries/daemon/answers.ts";
 
 /** HTTP status of each error; a code that is added does not compile until it has one. */

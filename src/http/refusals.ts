@@ -1,9 +1,9 @@
-import { refusalError } from "../core/claim.ts";
-import type { Clock } from "../core/clock.ts";
-import type { SnowleaseError } from "../core/errors.ts";
-import type { Grant, Refusal } from "../core/registry.ts";
+import { refusalError } from "../lease/claim.ts";
+import type { Clock } from "../lease/clock.ts";
+import type { SnowleaseError } from "../id/errors.ts";
+import type { Grant, Refusal } from "../rule/registry.ts";
 import type { RefusedClaims } from "../ops/alarms.ts";
-import type { RegistryCall } from "../ops/watched.ts";
+import type { RegistryCall } from "../ops/instrumented.ts";
 import type { Journal } from "./journal.ts";
 
 /** Claims that were refused are remembered for so many spans of so long, ms. */

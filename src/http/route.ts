@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type ErrorCode, shown, SnowleaseError } from "../core/errors.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../id/errors.ts";
 import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
 import { readJson } from "./body.ts";
 import { checked } from "./check.ts";

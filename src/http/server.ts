@@ -7,7 +7,7 @@ import { type AddressInfo, connect, type ListenOptions, type Socket } from "node
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
-import { shown, SnowleaseError } from "../core/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 import type { App } from "./app.ts";
 import type { Certificates } from "./certificates.ts";
 import { Connections, usualConnections } from "./connections.ts";

@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync, type Stats, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import type { Log } from "./log.ts";
 
 const everybodyWrites = 0o002;

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { SnowleaseError } from "../core/errors.ts";
-import { defaultLimits, type Pong } from "../core/registry.ts";
-import { checkSkew } from "../core/window.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { defaultLimits, type Pong } from "../rule/registry.ts";
+import { checkSkew } from "../rule/window.ts";
 import { readyAnswer } from "../registries/daemon/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { SnowleaseError } from "../core/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "./log.ts";
 import { HttpRefusal } from "./problem.ts";

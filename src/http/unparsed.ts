@@ -1,6 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { shown } from "../core/errors.ts";
+import { shown } from "../id/errors.ts";
 import { HttpRefusal, problemParts } from "./problem.ts";
 import type { Turns } from "./turns.ts";
 

@@ -1,6 +1,6 @@
-import { SnowleaseError } from "../core/errors.ts";
-import { pinEach, unpinEach } from "../core/pins.ts";
-import { presentNamespace } from "../core/present-namespace.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { pinEach, unpinEach } from "../registries/pin-batches.ts";
+import { presentNamespace } from "../rule/namespace.ts";
 import {
   forceReleaseAnswer,
   historyAnswer,

@@ -1,6 +1,5 @@
-import type { ErrorCode } from "../core/errors.ts";
-import { timeText } from "../core/window.ts";
-import { grouped } from "../core/notation.ts";
+import { type ErrorCode, timeText } from "../id/errors.ts";
+import { grouped } from "../id/notation.ts";
 import type { Picture } from "./pool-watch.ts";
 
 /** Claims of one namespace that were refused lately. Times in Unix ms. */

@@ -1,10 +1,10 @@
 import { setImmediate } from "node:timers/promises";
-import type { EncodingName } from "../core/encoding.ts";
-import type { Layout } from "../core/layout.ts";
-import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../core/registry.ts";
-import { isUtf16 } from "../core/utf8.ts";
-import { absenceOf } from "./absence.ts";
-import { type HeldTimes, readHeldTimes } from "./held-times.ts";
+import type { EncodingName } from "../id/encodings.ts";
+import type { Layout } from "../id/layout.ts";
+import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../rule/registry.ts";
+import { isUtf16 } from "../id/utf8.ts";
+import { absenceOf } from "./unheld-reason.ts";
+import { type HeldTimes, readHeldTimes } from "./interval-set.ts";
 import { IdLines, idOf, type IdSource, inUtf16, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 

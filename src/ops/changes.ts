@@ -1,4 +1,4 @@
-import type { HolderLabel, WorkerRecord } from "../core/registry.ts";
+import type { HolderLabel, WorkerRecord } from "../rule/registry.ts";
 import type { Picture } from "./pool-watch.ts";
 
 /** What became of a worker ID between two pictures of its pool. */

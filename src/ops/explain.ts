@@ -1,8 +1,8 @@
-import { type IdParts, Layout } from "../core/layout.ts";
-import { presentNamespace } from "../core/present-namespace.ts";
-import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../core/registry.ts";
-import { timeText } from "../core/window.ts";
-import { type Absence, absenceOf } from "./absence.ts";
+import { type IdParts, Layout } from "../id/layout.ts";
+import { presentNamespace } from "../rule/namespace.ts";
+import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../rule/registry.ts";
+import { timeText } from "../id/errors.ts";
+import { type Absence, absenceOf } from "./unheld-reason.ts";
 import { inspect, type Reading } from "./inspect.ts";
 
 /** What an ID tells, and who can have made it. */

@@ -1,6 +1,6 @@
-import type { Layout } from "../core/layout.ts";
-import type { Registry, WorkerRecord } from "../core/registry.ts";
-import { timeText } from "../core/window.ts";
+import type { Layout } from "../id/layout.ts";
+import type { Registry, WorkerRecord } from "../rule/registry.ts";
+import { timeText } from "../id/errors.ts";
 
 /** How the use of a pool grew, and when that fills it. Times in Unix ms. */
 export interface PoolForecast {

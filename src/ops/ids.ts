@@ -1,10 +1,11 @@
-import { monotonic } from "../core/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../core/errors.ts";
-import { Layout, type PoolBounds } from "../core/layout.ts";
-import { Lease, type LeaseHost, type LeaseOptions } from "../core/lease.ts";
-import { defaultLimits } from "../core/registry.ts";
-import { Snowflake } from "../core/snowflake.ts";
-import { usualWindow } from "../core/terms.ts";
+import { monotonic } from "../lease/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import { Lease, type LeaseHost, type LeaseOptions } from "../lease/lease.ts";
+import { defaultLimits } from "../rule/registry.ts";
+import { Snowflake } from "../generator/snowflake.ts";
+import { usualWindow } from "../lease/window-length.ts";
 
 /** Makes IDs for others. */
 export interface IdSource {

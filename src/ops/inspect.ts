@@ -1,6 +1,6 @@
-import { decodeAny, type EncodingName } from "../core/encoding.ts";
-import { blaming } from "../core/errors.ts";
-import type { IdParts, Layout } from "../core/layout.ts";
+import { decodeAny, type EncodingName } from "../id/encodings.ts";
+import { blaming } from "../id/errors.ts";
+import type { IdParts, Layout } from "../id/layout.ts";
 
 /** An ID taken apart. */
 export interface Inspection {

@@ -1,8 +1,9 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { type Clock, monotonic } from "../core/clock.ts";
-import { asSnowleaseError, SnowleaseError } from "../core/errors.ts";
-import { Layout, type PoolBounds } from "../core/layout.ts";
-import type { NamespaceInfo, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
+import { type Clock, monotonic } from "../lease/clock.ts";
+import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { NamespaceInfo, Registry, WorkerRecord, WorkerState } from "../rule/registry.ts";
 import { Growth, type PoolForecast } from "./forecast.ts";
 
 /** What may be said of a worker ID; `unused`: never claimed. */

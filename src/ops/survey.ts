@@ -1,7 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { type Clock, monotonic } from "../core/clock.ts";
-import { Layout, type PoolBounds } from "../core/layout.ts";
-import type { Registry, WorkerState } from "../core/registry.ts";
+import { type Clock, monotonic } from "../lease/clock.ts";
+import { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { Registry, WorkerState } from "../rule/registry.ts";
 
 /** How many worker IDs of a pool are in each state; `unused`: never claimed. They add up to the pool. */
 type PoolCounts = Readonly<Record<WorkerState | "unused", number>>;

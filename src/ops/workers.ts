@@ -1,9 +1,9 @@
-import { SnowleaseError } from "../core/errors.ts";
-import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../core/registry.ts";
-import { checkPin } from "../core/pin.ts";
-import { presentNamespace } from "../core/present-namespace.ts";
-import { pinEach, unpinEach } from "../core/pins.ts";
-import { timeText } from "../core/window.ts";
+import { highestWorkerId } from "../id/layout.ts";
+import { SnowleaseError, timeText } from "../id/errors.ts";
+import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../rule/registry.ts";
+import { checkPin } from "../rule/pin.ts";
+import { presentNamespace } from "../rule/namespace.ts";
+import { pinEach, unpinEach } from "../registries/pin-batches.ts";
 
 const pageSize = 1000;
 
@@ -83,8 +83,9 @@ export async function pinWorkers(
   reason: string,
 ): Promise<void> {
   const info = await presentNamespace(registry, namespace);
-  for (const workerId of workerIds) checkPin(workerId, reason, info);
+  const highest = highestWorkerId(info.layout);
   const pins = workerIds.map((workerId) => ({ workerId, reason }));
+  for (const pin of pins) checkPin(pin, highest, 0, info);
   await pinEach(registry, namespace, pins);
 }
 

@@ -1,12 +1,12 @@
-import type { RegistryAddress } from "../core/address.ts";
-import { classText, clientAddress, type ClientTarget } from "../core/client.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
-import { SnowleaseError } from "../core/errors.ts";
-import type { Registry } from "../core/registry.ts";
+import type { RegistryAddress } from "./address.ts";
+import { classText, clientAddress, type ClientTarget } from "./driver-client.ts";
+import { type Clock, systemClock } from "../lease/clock.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import type { Registry } from "../rule/registry.ts";
 import { redisClient } from "./redis/client.ts";
 import { mysqlPool } from "./sql/mysql/client.ts";
 import { postgresPool } from "./sql/postgres/client.ts";
-import { tidying } from "./tidy.ts";
+import { tidying } from "./auto-prune.ts";
 
 /** What every kind of store is opened with. */
 export interface RegistryOptions {

@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, readdirSync, readlinkSync, rmSync, writeFileSync 
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { encodings } from "../../src/core/encoding.ts";
-import { layouts } from "../../src/core/layout.ts";
+import { encodings } from "../../src/id/encodings.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { cliFile, type CliProcess, type CliResult, Sandbox, until } from "../support/cli.ts";
 
 let sandbox: Sandbox;

@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { beforeEach, describe, expect, test } from "vitest";
-import { encodings, type EncodingName } from "../../src/core/encoding.ts";
-import { defaultLayout, layouts } from "../../src/core/layout.ts";
+import { encodings, type EncodingName } from "../../src/id/encodings.ts";
+import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { Sandbox, until } from "../support/cli.ts";
 
 let sandbox: Sandbox;

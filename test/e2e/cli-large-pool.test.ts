@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { Sandbox } from "../support/cli.ts";
 import { fillPool } from "../support/large-pool.ts";
 

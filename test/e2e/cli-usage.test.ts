@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
-import { errorCodes } from "../../src/core/errors.ts";
+import { errorCodes } from "../../src/id/errors.ts";
 import { Sandbox } from "../support/cli.ts";
 
 const commands = [

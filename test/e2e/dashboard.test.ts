@@ -7,8 +7,8 @@ import type { AxeResults } from "axe-core";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
-import { layouts } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { chromiumMissing, startChromium } from "../support/chromium.ts";
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
 import { examplesFolder, expectAudited, Maker, programOf, startExample } from "../support/examples.ts";

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { cliFile, isAlive, Sandbox, until } from "../support/cli.ts";
 import { WallClock } from "../support/holder.ts";
 

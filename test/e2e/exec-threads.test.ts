@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { lendLease } from "../../src/lend.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { memoryRegistry } from "../../src/testing.ts";

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import { Grid } from "../../src/shared/grid.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import { Grid } from "../../src/sharing/shared-allocator.ts";
 
 test("threads that take lanes while tenures come and go: none twice, and none behind what the end of its tenure told", async () => {
   const now = 1_790_000_000_000;

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { lendLease } from "../../src/lend.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { cliFile, type CliResult, Sandbox } from "../support/cli.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { Sandbox } from "../support/cli.ts";
 import { clocksMissing, HolderProcess, WallClock } from "../support/holder.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Layout, layouts } from "../../src/core/layout.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import type { Findings, SourceKind } from "../../src/ops/migrate/source.ts";

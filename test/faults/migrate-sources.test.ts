@@ -1,6 +1,6 @@
 import zookeeper from "node-zookeeper-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Layout, layouts } from "../../src/core/layout.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
 import { applyPlan, revertPlan, unpinAll } from "../../src/ops/migrate/apply.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";

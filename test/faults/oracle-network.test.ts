@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { pathToFileURL } from "node:url";
 import oracledb from "oracledb";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { claimRequest } from "../support/claims.ts";
 import { freePort } from "../support/servers.ts";
 import { openSql } from "../support/sql.ts";

@@ -1,10 +1,10 @@
 import oracledb from "oracledb";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { parseAddress } from "../../src/core/address.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { parseAddress } from "../../src/registries/address.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { schemaText } from "../../src/registries/sql/init.ts";
-import type { SqlAddress } from "../../src/registries/sql/operations.ts";
+import type { SqlAddress } from "../../src/registries/sql/execute.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";

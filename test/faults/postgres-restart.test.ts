@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
 import { openSql } from "../support/sql.ts";

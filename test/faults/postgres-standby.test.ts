@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { eventually, type HolderError, HolderProcess } from "../support/holder.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openSql } from "../support/sql.ts";

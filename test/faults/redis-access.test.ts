@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { makeCertificates, tlsOptions } from "../support/certificates.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";

@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { bootStorm } from "../support/boot-storm.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { namespace, subjectOn } from "../support/subject.ts";

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLimits, type Registry } from "../../src/core/registry.ts";
+import { defaultLimits, type Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
 import { clocksMissing, eventually, HolderProcess, WallClock } from "../support/holder.ts";

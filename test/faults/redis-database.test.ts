@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { Redis as Redis5 } from "ioredis-5";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { failure, namespace } from "../support/failover.ts";
 import { openByClient } from "../support/ready-clients.ts";

@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
 import { createConnection } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimKey, Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { ClaimKey, Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, recordAt, redisMissing, RedisServer, spoilRecord } from "../support/redis.ts";

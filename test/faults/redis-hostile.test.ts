@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimRequest, Grant, Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, namespace, quarantineOf } from "../support/failover.ts";
 import { eventually } from "../support/holder.ts";

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout, Layout, type PoolBounds } from "../../src/core/layout.ts";
-import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { defaultLayout, Layout } from "../../src/id/layout.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
+import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, namespace } from "../support/failover.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { SnowleaseError } from "../../src/core/errors.ts";
-import { defaultLimits, type Grant, type Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { SnowleaseError } from "../../src/id/errors.ts";
+import { defaultLimits, type Grant, type Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
 import { failure, Holders, namespace } from "../support/failover.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { Sandbox } from "../support/cli.ts";
 import { namespace } from "../support/failover.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type * as assets from "../../src/assets.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimKey, ClaimRequest, Grant, Lost, Registry, Renewal } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { ClaimKey, ClaimRequest, Grant, Lost, Registry, Renewal } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, namespace, quarantineOf } from "../support/failover.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
 import { blackHole, type Faults, FaultProxy } from "../support/fault-proxy.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import { Lease } from "../../src/core/lease.ts";
-import { defaultLimits, type Registry } from "../../src/core/registry.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import { Lease } from "../../src/lease/lease.ts";
+import { defaultLimits, type Registry } from "../../src/rule/registry.ts";
 import { examine } from "../../src/ops/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";

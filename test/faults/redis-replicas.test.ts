@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Address, failure, Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";

@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { bootStorm } from "../support/boot-storm.ts";
 import { databases } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { driveStandIn, oracleStandIn } from "../support/oracle.ts";

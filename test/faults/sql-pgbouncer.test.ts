@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { Pgbouncer, pgbouncerMissing } from "../support/pgbouncer.ts";

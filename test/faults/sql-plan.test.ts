@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultLayout, type PoolBounds } from "../../src/core/layout.ts";
-import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
+import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { literal as mysqlLiteral } from "../../src/registries/sql/mysql/dialect.ts";
 import { literal as postgresLiteral } from "../../src/registries/sql/postgres/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";

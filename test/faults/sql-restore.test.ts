@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases } from "../support/databases.ts";
 import { eventually } from "../support/holder.ts";

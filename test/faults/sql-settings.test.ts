@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { HolderLabel, Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { HolderLabel, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
 import { mysqlMissing, startMysql } from "../support/mysql.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { Layout } from "../../src/core/layout.ts";
+import { Layout } from "../../src/id/layout.ts";
 import { lendLease } from "../../src/lend.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { eventually, HolderProcess, withoutSnowlease } from "../support/holder.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { Sandbox } from "../support/cli.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { databases } from "../support/databases.ts";

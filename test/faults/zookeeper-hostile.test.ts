@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { parseLive } from "../../src/registries/zookeeper/nodes.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { HolderProcess } from "../support/holder.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { Layout } from "../../src/core/layout.ts";
-import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { Layout } from "../../src/id/layout.ts";
+import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";

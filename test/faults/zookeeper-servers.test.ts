@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failover.ts";

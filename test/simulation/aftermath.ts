@@ -1,7 +1,7 @@
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Lease } from "../../src/core/lease.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Lease } from "../../src/lease/lease.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
 import type { Fleet } from "./fleet.ts";
 import { type Judge, last } from "./judge.ts";
 import type { Scenario } from "./scenario.ts";

@@ -1,5 +1,5 @@
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Lease } from "../../src/core/lease.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Lease } from "../../src/lease/lease.ts";
 import type { Tally } from "./events.ts";
 import { child, type Holder, honest, type Kind } from "./holders.ts";
 import type { Judge } from "./judge.ts";

@@ -1,5 +1,5 @@
-import type { Layout } from "../../src/core/layout.ts";
-import type { Grant, ReleaseRequest, RenewRequest, Renewal } from "../../src/core/registry.ts";
+import type { Layout } from "../../src/id/layout.ts";
+import type { Grant, ReleaseRequest, RenewRequest, Renewal } from "../../src/rule/registry.ts";
 import type { Tally } from "./events.ts";
 import type { Leasing } from "./store.ts";
 

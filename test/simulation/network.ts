@@ -1,5 +1,5 @@
-import { SnowleaseError } from "../../src/core/errors.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import type { Leasing } from "./store.ts";
 import type { Machine, World } from "./world.ts";
 

@@ -1,5 +1,5 @@
-import type { LeaseOptions } from "../../src/core/claim.ts";
-import { Layout } from "../../src/core/layout.ts";
+import type { LeaseOptions } from "../../src/lease/claim.ts";
+import { Layout } from "../../src/id/layout.ts";
 import type { Weather } from "./network.ts";
 import { epoch, type Random } from "./world.ts";
 

@@ -1,7 +1,7 @@
-import type { Clock } from "../../src/core/clock.ts";
-import * as coreEras from "../../src/core/era.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { decideClaim } from "../../src/core/pool.ts";
+import type { Clock } from "../../src/lease/clock.ts";
+import * as coreEras from "../../src/rule/era.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { decideClaim } from "../../src/rule/pool.ts";
 import {
   type ClaimRequest,
   defaultLimits,
@@ -16,7 +16,7 @@ import {
   type ReleaseRequest,
   type Renewal,
   type RenewRequest,
-} from "../../src/core/registry.ts";
+} from "../../src/rule/registry.ts";
 import {
   checkClaim,
   checkSkew,
@@ -26,7 +26,7 @@ import {
   released,
   renewed,
   type Stored,
-} from "../../src/core/window.ts";
+} from "../../src/rule/window.ts";
 import { Records } from "../../src/registries/memory/records.ts";
 import type { Tally } from "./events.ts";
 import type { Random } from "./world.ts";

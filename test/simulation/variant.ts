@@ -1,4 +1,4 @@
-import type { Layout } from "../../src/core/layout.ts";
+import type { Layout } from "../../src/id/layout.ts";
 import type { Kind } from "./holders.ts";
 import type { Traits } from "./scenario.ts";
 import type { Eras, Leasing } from "./store.ts";

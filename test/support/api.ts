@@ -1,7 +1,7 @@
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { ownLeases } from "../../src/ops/ids.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 /** An answer of the HTTP API, read. */

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { HolderProcess, type HolderState } from "./holder.ts";
 import { namespace, type Subject } from "./subject.ts";
 

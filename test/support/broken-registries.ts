@@ -1,4 +1,4 @@
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimFaults } from "./broken/claims.ts";
 import type { Fault } from "./broken/fault.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { ClaimKey, ClaimRequest, Grant, Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { ClaimKey, ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 
 /** A token, as a lease makes one. */
 const newToken = (): string => randomBytes(16).toString("hex");

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { expect } from "vitest";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { HolderProcess, type HolderState } from "./holder.ts";
 import type { RedisServer } from "./redis.ts";
 

@@ -1,11 +1,11 @@
 import { expect } from "vitest";
-import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
-import type { LeaseEvents } from "../../src/core/events.ts";
-import { layouts } from "../../src/core/layout.ts";
-import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
-import type { SnowflakeOptions } from "../../src/core/tick-book.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
+import type { LeaseEvents } from "../../src/lease/events.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
+import type { SnowflakeOptions } from "../../src/generator/tick-allocator.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
 /** When every test begins. Unix ms. */

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { DatabaseServer } from "./databases.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 
 /** A westid process, by the commands that it sends. It only looks whether `use:N` exists, and keeps no window. */
 export class JavaPeer {

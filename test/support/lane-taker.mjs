@@ -1,7 +1,7 @@
 // A thread that takes lanes of a grid as fast as it can, until it is told to stop.
 import { parentPort, workerData } from "node:worker_threads";
-import { defaultLayout } from "../../dist/core/layout.js";
-import { Grid } from "../../dist/shared/grid.js";
+import { defaultLayout } from "../../dist/id/layout.js";
+import { Grid } from "../../dist/sharing/shared-allocator.js";
 
 const { buffer, base, stop } = workerData;
 const grid = new Grid(defaultLayout, buffer);

@@ -1,4 +1,4 @@
-import type { Layout } from "../../src/core/layout.ts";
+import type { Layout } from "../../src/id/layout.ts";
 import { loadDriver } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 

@@ -1,5 +1,5 @@
-import { Layout } from "../../src/core/layout.ts";
-import type { LeaseOptions } from "../../src/core/lease.ts";
+import { Layout } from "../../src/id/layout.ts";
+import type { LeaseOptions } from "../../src/lease/lease.ts";
 import { epoch } from "../simulation/world.ts";
 import { defaults } from "./generator.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import type { Snowflake } from "../../src/core/snowflake.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import type { Snowflake } from "../../src/generator/snowflake.ts";
 
 /** Makes IDs in this process all the time, and keeps them. */
 export class Maker {

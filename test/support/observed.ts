@@ -1,7 +1,7 @@
 import { createApp } from "../../src/http/app.ts";
 import type { StreamLimits } from "../../src/http/events.ts";
 import { observe, type Observed } from "../../src/http/observe.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 /** The HTTP API over a registry that is watched, under a clock that stands still. */

@@ -1,5 +1,5 @@
 import { addressOfClient, openRegistry } from "../../src/registries/index.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 
 /** What a program may have told its client of ioredis that a registry must not go by. */
 export const hostile = {

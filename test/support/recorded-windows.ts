@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import type { Span } from "./spans.ts";
 
 /** A registry that is watched for what it grants. */

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { Redis } from "ioredis";
-import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { redisRegistry } from "../../src/registries/redis/registry.ts";
 import { eventually } from "./holder.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";

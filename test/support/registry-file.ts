@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 
 /** An embedded registry in a folder of its own. */

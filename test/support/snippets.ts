@@ -1,8 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as library from "snowlease";
-import type { Block } from "./markdown.ts";
-import { root } from "./markdown.ts";
+import { type Block, root } from "./markdown.ts";
 
 /** What a snippet may leave to its reader: taken as this, where it uses the name and declares none. */
 const given: Readonly<Record<string, string>> = {

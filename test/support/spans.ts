@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import type { ClaimRequest, Registry, WorkerRecord } from "../../src/core/registry.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { claimRequest, keyOf } from "./claims.ts";
 
 /** A window as its holder was told it. */

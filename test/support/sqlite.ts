@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
-import type { ClaimRequest, HolderLabel, Registry } from "../../src/core/registry.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { ClaimRequest, HolderLabel, Registry } from "../../src/rule/registry.ts";
 import { type Connection, loadDriver } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry, type SqliteOptions } from "../../src/registries/sqlite/registry.ts";
 

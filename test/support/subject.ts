@@ -1,4 +1,4 @@
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 
 /** A registry on which the processes of a test lease, and what is behind it. */
 export interface Subject {

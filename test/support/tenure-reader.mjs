@@ -1,7 +1,7 @@
 // A thread that reads tenures, and counts those that it has read and those that were never written like that.
 import { workerData } from "node:worker_threads";
-import { defaultLayout } from "../../dist/core/layout.js";
-import { Grid } from "../../dist/shared/grid.js";
+import { defaultLayout } from "../../dist/id/layout.js";
+import { Grid } from "../../dist/sharing/shared-allocator.js";
 
 const { buffer, counts } = workerData;
 const grid = new Grid(defaultLayout, buffer);

@@ -1,7 +1,7 @@
 // A thread that begins tenures, writes them and ends them, as fast as it can, until it is terminated.
 import { parentPort, workerData } from "node:worker_threads";
-import { defaultLayout } from "../../dist/core/layout.js";
-import { Grid } from "../../dist/shared/grid.js";
+import { defaultLayout } from "../../dist/id/layout.js";
+import { Grid } from "../../dist/sharing/shared-allocator.js";
 
 const { buffer, first } = workerData;
 const grid = new Grid(defaultLayout, buffer);

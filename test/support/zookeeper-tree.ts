@@ -1,6 +1,6 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
-import { unusedRecord } from "../../src/core/pin.ts";
+import { unusedRecord } from "../../src/rule/pin.ts";
 import { bucketOf, hashOf, nodesOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { parseAddress, pathAddress } from "../../src/core/address.ts";
-import { isSnowleaseError } from "../../src/core/errors.ts";
+import { parseAddress, pathAddress } from "../../src/registries/address.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
 
 function refusal(text: unknown): string {
   try {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { drawTop } from "../../src/cli/top-view.ts";
-import { layouts } from "../../src/core/layout.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { alarmsOf } from "../../src/ops/alarms.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
 import { observe } from "../../src/http/observe.ts";

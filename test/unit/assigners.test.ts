@@ -8,11 +8,11 @@ import { hostAddress, ipAssigner } from "../../src/assigners/ip.ts";
 import { ordinalAssigner } from "../../src/assigners/ordinal.ts";
 import { propertyAssigner } from "../../src/assigners/property.ts";
 import { registryAssigner } from "../../src/assigners/registry.ts";
-import { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "../../src/core/assigner.ts";
-import { systemClock } from "../../src/core/clock.ts";
-import { type ErrorCode, SnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
+import { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "../../src/lease/assigner.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import { type ErrorCode, SnowleaseError } from "../../src/id/errors.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
+import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 
 const { signal } = new AbortController();

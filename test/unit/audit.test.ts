@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
-import type { HistoryRow, Registry } from "../../src/core/registry.ts";
+import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
+import type { HistoryRow, Registry } from "../../src/rule/registry.ts";
 import { audit, type AuditOptions, type Finding } from "../../src/ops/audit.ts";
 import { explain } from "../../src/ops/explain.ts";
 import type { IdSource } from "../../src/ops/id-lines.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Band, bandAt, bandsIn, changedBands, cutBands, isUnfiled } from "../../src/core/bands.ts";
-import type { PoolBounds } from "../../src/core/layout.ts";
+import { type Band, bandAt, bandsIn, changedBands, cutBands, isUnfiled } from "../../src/registries/bands.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 
 const highest = 40;
 const number = fc.integer({ min: 0, max: highest });

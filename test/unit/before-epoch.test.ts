@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { SnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { Ring } from "../../src/core/ring.ts";
-import { joinLease } from "../../src/shared/member.ts";
-import { SharedLedger } from "../../src/shared/ledger.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
+import type { SnowleaseError } from "../../src/id/errors.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { Ring } from "../../src/generator/ring.ts";
+import { joinLease } from "../../src/sharing/member.ts";
+import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { lendingRegistry } from "../../src/sharing/lease-server.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, open, type Setting, thrown, type Wish } from "../support/generator.ts";

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Claim, claimWorkerId, refusalError } from "../../src/core/claim.ts";
-import { isSnowleaseError, SnowleaseError } from "../../src/core/errors.ts";
-import { layouts } from "../../src/core/layout.ts";
-import type { LeaseOptions } from "../../src/core/lease.ts";
-import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { type Claim, claimWorkerId, refusalError } from "../../src/lease/claim.ts";
+import { isSnowleaseError, SnowleaseError } from "../../src/id/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { LeaseOptions } from "../../src/lease/lease.ts";
+import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, lossyRegistry, memoryRegistry, type RegistryCall } from "../../src/testing.ts";
 
 const namespace = "orders";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Grant } from "../../src/core/registry.ts";
+import type { Grant } from "../../src/rule/registry.ts";
 import { ClientQuota } from "../../src/http/client-quota.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type Api, makeApi } from "../support/api.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Clock, systemClock, WallGate } from "../../src/core/clock.ts";
+import { type Clock, systemClock, WallGate } from "../../src/lease/clock.ts";
 
 const millisecond = 1_000_000n;
 

@@ -4,8 +4,8 @@ import { hostname, tmpdir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Config, leaseDefaults, optionTable, resolveConfig } from "../../src/config.ts";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 
 type Given = Partial<Parameters<typeof resolveConfig>[0]>;

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { type Tokens, tokenFile } from "../../src/http/tokens.ts";
 import { Sessions } from "../../src/http/dashboard/sessions.ts";
 import { fakeClock } from "../../src/testing.ts";

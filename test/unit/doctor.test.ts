@@ -2,9 +2,9 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { examine, type Finding, type Patient } from "../../src/ops/doctor.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";

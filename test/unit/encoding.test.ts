@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeAny, type EncodingName, encodings } from "../../src/core/encoding.ts";
-import { Neighbours } from "../../src/core/neighbours.ts";
-import { isSnowleaseError } from "../../src/core/errors.ts";
+import { decodeAny, type EncodingName, encodings } from "../../src/id/encodings.ts";
+import { Neighbours } from "../../src/generator/incremental-encoder.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
 
 const max = 2n ** 63n - 1n;
 const alphabets: Record<EncodingName, string> = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { checkpointIn, claimIn, nextEra, recordIn, renewalIn, usageIn } from "../../src/core/era.ts";
-import type { Stored } from "../../src/core/window.ts";
+import { checkpointIn, claimIn, nextEra, recordIn, renewalIn, usageIn } from "../../src/rule/era.ts";
+import type { Stored } from "../../src/rule/window.ts";
 
 const limits = { maxWindow: 1000, maxClockSkew: 100 };
 const now = { era: 5000, eraBegin: 6200 };

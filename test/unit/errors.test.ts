@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { shown, SnowleaseError } from "../../src/core/errors.ts";
+import { shown, SnowleaseError } from "../../src/id/errors.ts";
 
 const said = (text: string): string => new SnowleaseError("CONFIG_INVALID", text).message;
 

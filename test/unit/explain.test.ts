@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { defaultLayout as layout, layouts } from "../../src/core/layout.ts";
-import { historyKept, type HolderLabel, type Registry } from "../../src/core/registry.ts";
+import { defaultLayout as layout, layouts } from "../../src/id/layout.ts";
+import { historyKept, type HolderLabel, type Registry } from "../../src/rule/registry.ts";
 import { endText, explain, type Explanation } from "../../src/ops/explain.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";

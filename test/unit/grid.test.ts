@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { defaultLayout, Layout, layouts } from "../../src/core/layout.ts";
-import { Grid, type SharedTenure } from "../../src/shared/grid.ts";
+import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
+import { Grid, type SharedTenure } from "../../src/sharing/shared-allocator.ts";
 
 const now = 1_790_000_000_000;
 const tick = defaultLayout.tickOf(now);

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi, type Api } from "../support/api.ts";
 

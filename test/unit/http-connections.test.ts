@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as connectSecurely } from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { makeCertificates } from "../support/certificates.ts";

@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
+import { systemClock } from "../../src/lease/clock.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { claimRate } from "../../src/http/claim-rate.ts";
 import { drain, makeServer } from "../../src/http/server.ts";

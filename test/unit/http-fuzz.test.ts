@@ -6,7 +6,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import fc, { type GeneratorValue } from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";

@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import type { SnowleaseError } from "../../src/core/errors.ts";
+import type { SnowleaseError } from "../../src/id/errors.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { encodings, type EncodingName } from "../../src/core/encoding.ts";
-import { defaultLayout, layouts } from "../../src/core/layout.ts";
+import { encodings, type EncodingName } from "../../src/id/encodings.ts";
+import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { inspect } from "../../src/ops/inspect.ts";
 
 const parts = { timestamp: 1_700_000_000_123, workerId: 101, sequence: 7 };

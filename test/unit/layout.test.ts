@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type ErrorCode, isSnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout, Layout, layouts, type LayoutSpec } from "../../src/core/layout.ts";
-import { formatPool, parsePool } from "../../src/core/notation.ts";
+import { type ErrorCode, isSnowleaseError } from "../../src/id/errors.ts";
+import { defaultLayout, Layout, layouts, type LayoutSpec } from "../../src/id/layout.ts";
+import { formatPool, parsePool } from "../../src/id/notation.ts";
 
 const { sonyflake, twitter, westid } = layouts;
 const bothSides = Layout.parse("timestamp:32,site:3,rack:4,sequence:10,host:5,process:2@0/1000");

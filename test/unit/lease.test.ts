@@ -1,14 +1,14 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import type { LeaseEvents } from "../../src/core/events.ts";
-import { layouts } from "../../src/core/layout.ts";
-import { Lease, type LeaseHost, type LeaseOptions } from "../../src/core/lease.ts";
-import type { Grant, Registry, Renewal } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
-import { BorrowedLanes } from "../../src/shared/borrowed.ts";
-import { SharedLedger } from "../../src/shared/ledger.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import type { LeaseEvents } from "../../src/lease/events.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { Lease, type LeaseHost, type LeaseOptions } from "../../src/lease/lease.ts";
+import type { Grant, Registry, Renewal } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
+import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
+import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { lendingRegistry } from "../../src/sharing/lease-server.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
-import type { ClaimRequest, Grant, LanesRequest, LanesTaken, Registry } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
+import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
+import type { ClaimRequest, Grant, LanesRequest, LanesTaken, Registry } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
-import { BorrowedLanes } from "../../src/shared/borrowed.ts";
-import { SharedLedger } from "../../src/shared/ledger.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
+import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
+import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { lendingRegistry } from "../../src/sharing/lease-server.ts";
 import { epoch, Machine, World } from "../simulation/world.ts";
 import { makeToken, settled } from "../support/generator.ts";
 import { layout, options } from "../support/lent-lease.ts";

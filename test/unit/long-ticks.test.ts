@@ -1,10 +1,10 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { SharedLedger } from "../../src/shared/ledger.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
-import { joinLease } from "../../src/shared/member.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { joinLease } from "../../src/sharing/member.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, start, thrown } from "../support/generator.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { ownLeases } from "../../src/ops/ids.ts";
 import { parseExposition, valueOf } from "../support/exposition.ts";
 import { makeObserved, type ObservedApi } from "../support/observed.ts";

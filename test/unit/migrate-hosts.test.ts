@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { readHosts } from "../../src/ops/migrate/addresses.ts";
 import { makePlan } from "../../src/ops/migrate/plan.ts";
 import { hostFindings } from "../../src/ops/migrate/sources/ip.ts";

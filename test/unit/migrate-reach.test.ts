@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { Layout, layouts } from "../../src/core/layout.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
 import { firstEqual, roomier, sameIds } from "../../src/ops/migrate/overlap.ts";
 import { makePlan, pinsOf, type PlanRequest } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import { isSameStore } from "../../src/ops/migrate/sources.ts";
 import type { Findings, Reach } from "../../src/ops/migrate/source.ts";
-import { parseAddress } from "../../src/core/address.ts";
+import { parseAddress } from "../../src/registries/address.ts";
 
 const now = Date.UTC(2026, 10, 22);
 const { westid, twitter } = layouts;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { pinEach, unpinEach } from "../../src/core/pins.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { pinEach, unpinEach } from "../../src/registries/pin-batches.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { applyPlan, revertPlan } from "../../src/ops/migrate/apply.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { layouts, type PoolBounds } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type Cell, type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { PoolBounds } from "../../src/core/layout.ts";
-import { decideClaim, look, type Decision, type PoolView } from "../../src/core/pool.ts";
-import type { ClaimRequest, HolderLabel } from "../../src/core/registry.ts";
-import type { Stored } from "../../src/core/window.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
+import { decideClaim, look, type Decision, type PoolView } from "../../src/rule/pool.ts";
+import type { ClaimRequest, HolderLabel } from "../../src/rule/registry.ts";
+import type { Stored } from "../../src/rule/window.ts";
 import { Records } from "../../src/registries/memory/records.ts";
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
 
 const { rollback, safe53, scene, sonyflake, twitter, uid, westid } = layouts;
 const year = 365.2425 * 24 * 3_600_000;

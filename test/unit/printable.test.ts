@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { errorLine } from "../../src/cli/exit-codes.ts";
 import { Output, table } from "../../src/cli/output.ts";
-import { shown, SnowleaseError } from "../../src/core/errors.ts";
-import { printable, printableJson, printableLines } from "../../src/core/printable.ts";
+import { shown, SnowleaseError } from "../../src/id/errors.ts";
+import { printable, printableJson, printableLines } from "../../src/id/printable.ts";
 
 /** Each of these does something to some terminal, or to the direction of what follows it. */
 const hostile = [

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { check, type Flaw, type Verdict } from "../../prove/checker.ts";
 import type { Fact } from "../../prove/log.ts";
-import { defaultLayout as layout } from "../../src/core/layout.ts";
-import { HeldTimes } from "../../src/ops/held-times.ts";
+import { defaultLayout as layout } from "../../src/id/layout.ts";
+import { HeldTimes } from "../../src/ops/interval-set.ts";
 
 const start = 1_767_225_600_000;
 

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { stuckIn } from "../../prove/pool.ts";
 import { limits, namespace } from "../../prove/scene.ts";
-import { defaultLayout } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 

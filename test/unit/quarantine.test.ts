@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { claimWorkerId } from "../../src/core/claim.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
-import { layouts } from "../../src/core/layout.ts";
-import { Lease, type LeaseHost, type LeaseOptions } from "../../src/core/lease.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { claimWorkerId } from "../../src/lease/claim.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { Lease, type LeaseHost, type LeaseOptions } from "../../src/lease/lease.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 const window = 60_000;

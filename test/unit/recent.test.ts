@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import { firstWholeTick, listRecents, memorySpan, RecentTicks } from "../../src/core/recent.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { firstWholeTick, Layout, layouts } from "../../src/id/layout.ts";
+import { listRecents, memorySpan, RecentTicks } from "../../src/generator/recent.ts";
 
 const { westid } = layouts;
 /** Ticks of 10 ms, so that a window may begin inside one. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
-import { parseSettings, type RedisSettings } from "../../src/registries/redis/settings.ts";
+import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
+import { parseSettings, type RedisSettings } from "../../src/registries/redis/parameters.ts";
 import { thrown } from "../support/generator.ts";
 
 const settingsOf = (url: string): RedisSettings => parseSettings(parseAddress(url) as ServerAddress);

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout } from "../../src/core/layout.ts";
-import { Ring, type RingOptions } from "../../src/core/ring.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout } from "../../src/id/layout.ts";
+import { Ring, type RingOptions } from "../../src/generator/ring.ts";
 import { coded, open, type Setting, start, thrown, type Wish } from "../support/generator.ts";
 
 /** Four IDs a tick. */

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { defaultLayout, layouts } from "../../src/core/layout.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
-import { SharedLedger } from "../../src/shared/ledger.ts";
-import { lendingRegistry } from "../../src/shared/lending.ts";
-import { joinLease } from "../../src/shared/member.ts";
-import type { SharedSnowflake } from "../../src/shared/shared-snowflake.ts";
+import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { joinLease } from "../../src/sharing/member.ts";
+import type { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { snowlease } from "../../src/snowlease.ts";
 
 const open: { close(): Promise<void> }[] = [];

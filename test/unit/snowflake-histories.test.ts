@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import { Lease, type Tenure } from "../../src/core/lease.ts";
-import type { Registry } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
-import type { Mode } from "../../src/core/tick-book.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
+import { Lease, type Tenure } from "../../src/lease/lease.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
+import type { Mode } from "../../src/generator/tick-allocator.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 import { defaults, makeToken, open, start } from "../support/generator.ts";
 

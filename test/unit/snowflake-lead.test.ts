@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import { Lease } from "../../src/core/lease.ts";
-import { listRecents } from "../../src/core/recent.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
-import type { Mode } from "../../src/core/tick-book.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
+import { Lease } from "../../src/lease/lease.ts";
+import { listRecents } from "../../src/generator/recent.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
+import type { Mode } from "../../src/generator/tick-allocator.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import {

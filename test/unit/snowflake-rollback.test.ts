@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { LeaseEvents } from "../../src/core/events.ts";
-import type { ClaimRequest, Registry } from "../../src/core/registry.ts";
-import type { Snowflake } from "../../src/core/snowflake.ts";
-import { layouts } from "../../src/core/layout.ts";
+import type { LeaseEvents } from "../../src/lease/events.ts";
+import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
+import type { Snowflake } from "../../src/generator/snowflake.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { coded, open, settled, start, thrown, westid } from "../support/generator.ts";
 
 describe("a clock that goes back", () => {

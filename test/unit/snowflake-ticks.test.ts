@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Layout, layouts } from "../../src/core/layout.ts";
-import { Lease } from "../../src/core/lease.ts";
+import { Layout, layouts } from "../../src/id/layout.ts";
+import { Lease } from "../../src/lease/lease.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, defaults, makeToken, open, seconds, sonyflake, start, thrown } from "../support/generator.ts";
 

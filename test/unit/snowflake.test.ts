@@ -1,14 +1,14 @@
 import { getEventListeners } from "node:events";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
-import { encodings, type EncodingName } from "../../src/core/encoding.ts";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { Layout } from "../../src/core/layout.ts";
-import { Lease } from "../../src/core/lease.ts";
-import { listRecents } from "../../src/core/recent.ts";
-import type { RenewRequest } from "../../src/core/registry.ts";
-import { Snowflake } from "../../src/core/snowflake.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import { encodings, type EncodingName } from "../../src/id/encodings.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { Layout } from "../../src/id/layout.ts";
+import { Lease } from "../../src/lease/lease.ts";
+import { listRecents } from "../../src/generator/recent.ts";
+import type { RenewRequest } from "../../src/rule/registry.ts";
+import { Snowflake } from "../../src/generator/snowflake.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 import {
   coded,

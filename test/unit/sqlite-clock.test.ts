@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { machineUptime } from "../../src/registries/sqlite/clock-guard.ts";
 import { type FakeClock, fakeClock } from "../../src/testing.ts";
 import { claimRequest, layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";

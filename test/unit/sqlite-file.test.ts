@@ -17,8 +17,8 @@ import {
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
-import { SnowleaseError } from "../../src/core/errors.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { checkFileSystem } from "../../src/registries/sqlite/file.ts";
 import type { SqliteOptions } from "../../src/registries/sqlite/registry.ts";
 import { claimRequest, contents, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";

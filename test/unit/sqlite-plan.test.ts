@@ -2,10 +2,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStatements } from "../../src/assets.ts";
-import type { Connection, Driver } from "../../src/registries/sqlite/driver.ts";
-import { loadDriver } from "../../src/registries/sqlite/driver.ts";
-import { Layout, type PoolBounds } from "../../src/core/layout.ts";
-import type { Grant, Refusal, Registry } from "../../src/core/registry.ts";
+import { type Connection, type Driver, loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { Layout } from "../../src/id/layout.ts";
+import type { PoolBounds } from "../../src/id/pool-bounds.ts";
+import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
 
 const files = readdirSync(new URL("../../sql/sqlite/", import.meta.url)).filter((file) => file !== "schema.sql");

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import type { Registry } from "../../src/core/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import type { Connection } from "../../src/registries/sqlite/driver.ts";
 import { claimRequest, layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";
 

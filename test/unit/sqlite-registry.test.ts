@@ -2,9 +2,9 @@ import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { SnowleaseError } from "../../src/core/errors.ts";
-import type { Grant, Registry, WorkerState } from "../../src/core/registry.ts";
-import { type Stored, stateOf } from "../../src/core/window.ts";
+import type { SnowleaseError } from "../../src/id/errors.ts";
+import type { Grant, Registry, WorkerState } from "../../src/rule/registry.ts";
+import { type Stored, stateOf } from "../../src/rule/window.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { claimRequest, layout, namespace, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
-import type { Registry } from "../../src/core/registry.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { Survey } from "../../src/ops/survey.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 

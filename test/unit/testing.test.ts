@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/core/errors.ts";
-import { layouts } from "../../src/core/layout.ts";
-import type { ClaimRequest } from "../../src/core/registry.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { layouts } from "../../src/id/layout.ts";
+import type { ClaimRequest } from "../../src/rule/registry.ts";
 import { fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
 describe("fakeClock", () => {

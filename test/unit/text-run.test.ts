@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Layout } from "../../src/core/layout.ts";
-import type { Mode } from "../../src/core/tick-book.ts";
-import { type TextOptions, TextRun } from "../../src/core/text-run.ts";
+import { Layout } from "../../src/id/layout.ts";
+import type { Mode } from "../../src/generator/tick-allocator.ts";
+import { type TextOptions, TextRun } from "../../src/generator/decimal-writer.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { coded, open, start, thrown } from "../support/generator.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { historyKept, type Registry } from "../../src/core/registry.ts";
-import { tidying } from "../../src/registries/tidy.ts";
+import { historyKept, type Registry } from "../../src/rule/registry.ts";
+import { tidying } from "../../src/registries/auto-prune.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 

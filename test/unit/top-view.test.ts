@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { layouts } from "../../src/core/layout.ts";
+import { layouts } from "../../src/id/layout.ts";
 import { changes } from "../../src/ops/changes.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
 import { drawTop, type Scene, type Surface } from "../../src/cli/top-view.ts";
 import { fitted, lineOf } from "../../src/cli/columns.ts";
-import { printable } from "../../src/core/printable.ts";
+import { printable } from "../../src/id/printable.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 let tokens = 0;

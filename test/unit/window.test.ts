@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError, type SnowleaseError } from "../../src/core/errors.ts";
-import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/core/registry.ts";
-import { unusedRecord } from "../../src/core/pin.ts";
+import { isSnowleaseError, type SnowleaseError, timeText } from "../../src/id/errors.ts";
+import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/rule/registry.ts";
+import { unusedRecord } from "../../src/rule/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -23,8 +23,7 @@ import {
   shownRecord,
   stateOf,
   type Stored,
-  timeText,
-} from "../../src/core/window.ts";
+} from "../../src/rule/window.ts";
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
 const now = 1_700_000_000_000;

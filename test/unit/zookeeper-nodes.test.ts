@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { parseAddress, type ServerAddress } from "../../src/core/address.ts";
-import { isSnowleaseError } from "../../src/core/errors.ts";
+import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
 import { hashOf, nodesOf, numberOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
-import { parseSettings } from "../../src/registries/zookeeper/settings.ts";
+import { parseSettings } from "../../src/registries/zookeeper/parameters.ts";
 
 const token = hashOf("0123456789abcdef0123456789abcdef");
 

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { html } from "hono/html";
 import { readWeb } from "../../assets.ts";
-import type { Clock } from "../../core/clock.ts";
-import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../core/errors.ts";
-import type { PoolBounds } from "../../core/layout.ts";
-import type { Registry } from "../../core/registry.ts";
+import type { Clock } from "../../lease/clock.ts";
+import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Registry } from "../../rule/registry.ts";
 import { type Alarm, alarmsOf, type Quarantine } from "../../ops/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool-watch.ts";

@@ -1,9 +1,8 @@
 import { html } from "hono/html";
-import type { HistoryRow, WorkerRecord } from "../../core/registry.ts";
+import type { HistoryRow, WorkerRecord } from "../../rule/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
-import type { Address } from "./pool.ts";
+import { type Address, stateOf } from "./pool.ts";
 import { detailRoom, fitting } from "./room.ts";
-import { stateOf } from "./pool.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
 /** One worker ID, and who held it. `history`: oldest first, as the registry has it. */

@@ -1,8 +1,8 @@
 import { html } from "hono/html";
-import { formatPool, grouped } from "../../core/notation.ts";
-import { hasWindow } from "../../core/window.ts";
-import type { PoolBounds } from "../../core/layout.ts";
-import type { WorkerRecord } from "../../core/registry.ts";
+import { formatPool, grouped } from "../../id/notation.ts";
+import { hasWindow } from "../../rule/window.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { WorkerRecord } from "../../rule/registry.ts";
 import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
 import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";

@@ -1,6 +1,6 @@
 import { html } from "hono/html";
-import type { HolderLabel } from "../../core/registry.ts";
-import { timeText } from "../../core/window.ts";
+import type { HolderLabel } from "../../rule/registry.ts";
+import { timeText } from "../../id/errors.ts";
 import type { CellState } from "../../ops/pool-watch.ts";
 
 /** A piece of a page, in which everything that was filled in is escaped. */

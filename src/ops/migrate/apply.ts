@@ -1,9 +1,9 @@
-import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
-import type { Registry, WorkerRecord } from "../../core/registry.ts";
-import { checkOwner, checkPin } from "../../core/pin.ts";
-import { presentNamespace } from "../../core/present-namespace.ts";
-import { batchesOf, pinEach, unpinEach } from "../../core/pins.ts";
-import { timeText } from "../../core/window.ts";
+import { highestWorkerId } from "../../id/layout.ts";
+import { isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import type { Registry, WorkerRecord } from "../../rule/registry.ts";
+import { checkPin } from "../../rule/pin.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
+import { batchesOf, pinEach, unpinEach } from "../../registries/pin-batches.ts";
 import { listWorkers } from "../workers.ts";
 import type { Findings } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
@@ -46,10 +46,8 @@ export async function applyPlan(
   if (findings !== undefined) checkPresent(plan, findings);
   const pins = [...pinsOf(plan).values()].map((pin) => (renumber ? { ...pin, owner: undefined } : pin));
   const { clock } = await registry.ping();
-  for (const { workerId, reason, owner } of pins) {
-    checkPin(workerId, reason, info);
-    checkOwner(workerId, owner, clock, info);
-  }
+  const highest = highestWorkerId(info.layout);
+  for (const pin of pins) checkPin(pin, highest, clock, info);
   const present = await recordsOf(registry, namespace);
   const due: PlannedPin[] = [];
   const others: { workerId: number; reason: string }[] = [];

@@ -1,7 +1,6 @@
-import { SnowleaseError } from "../../core/errors.ts";
-import { Layout } from "../../core/layout.ts";
-import { writeNotation } from "../../core/notation.ts";
-import { timeText } from "../../core/window.ts";
+import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import { writeNotation } from "../../id/notation.ts";
 
 /* Whether IDs of two layouts can be equal, and when. */
 

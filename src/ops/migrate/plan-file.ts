@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { shown, SnowleaseError } from "../../core/errors.ts";
-import { Layout } from "../../core/layout.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
 import { plainAddress } from "./addresses.ts";
 import { hostText, pinsOf, type Plan, type PlannedHost } from "./plan.ts";
 import { sourceKinds } from "./source.ts";

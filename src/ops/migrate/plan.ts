@@ -1,7 +1,8 @@
-import { SnowleaseError } from "../../core/errors.ts";
-import { Layout, type PoolBounds } from "../../core/layout.ts";
-import { printable } from "../../core/printable.ts";
-import type { Registry, WorkerRecord } from "../../core/registry.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { printable } from "../../id/printable.ts";
+import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { listWorkers } from "../workers.ts";
 import { checkOverlap, sameIds } from "./overlap.ts";
 import { type Apart, apartFrom, reserveOf } from "./reserve.ts";

@@ -1,6 +1,7 @@
-import { SnowleaseError } from "../../core/errors.ts";
-import type { Layout, PoolBounds } from "../../core/layout.ts";
-import { formatPool } from "../../core/notation.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { formatPool } from "../../id/notation.ts";
 import { roomier, sameIds } from "./overlap.ts";
 import type { Reach, RetiredRange, SourceKind } from "./source.ts";
 

@@ -1,5 +1,5 @@
-import type { RegistryAddress, ServerAddress } from "../../core/address.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import type { RegistryAddress, ServerAddress } from "../../registries/address.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /** Where the worker IDs of a fleet come from today. */
 export const sourceKinds = [

@@ -1,5 +1,5 @@
-import { parseAddress, type RegistryAddress, type ServerAddress } from "../../core/address.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import { parseAddress, type RegistryAddress, type ServerAddress } from "../../registries/address.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Findings, SourceKind, SourceRequest } from "./source.ts";
 
 /** The layout of the IDs of a source, unless its programs are configured otherwise. */

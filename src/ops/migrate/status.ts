@@ -1,6 +1,6 @@
-import type { HolderLabel, Registry, WorkerRecord } from "../../core/registry.ts";
+import type { HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
-import { presentNamespace } from "../../core/present-namespace.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
 import { isOurs, recordsOf } from "./apply.ts";
 import type { Findings, Maker } from "./source.ts";
 

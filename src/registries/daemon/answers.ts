@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type ErrorCode, errorCodes } from "../../core/errors.ts";
+import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type {
   ForceReleased,
   HistoryRow,
@@ -8,7 +8,7 @@ import type {
   Pong,
   Refusal,
   WorkerState,
-} from "../../core/registry.ts";
+} from "../../rule/registry.ts";
 
 /*
  * What a daemon answers, as JSON. The client reads its answers with these schemas and the daemon describes itself with them;

@@ -1,6 +1,6 @@
 import { StoreFile } from "../../store-file.ts";
-import type { Checkpoint, Grant, HistoryRow, Recents, WorkerRecord } from "../../core/registry.ts";
-import { hasWindow } from "../../core/window.ts";
+import type { Checkpoint, Grant, HistoryRow, Recents, WorkerRecord } from "../../rule/registry.ts";
+import { hasWindow } from "../../rule/window.ts";
 import type { ClaimAnswer, HistoryJson, WorkerJson } from "./answers.ts";
 
 /* The port's records as flat JSON, and back. */

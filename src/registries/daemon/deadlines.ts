@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../../core/clock.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 
 interface Waiting {
   /** On the monotonic clock, ms. */

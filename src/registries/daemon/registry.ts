@@ -1,6 +1,6 @@
-import { type Clock, systemClock } from "../../core/clock.ts";
-import { isSnowleaseError } from "../../core/errors.ts";
-import type { ForceReleased, HistoryRow, Registry, WorkerRecord } from "../../core/registry.ts";
+import { type Clock, systemClock } from "../../lease/clock.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
+import type { ForceReleased, HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
   claimAnswer,
   forceRefused,
@@ -28,7 +28,7 @@ import type {
   RenewBody,
   UnpinsBody,
 } from "./requests.ts";
-import { tlsOf } from "./settings.ts";
+import { tlsOf } from "./parameters.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
 /** How to reach a daemon. */

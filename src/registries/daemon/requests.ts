@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { PoolBounds } from "../../core/layout.ts";
-import { type HolderLabel, mostPins, type NamespaceLimits, type WorkerState } from "../../core/registry.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { type HolderLabel, mostPins, type NamespaceLimits, type WorkerState } from "../../rule/registry.ts";
 
 /*
  * What a daemon is asked, as JSON: the port's requests field for field, of which a hand-written client may leave out most.

@@ -8,11 +8,11 @@ import {
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import type { z } from "zod";
-import { monotonic, type Clock } from "../../core/clock.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { monotonic, type Clock } from "../../lease/clock.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
 import { problem, type Problem } from "./answers.ts";
 import { Deadlines } from "./deadlines.ts";
-import type { ClientTls } from "./settings.ts";
+import type { ClientTls } from "./parameters.ts";
 
 /** One call of the API. */
 export interface ApiCall<Answer> {

@@ -1,8 +1,8 @@
 import BTreeModule from "sorted-btree";
-import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../../core/bands.ts";
-import type { PoolBounds } from "../../core/layout.ts";
-import type { PoolView } from "../../core/pool.ts";
-import type { Stored } from "../../core/window.ts";
+import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../bands.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { PoolView } from "../../rule/pool.ts";
+import type { Stored } from "../../rule/window.ts";
 
 // Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
 const BTree = "default" in BTreeModule ? BTreeModule.default : BTreeModule;

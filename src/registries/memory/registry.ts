@@ -1,7 +1,7 @@
+import { highestWorkerId } from "../../id/layout.ts";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Clock } from "../../core/clock.ts";
-import { systemClock } from "../../core/clock.ts";
-import { decideClaim } from "../../core/pool.ts";
+import { type Clock, systemClock } from "../../lease/clock.ts";
+import { decideClaim } from "../../rule/pool.ts";
 import {
   defaultLimits,
   type HistoryRow,
@@ -9,9 +9,9 @@ import {
   type NamespaceLimits,
   type Registry,
   type WorkerRecord,
-} from "../../core/registry.ts";
-import { checkNew } from "../../core/new-namespace.ts";
-import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
+} from "../../rule/registry.ts";
+import { checkNew } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -26,7 +26,7 @@ import {
   shownRecord,
   stateOf,
   type Stored,
-} from "../../core/window.ts";
+} from "../../rule/window.ts";
 import { Records } from "./records.ts";
 
 const promise = "Nothing survives this process: for tests, and for handing a lease on inside one process.";
@@ -187,8 +187,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
     async pin(namespace, workerId, reason, owner) {
       const space = namespaces.get(namespace);
       if (space === undefined) throw noNamespace(namespace);
-      checkPin(workerId, reason, space.info);
-      checkOwner(workerId, owner, clock.now(), space.info);
+      checkPin({ workerId, reason, owner }, highestWorkerId(space.info.layout), clock.now(), space.info);
       const { records } = space;
       records.put(pinnedRecord(records.byId(workerId) ?? unusedRecord(workerId), reason, owner));
     },

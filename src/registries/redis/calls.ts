@@ -1,6 +1,6 @@
-import { SnowleaseError } from "../../core/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Command, Connection, Reply } from "./connection.ts";
-import { checkEviction } from "./promise.ts";
+import { checkEviction } from "./durability.ts";
 import { type Answer, type Arguments, scriptsOn } from "./scripts.ts";
 
 interface CallOptions {

@@ -1,14 +1,15 @@
-import { isSnowleaseError } from "../../core/errors.ts";
-import { Layout, type PoolBounds } from "../../core/layout.ts";
-import type { ClaimRequest, Grant, Refusal, Registry } from "../../core/registry.ts";
-import { checkClaim, checkLimits, refusalOf } from "../../core/window.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { ClaimRequest, Grant, Refusal, Registry } from "../../rule/registry.ts";
+import { checkClaim, checkLimits, refusalOf } from "../../rule/window.ts";
 import type { Calls } from "./calls.ts";
 import type { Connection } from "./connection.ts";
 import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, infoOf, recordOf } from "./records.ts";
 import { type Answer, type Arguments, maybeNumber, numberAt, numberOf, textOf, unclear } from "./scripts.ts";
-import type { RedisSettings } from "./settings.ts";
+import type { RedisSettings } from "./parameters.ts";
 
 /** How often a claim looks at processes that may have died before it takes what it can get. */
 const mostLooks = 3;

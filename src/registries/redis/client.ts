@@ -1,6 +1,6 @@
-import type { ServerAddress } from "../../core/address.ts";
-import type { ClientTarget } from "../../core/client.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import type { ServerAddress } from "../address.ts";
+import type { ClientTarget } from "../driver-client.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /** What is used of a ready client of ioredis, 5.9 or 6. */
 interface Single {

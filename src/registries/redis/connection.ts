@@ -1,7 +1,7 @@
 import { type EventEmitter, once } from "node:events";
-import { type ServerAddress, whereOf } from "../../core/address.ts";
-import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
+import { type ServerAddress, whereOf } from "../address.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { likewise } from "./client.ts";
 import {
   databaseError,
@@ -13,7 +13,7 @@ import {
   replyError,
   silentError,
 } from "./errors.ts";
-import type { RedisSettings } from "./settings.ts";
+import type { RedisSettings } from "./parameters.ts";
 
 /** What a Redis answers with, its texts as bytes. */
 export type Reply = Uint8Array | number | null | readonly Reply[];

@@ -1,4 +1,4 @@
-import { type ErrorCode, shown, SnowleaseError } from "../../core/errors.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 
 interface Meaning {
   readonly code: ErrorCode;

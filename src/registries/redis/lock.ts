@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { monotonic, systemClock } from "../../core/clock.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { Connection } from "./connection.ts";
 
 interface Lock {

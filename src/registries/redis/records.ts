@@ -1,5 +1,5 @@
-import type { HistoryRow, HolderLabel, NamespaceInfo, WorkerRecord } from "../../core/registry.ts";
-import { shownMarked, shownRecord, type Stored } from "../../core/window.ts";
+import type { HistoryRow, HolderLabel, NamespaceInfo, WorkerRecord } from "../../rule/registry.ts";
+import { shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
 import { type Fields, maybeNumber, numberOf, textOf } from "./scripts.ts";
 
 /** A record as a script tells it. */

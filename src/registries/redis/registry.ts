@@ -1,32 +1,23 @@
-import type { ServerAddress } from "../../core/address.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { highestWorkerId } from "../../id/layout.ts";
+import type { ServerAddress } from "../address.ts";
+import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import {
   defaultLimits,
   type NamespaceLimits,
   type Pin,
   type Registry,
   type WorkerRecord,
-} from "../../core/registry.ts";
-import { notNew } from "../../core/new-namespace.ts";
-import { presentNamespace } from "../../core/present-namespace.ts";
-import { checkOwner, checkPin, pinnedRecord } from "../../core/pin.ts";
-import {
-  checkLayout,
-  checkLimits,
-  checkReset,
-  checkSkew,
-  checkWindow,
-  released,
-  renewed,
-  timeText,
-} from "../../core/window.ts";
+} from "../../rule/registry.ts";
+import { notNew, presentNamespace } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord } from "../../rule/pin.ts";
+import { checkLayout, checkLimits, checkReset, checkSkew, checkWindow, released, renewed } from "../../rule/window.ts";
 import { callsOn } from "./calls.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
-import { promiseOf } from "./promise.ts";
+import { promiseOf } from "./durability.ts";
 import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
 import { type Arguments, type Fields, maybeNumber, numberAt, numberOf, textOf, unclear } from "./scripts.ts";
-import { parseSettings } from "./settings.ts";
+import { parseSettings } from "./parameters.ts";
 
 interface RedisOptions {
   /** Deadline of one operation, connecting included, ms. */
@@ -202,16 +193,15 @@ export async function redisRegistry(address: ServerAddress, { operationTimeout }
   /** One script each, sent without waiting for the answer to the one before. */
   async function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     const info = await presentNamespace(registry, namespace);
-    for (const { workerId, reason, owner } of pins) {
-      checkPin(workerId, reason, info);
-      checkOwner(workerId, owner, 0, { ...info, maxWindow: Infinity });
-    }
+    const highest = highestWorkerId(info.layout);
+    for (const pin of pins) checkPin(pin, highest, 0, { ...info, maxWindow: Infinity });
     await together(
-      pins.map(async ({ workerId, reason, owner }) => {
+      pins.map(async (pin) => {
+        const { workerId, reason, owner } = pin;
         const args = { workerId, reason, lag, owner: owner?.ip, usedUntil: owner?.usedUntil };
         const { outcome, fields } = await calls.run("pin", namespace, args);
         if (outcome !== "refused") return;
-        checkOwner(workerId, owner, numberOf(fields, "clock"), infoOf(fields));
+        checkPin(pin, highest, numberOf(fields, "clock"), infoOf(fields));
         pinnedRecord(recordOf(fields), reason, owner);
         throw unclear("pin", connection.where);
       }),

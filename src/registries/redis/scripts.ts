@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
-import { SnowleaseError } from "../../core/errors.ts";
-import { defaultLimits } from "../../core/registry.ts";
-import { timeText } from "../../core/window.ts";
+import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { defaultLimits } from "../../rule/registry.ts";
 import type { Command, Connection, Reply } from "./connection.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
 

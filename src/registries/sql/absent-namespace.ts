@@ -1,6 +1,6 @@
-import { isSnowleaseError } from "../../core/errors.ts";
-import type { Registry } from "../../core/registry.ts";
-import { noNamespace } from "../../core/window.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { noNamespace } from "../../rule/window.ts";
 
 /** Whether an operation failed because tables are missing. */
 export function isMissingTables(error: unknown): boolean {

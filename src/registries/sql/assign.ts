@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { HolderLabel } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { HolderLabel } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Row } from "./dialect.ts";
-import type { Unit } from "./unit.ts";
+import type { Unit } from "./transaction.ts";
 
 /*
  * The table that Java processes share: a row a number that is taken. They take over rows that bear their own address, and judge a

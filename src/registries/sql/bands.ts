@@ -1,8 +1,8 @@
-import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../../core/bands.ts";
-import type { PoolBounds } from "../../core/layout.ts";
+import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { numberOf, poolName } from "./records.ts";
-import { poolEntry, type Space } from "./space.ts";
-import { Changed, type Unit } from "./unit.ts";
+import { poolEntry, type Space } from "./namespace-state.ts";
+import { Changed, type Unit } from "./transaction.ts";
 
 /*
  * The bands of a namespace: an entry each, `band:512` with `1023 512-1023 1024`, the last number, the name, and up to where the

@@ -1,15 +1,15 @@
-import { recordIn } from "../../core/era.ts";
-import type { PoolBounds } from "../../core/layout.ts";
-import { look, type PoolView } from "../../core/pool.ts";
-import type { ClaimRequest } from "../../core/registry.ts";
-import { unusedRecord } from "../../core/pin.ts";
-import { isFree, type Stored } from "../../core/window.ts";
+import { recordIn } from "../../rule/era.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { look, type PoolView } from "../../rule/pool.ts";
+import type { ClaimRequest } from "../../rule/registry.ts";
+import { unusedRecord } from "../../rule/pin.ts";
+import { isFree, type Stored } from "../../rule/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import { namesIn } from "./bands.ts";
 import { type Parameters, Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf, numberOf, ownersPlace, poolName } from "./records.ts";
-import { ownedEntry, poolEntry, type Space } from "./space.ts";
-import { together, type Unit } from "./unit.ts";
+import { ownedEntry, poolEntry, type Space } from "./namespace-state.ts";
+import { together, type Unit } from "./transaction.ts";
 
 /** How many numbers a look for an unused one lists, at first and at the most. */
 const [page, longestPage] = [64, 16_384];

@@ -1,15 +1,15 @@
-import { claimIn, recordIn } from "../../core/era.ts";
-import { type Decision, decideClaim } from "../../core/pool.ts";
-import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
-import { grantOf, type Stored } from "../../core/window.ts";
+import { claimIn, recordIn } from "../../rule/era.ts";
+import { type Decision, decideClaim } from "../../rule/pool.ts";
+import type { ClaimRequest, Grant, Refusal } from "../../rule/registry.ts";
+import { grantOf, type Stored } from "../../rule/window.ts";
 import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
 import { ensurePool, fileSome, nameAt } from "./bands.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
 import type { Kept } from "./records.ts";
 import { giveBack, restingNumbers } from "./returns.ts";
-import type { Space } from "./space.ts";
-import { Changed, together, type Unit } from "./unit.ts";
+import type { Space } from "./namespace-state.ts";
+import { Changed, together, type Unit } from "./transaction.ts";
 import { add, noteForeigners, put } from "./write.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { ServerAddress } from "../../core/address.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import type { ServerAddress } from "../address.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Dialect } from "./dialect.ts";
 
 /** The dialect of a kind of database: loaded when it is named. */

@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../core/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Meaning } from "./dialect.ts";
 
 type Cause =

@@ -1,7 +1,7 @@
-import type { HistoryRange, HistoryRow } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import { historyRowOf } from "./records.ts";
-import { together, type Unit } from "./unit.ts";
+import { together, type Unit } from "./transaction.ts";
 
 /** Adds the row of a claim that was just granted, and ends the one of the claim before. */
 export async function noteClaim(unit: Unit, claim: Stored, before: Stored | undefined): Promise<void> {

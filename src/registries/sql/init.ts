@@ -1,9 +1,9 @@
-import { defaultLimits, type InitRequest } from "../../core/registry.ts";
+import { defaultLimits, type InitRequest } from "../../rule/registry.ts";
 import { type Dialect, Raced } from "./dialect.ts";
 import { otherSchema, type Place } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
-import { together, type Unit } from "./unit.ts";
+import { together, type Unit } from "./transaction.ts";
 
 /** A dialect's schema, step by step; the first makes version 1. */
 export type Migrations = readonly (readonly string[])[];

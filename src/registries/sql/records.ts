@@ -1,7 +1,7 @@
-import { SnowleaseError } from "../../core/errors.ts";
-import type { PoolBounds } from "../../core/layout.ts";
-import type { HistoryRow, HolderLabel } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { HistoryRow, HolderLabel } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import { type AssignRow, assignRow } from "./assign.ts";
 import type { Parameters, Row } from "./dialect.ts";
 

@@ -1,7 +1,8 @@
-import { checkpointIn, renewalIn, usageIn } from "../../core/era.ts";
-import type { NamespaceInfo, Pin, Registry, WorkerRecord } from "../../core/registry.ts";
-import { checkNew, notNew } from "../../core/new-namespace.ts";
-import { checkOwner, checkPin, pinnedRecord, unusedRecord } from "../../core/pin.ts";
+import { highestWorkerId } from "../../id/layout.ts";
+import { checkpointIn, renewalIn, usageIn } from "../../rule/era.ts";
+import type { NamespaceInfo, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
+import { checkNew, notNew } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -15,20 +16,20 @@ import {
   shownMarked,
   shownRecord,
   type Stored,
-  timeText,
-} from "../../core/window.ts";
+} from "../../rule/window.ts";
+import { timeText } from "../../id/errors.ts";
 import { isMissingTables, knowingAbsence } from "./absent-namespace.ts";
 import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
 import { claimOnce } from "./claim.ts";
 import { listClaims, noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
 import { dialectOf } from "./dialects.ts";
-import { type Attempt, openOperations, type OperationsOptions, type SqlAddress } from "./operations.ts";
+import { type Attempt, openOperations, type OperationsOptions, type SqlAddress } from "./execute.ts";
 import { type Kept, keptLabel, keptOf, numberOf } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
-import { checkQuarantine, guard, readSpace, shownInfo, type Space } from "./space.ts";
+import { checkQuarantine, guard, readSpace, shownInfo, type Space } from "./namespace-state.ts";
 import { namesOf } from "./statements.ts";
-import { together, type Unit } from "./unit.ts";
+import { together, type Unit } from "./transaction.ts";
 import { noteBeside, put, putPinned, unpin } from "./write.ts";
 
 /** Rows that one statement lists or deletes. */
@@ -227,10 +228,8 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
     return operations.run(namespace, again, async (attempt) => {
       const { unit } = attempt;
       const space = await spaceOf(attempt);
-      for (const { workerId, reason, owner } of pins) {
-        checkPin(workerId, reason, space.info);
-        checkOwner(workerId, owner, space.clock, space.info);
-      }
+      const highest = highestWorkerId(space.info.layout);
+      for (const pin of pins) checkPin(pin, highest, space.clock, space.info);
       const kept = await together(pins.map(({ workerId }) => keptAt(unit, workerId)));
       const pinned = pins.map(({ workerId, reason, owner }, i) => {
         const before = kept[i];

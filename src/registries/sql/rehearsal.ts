@@ -1,9 +1,9 @@
-import { unusedRecord } from "../../core/pin.ts";
+import { unusedRecord } from "../../rule/pin.ts";
 import { rowOf } from "./assign.ts";
 import { noteClaim, noteEnd } from "./history.ts";
 import { poolName } from "./records.ts";
-import type { Space } from "./space.ts";
-import { together, type Unit } from "./unit.ts";
+import type { Space } from "./namespace-state.ts";
+import { together, type Unit } from "./transaction.ts";
 import { add, put } from "./write.ts";
 
 /** Ends a transaction that came to its end, so that nothing of it stays. */

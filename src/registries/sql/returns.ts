@@ -1,10 +1,10 @@
-import type { PoolBounds } from "../../core/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isOurs } from "./assign.ts";
 import { namesIn } from "./bands.ts";
 import { Raced } from "./dialect.ts";
 import { foreign, type Kept, keptOf } from "./records.ts";
-import type { Space } from "./space.ts";
-import { together, type Unit } from "./unit.ts";
+import type { Space } from "./namespace-state.ts";
+import { together, type Unit } from "./transaction.ts";
 import { put } from "./write.ts";
 
 /*

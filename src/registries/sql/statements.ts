@@ -1,5 +1,5 @@
 import { readStatements } from "../../assets.ts";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
 
 const files = ["session", "meta", "record", "claim", "assign", "history", "workers"];
 

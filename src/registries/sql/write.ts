@@ -1,10 +1,10 @@
-import type { PoolBounds } from "../../core/layout.ts";
-import { unpinnedRecord } from "../../core/pin.ts";
-import { type Stored } from "../../core/window.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { unpinnedRecord } from "../../rule/pin.ts";
+import { type Stored } from "../../rule/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf } from "./records.ts";
-import { ownedEntry, poolEntry, type Space } from "./space.ts";
-import { Changed, together, type Unit } from "./unit.ts";
+import { ownedEntry, poolEntry, type Space } from "./namespace-state.ts";
+import { Changed, together, type Unit } from "./transaction.ts";
 
 /*
  * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is

@@ -1,5 +1,5 @@
-import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../../core/bands.ts";
-import type { PoolBounds } from "../../core/layout.ts";
+import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Sql } from "./database.ts";
 
 /** The bands of one namespace inside one transaction. */

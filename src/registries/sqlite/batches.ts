@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../../core/clock.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Moment, Work } from "./database.ts";
 

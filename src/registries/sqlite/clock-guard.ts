@@ -1,6 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { SnowleaseError } from "../../core/errors.ts";
-import { timeText } from "../../core/window.ts";
+import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 

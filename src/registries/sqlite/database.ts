@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { readSql, readStatements } from "../../assets.ts";
-import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import { StoreFile } from "../../store-file.ts";
 import { Batches, type PartEnd, type Transactions } from "./batches.ts";
 import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";

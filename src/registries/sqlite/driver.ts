@@ -1,5 +1,5 @@
 import { pathToFileURL } from "node:url";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
 
 /** What a parameter may be, and what a column holds. */
 type Value = number | string | Uint8Array | null;

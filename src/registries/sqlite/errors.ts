@@ -1,5 +1,5 @@
-import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
-import type { PoolBounds } from "../../core/layout.ts";
+import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
 
 /** SQLite's result codes that mean that somebody else has a lock. */

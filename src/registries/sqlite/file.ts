@@ -1,6 +1,6 @@
 import { accessSync, constants, mkdirSync, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { shown, SnowleaseError } from "../../core/errors.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
 
 /*
  * What can be told about a registry's file without opening it. Opening and closing it here would be worse than useless: POSIX

@@ -1,5 +1,5 @@
-import type { HistoryRange, HistoryRow } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Sql } from "./database.ts";
 import type { Row } from "./driver.ts";
 import { holderOf, type HolderColumns } from "./records.ts";

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { monotonic, systemClock } from "../../core/clock.ts";
-import type { SnowleaseError } from "../../core/errors.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
+import type { SnowleaseError } from "../../id/errors.ts";
 import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";
 import { type Place, Queue } from "./queue.ts";

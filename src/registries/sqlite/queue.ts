@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { systemClock } from "../../core/clock.ts";
+import { systemClock } from "../../lease/clock.ts";
 
 /*
  * SQLite has no queue for its lock: every waiting process tries again and again, and one of them succeeds. Of 120 processes on two

@@ -1,7 +1,7 @@
-import type { PoolBounds } from "../../core/layout.ts";
-import type { PoolView } from "../../core/pool.ts";
-import type { HolderLabel } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { PoolView } from "../../rule/pool.ts";
+import type { HolderLabel } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Bands } from "./bands.ts";
 import type { Sql } from "./database.ts";
 import type { Row } from "./driver.ts";

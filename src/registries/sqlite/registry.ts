@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
-import { Layout } from "../../core/layout.ts";
-import { type Decision, decideClaim } from "../../core/pool.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { highestWorkerId, Layout } from "../../id/layout.ts";
+import { type Decision, decideClaim } from "../../rule/pool.ts";
 import {
   type ClaimRequest,
   defaultLimits,
@@ -13,9 +13,9 @@ import {
   type Refusal,
   type Registry,
   type WorkerRecord,
-} from "../../core/registry.ts";
-import { checkNew } from "../../core/new-namespace.ts";
-import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
+} from "../../rule/registry.ts";
+import { checkNew } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import {
   checkClaim,
   checkLayout,
@@ -28,7 +28,7 @@ import {
   released,
   renewed,
   shownRecord,
-} from "../../core/window.ts";
+} from "../../rule/window.ts";
 import { acceptClock, checkClock, guardClock, machineUptime, type Uptime } from "./clock-guard.ts";
 import { Bands } from "./bands.ts";
 import { type Moment, schemaVersion, type Sql } from "./database.ts";
@@ -285,9 +285,10 @@ export async function sqliteRegistry({
       const space = find(sql, namespace);
       if (space === undefined) throw noNamespace(namespace);
       const records = new Records(sql, space.id);
-      for (const { workerId, reason, owner } of pins) {
-        checkPin(workerId, reason, space.info);
-        checkOwner(workerId, owner, now, space.info);
+      const highest = highestWorkerId(space.info.layout);
+      for (const pin of pins) {
+        const { workerId, reason, owner } = pin;
+        checkPin(pin, highest, now, space.info);
         const before = records.byId(workerId);
         const after = pinnedRecord(before ?? unusedRecord(workerId), reason, owner);
         if (before === undefined) records.fillGap(workerId);

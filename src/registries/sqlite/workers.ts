@@ -1,5 +1,5 @@
-import type { WorkerRecord, WorkerState } from "../../core/registry.ts";
-import { shownRecord } from "../../core/window.ts";
+import type { WorkerRecord, WorkerState } from "../../rule/registry.ts";
+import { shownRecord } from "../../rule/window.ts";
 import type { Sql } from "./database.ts";
 import { recordOf } from "./records.ts";
 

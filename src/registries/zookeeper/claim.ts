@@ -1,13 +1,13 @@
-import { type Decision, decideClaim, look } from "../../core/pool.ts";
-import type { ClaimRequest, Grant, Refusal } from "../../core/registry.ts";
-import { checkClaim, checkLimits } from "../../core/window.ts";
+import { type Decision, decideClaim, look } from "../../rule/pool.ts";
+import type { ClaimRequest, Grant, Refusal } from "../../rule/registry.ts";
+import { checkClaim, checkLimits } from "../../rule/window.ts";
 import { endOf } from "./history.ts";
-import { livesOf, seen } from "./live.ts";
+import { livesOf, seen } from "./ephemeral.ts";
 import { hashOf, isIn, type Nodes, numberOf } from "./nodes.ts";
 import { numberBytes, readNumber } from "./records.ts";
 import { type Hint, preferredOf, searchAny, Snapshot } from "./search.ts";
 import type { Session, Write } from "./session.ts";
-import { again, commit, type Moment } from "./steps.ts";
+import { again, commit, type Moment } from "./commit.ts";
 import { forgetToken, newNamespace, put, readKept, replaceLost, type Store } from "./store.ts";
 
 /** Worker IDs that are remembered for a host; further ones that it uses are anybody's. */

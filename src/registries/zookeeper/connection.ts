@@ -1,11 +1,11 @@
-import type { ServerAddress } from "../../core/address.ts";
-import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
-import { SnowleaseError } from "../../core/errors.ts";
+import type { ServerAddress } from "../address.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import type { Session } from "./session.ts";
-import type { ZooKeeperSettings } from "./settings.ts";
+import type { ZooKeeperSettings } from "./parameters.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
-import { tooLate, within } from "./within.ts";
+import { tooLate, within } from "./deadline.ts";
 
 /** An ensemble. It is connected to when there is something to ask, and then kept to as long as the session can live. */
 export interface Connection {

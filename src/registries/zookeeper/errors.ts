@@ -1,4 +1,4 @@
-import { type ErrorCode, SnowleaseError } from "../../core/errors.ts";
+import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 
 /** What a server may answer a call with, in the protocol's numbers: those that this registry reckons with. */
 export const codes = {

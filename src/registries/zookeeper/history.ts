@@ -1,5 +1,5 @@
-import type { HistoryRange, HistoryRow } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Connection } from "./connection.ts";
 import type { Write } from "./session.ts";
 import type { Nodes } from "./nodes.ts";

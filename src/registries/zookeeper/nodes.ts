@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { PoolBounds } from "../../core/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 
 /*
  * Where things lie. No node that is ever listed has more than 1,000 children, but for what a host or a worker ID itself makes more:

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { HistoryRow, NamespaceInfo, Recents } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
+import type { HistoryRow, NamespaceInfo, Recents } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 

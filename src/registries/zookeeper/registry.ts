@@ -1,8 +1,8 @@
-import type { ServerAddress } from "../../core/address.ts";
-import type { Registry, WorkerRecord } from "../../core/registry.ts";
-import { presentNamespace } from "../../core/present-namespace.ts";
-import { checkNew } from "../../core/new-namespace.ts";
-import { checkOwner, checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../core/pin.ts";
+import { highestWorkerId } from "../../id/layout.ts";
+import type { ServerAddress } from "../address.ts";
+import type { Registry, WorkerRecord } from "../../rule/registry.ts";
+import { checkNew, presentNamespace } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import {
   checkLayout,
   checkLimits,
@@ -15,18 +15,18 @@ import {
   renewed,
   shownRecord,
   type Stored,
-} from "../../core/window.ts";
+} from "../../rule/window.ts";
 import { claimOnce } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { endOf, listClaims, pruneClaims } from "./history.ts";
-import { livePaths, livesOf, seen } from "./live.ts";
+import { livePaths, livesOf, seen } from "./ephemeral.ts";
 import { hashOf, isIn, type Nodes } from "./nodes.ts";
 import { type Kept, numberBytes, readNumber, schemaVersion } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
 import { forgetRest } from "./rests.ts";
 import type { Session, Write } from "./session.ts";
-import { parseSettings } from "./settings.ts";
-import { again, commit } from "./steps.ts";
+import { parseSettings } from "./parameters.ts";
+import { again, commit } from "./commit.ts";
 import { type Begun, forgetToken, guardUnused, newNamespace, put, readKept, replaceLost, Store } from "./store.ts";
 import { pagesOf } from "./workers.ts";
 
@@ -203,8 +203,7 @@ export async function zooKeeperRegistry(
           Promise.all([readKept(session, nodes, workerId), session.get(nodes.bands)]),
         );
         if (info === undefined) throw noNamespace(namespace);
-        checkPin(workerId, reason, info);
-        checkOwner(workerId, owner, clock, info);
+        checkPin({ workerId, reason, owner }, highestWorkerId(info.layout), clock, info);
         const [kept, bands] = read;
         const before = kept?.stored ?? unusedRecord(workerId);
         const writes: Write[] = [

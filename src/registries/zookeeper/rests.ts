@@ -1,5 +1,5 @@
-import { isSnowleaseError } from "../../core/errors.ts";
-import type { PoolBounds } from "../../core/layout.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { bucketOf, bucketSize, type Nodes } from "./nodes.ts";
 import { type Kept, readRest, restBytes } from "./records.ts";
 import type { Session } from "./session.ts";

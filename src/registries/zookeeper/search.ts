@@ -1,9 +1,9 @@
-import type { PoolBounds } from "../../core/layout.ts";
-import { monotonic, systemClock } from "../../core/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../../core/errors.ts";
-import { type Decision, decideClaim, look, type PoolView } from "../../core/pool.ts";
-import type { ClaimRequest, NamespaceInfo } from "../../core/registry.ts";
-import { isFree, type Stored } from "../../core/window.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { type Decision, decideClaim, look, type PoolView } from "../../rule/pool.ts";
+import type { ClaimRequest, NamespaceInfo } from "../../rule/registry.ts";
+import { isFree, type Stored } from "../../rule/window.ts";
 import type { Connection } from "./connection.ts";
 import type { Session } from "./session.ts";
 import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseLive } from "./nodes.ts";

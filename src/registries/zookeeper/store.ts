@@ -1,13 +1,13 @@
-import { SnowleaseError } from "../../core/errors.ts";
-import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../core/registry.ts";
-import { unusedRecord } from "../../core/pin.ts";
-import { type Stored } from "../../core/window.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/registry.ts";
+import { unusedRecord } from "../../rule/pin.ts";
+import { type Stored } from "../../rule/window.ts";
 import type { Connection } from "./connection.ts";
-import { OwnLives } from "./live.ts";
+import { OwnLives } from "./ephemeral.ts";
 import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";
 import { type Kept, metaBytes, numberBytes, readMeta, readRecord, recordBytes } from "./records.ts";
 import type { Node, Session, Write } from "./session.ts";
-import { type again, type Moment, operate } from "./steps.ts";
+import { type again, type Moment, operate } from "./commit.ts";
 
 /** What an operation begins with. */
 export interface Begun<Read> {

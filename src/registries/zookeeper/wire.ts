@@ -1,12 +1,12 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { ServerAddress } from "../../core/address.ts";
-import { type Clock, monotonic } from "../../core/clock.ts";
-import { SnowleaseError } from "../../core/errors.ts";
-import type { Tls } from "../../core/settings.ts";
+import type { ServerAddress } from "../address.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Tls } from "../url-parameters.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Node, Session } from "./session.ts";
-import { within } from "./within.ts";
+import { within } from "./deadline.ts";
 
 /*
  * node-zookeeper-client 1.1.3, and everything it does wrong. No other file knows it. What is contained here:

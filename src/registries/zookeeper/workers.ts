@@ -1,7 +1,7 @@
-import { Layout } from "../../core/layout.ts";
-import type { NamespaceInfo } from "../../core/registry.ts";
-import type { Stored } from "../../core/window.ts";
-import { seen } from "./live.ts";
+import { Layout } from "../../id/layout.ts";
+import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import { seen } from "./ephemeral.ts";
 import { bucketOf, bucketSize, type Nodes, numberOf, parseLive } from "./nodes.ts";
 import { readKept, type Store } from "./store.ts";
 

@@ -1,4 +1,4 @@
-import type { Grant, ReleaseRequest, Usage } from "../../../src/core/registry.ts";
+import type { Grant, ReleaseRequest, Usage } from "../../../src/rule/registry.ts";
 import type { Leasing } from "../store.ts";
 import type { Variant } from "../variant.ts";
 

@@ -1,6 +1,6 @@
-import type { Lease, Tenure } from "../../../src/core/lease.ts";
-import type { Grant } from "../../../src/core/registry.ts";
-import { Snowflake } from "../../../src/core/snowflake.ts";
+import type { Lease, Tenure } from "../../../src/lease/lease.ts";
+import type { Grant } from "../../../src/rule/registry.ts";
+import { Snowflake } from "../../../src/generator/snowflake.ts";
 import type { Variant } from "../variant.ts";
 import {
   asGranted,

@@ -1,5 +1,5 @@
-import { Ring } from "../../../src/core/ring.ts";
-import { Snowflake } from "../../../src/core/snowflake.ts";
+import { Ring } from "../../../src/generator/ring.ts";
+import { Snowflake } from "../../../src/generator/snowflake.ts";
 import { leading } from "../holders.ts";
 import type { Variant } from "../variant.ts";
 import { asGranted, type Broken, inSilence, knowingBegin, outside, twice } from "./distort.ts";

@@ -1,4 +1,4 @@
-import type { Layout } from "../../../src/core/layout.ts";
+import type { Layout } from "../../../src/id/layout.ts";
 import { lending } from "../holders.ts";
 import type { Variant } from "../variant.ts";
 import { asGranted, type Broken, inSilence, knowingBegin, outside, twice } from "./distort.ts";

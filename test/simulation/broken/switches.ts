@@ -1,5 +1,5 @@
-import type { Lease, Tenure } from "../../../src/core/lease.ts";
-import { Snowflake } from "../../../src/core/snowflake.ts";
+import type { Lease, Tenure } from "../../../src/lease/lease.ts";
+import { Snowflake } from "../../../src/generator/snowflake.ts";
 import type { Variant } from "../variant.ts";
 import { type Broken, outside, twice } from "./distort.ts";
 

@@ -1,5 +1,5 @@
-import { SnowleaseError } from "../../../src/core/errors.ts";
-import type { ClaimRequest, Grant, HolderLabel, Refusal, Registry, WorkerRecord } from "../../../src/core/registry.ts";
+import { SnowleaseError } from "../../../src/id/errors.ts";
+import type { ClaimRequest, Grant, HolderLabel, Refusal, Registry, WorkerRecord } from "../../../src/rule/registry.ts";
 import { asking, type Fault, granting, refusing, reopen, reset } from "./fault.ts";
 
 async function recordsOf(registry: Registry, { namespace, pool }: ClaimRequest): Promise<WorkerRecord[]> {

@@ -9,7 +9,7 @@ import type {
   Registry,
   ReleaseRequest,
   WorkerRecord,
-} from "../../../src/core/registry.ts";
+} from "../../../src/rule/registry.ts";
 import type { FakeClock } from "../../../src/testing.ts";
 
 /** What a broken registry does differently. */

@@ -1,5 +1,5 @@
-import { isSnowleaseError, SnowleaseError } from "../../../src/core/errors.ts";
-import type { Checkpoint, Recents, RenewRequest, Renewal } from "../../../src/core/registry.ts";
+import { isSnowleaseError, SnowleaseError } from "../../../src/id/errors.ts";
+import type { Checkpoint, Recents, RenewRequest, Renewal } from "../../../src/rule/registry.ts";
 import { asking, type Fault, granting, keyOf, releasing, showing } from "./fault.ts";
 
 const yes = ({ clock, window }: RenewRequest): Renewal => {

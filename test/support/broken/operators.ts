@@ -1,4 +1,4 @@
-import { pinEach, unpinEach } from "../../../src/core/pins.ts";
+import { pinEach, unpinEach } from "../../../src/registries/pin-batches.ts";
 import { asking, type Fault, granting, reopen, reset, showing } from "./fault.ts";
 
 const several = "several pins at a time are as one by one: all of them, or an error";

@@ -1,5 +1,5 @@
-import { SnowleaseError } from "../../../src/core/errors.ts";
-import type { Grant, Registry } from "../../../src/core/registry.ts";
+import { SnowleaseError } from "../../../src/id/errors.ts";
+import type { Grant, Registry } from "../../../src/rule/registry.ts";
 import { asking, type Fault, showing, telling } from "./fault.ts";
 
 /** The layout that a namespace has, whatever is asked for. */

@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../../core/errors.ts";
+import { SnowleaseError } from "../../../id/errors.ts";
 import { plainAddress } from "../addresses.ts";
 import { type Findings, type Maker, quoted, type Reach, type SourceRequest, wholeNumber } from "../source.ts";
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";

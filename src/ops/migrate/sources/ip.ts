@@ -1,5 +1,5 @@
 import { addressWorkerId } from "../../../assigners/ip.ts";
-import type { Layout } from "../../../core/layout.ts";
+import type { Layout } from "../../../id/layout.ts";
 import { firstBytes, type Host, whyShared } from "../addresses.ts";
 import type { Findings, Maker, RetiredRange } from "../source.ts";
 

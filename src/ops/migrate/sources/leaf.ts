@@ -1,7 +1,7 @@
-import { SnowleaseError } from "../../../core/errors.ts";
+import { SnowleaseError } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { Session } from "../../../registries/zookeeper/session.ts";
-import { parseSettings } from "../../../registries/zookeeper/settings.ts";
+import { parseSettings } from "../../../registries/zookeeper/parameters.ts";
 import { plainAddress } from "../addresses.ts";
 import type { Findings, Maker, Reach, SourceRequest } from "../source.ts";
 

@@ -1,7 +1,7 @@
-import { isSnowleaseError, SnowleaseError } from "../../../core/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
 import type { Row } from "../../../registries/sql/dialect.ts";
 import { dialectOf } from "../../../registries/sql/dialects.ts";
-import { openOperations } from "../../../registries/sql/operations.ts";
+import { openOperations } from "../../../registries/sql/execute.ts";
 import type { SourceRequest } from "../source.ts";
 
 /** Reads a database by one SELECT. `what` it reads, for messages. */

@@ -1,4 +1,4 @@
-import { isSnowleaseError, SnowleaseError } from "../../../core/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
 import { plainAddress } from "../addresses.ts";
 import { type Findings, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
 import { column, readSql } from "./sql.ts";

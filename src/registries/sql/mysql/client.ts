@@ -1,6 +1,6 @@
 import type mysql2 from "mysql2";
-import type { ClientTarget } from "../../../core/client.ts";
-import { SnowleaseError } from "../../../core/errors.ts";
+import type { ClientTarget } from "../../driver-client.ts";
+import { SnowleaseError } from "../../../id/errors.ts";
 
 /** Of a pool's settings those that say where the server is, how to get there, and who logs in. */
 const placeSettings = [

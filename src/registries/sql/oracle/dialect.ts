@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import type oracledb from "oracledb";
-import { shown, SnowleaseError } from "../../../core/errors.ts";
+import { shown, SnowleaseError } from "../../../id/errors.ts";
 import {
   type Around,
   type Connecting,

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import type pg from "pg";
-import type { ClientTarget } from "../../../core/client.ts";
+import type { ClientTarget } from "../../driver-client.ts";
 
 /** What is used of a ready pool. */
 interface Pool {

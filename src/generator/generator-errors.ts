@@ -1,0 +1,88 @@
+import { SnowleaseError, timeText } from "../id/errors.ts";
+import type { Layout } from "../id/layout.ts";
+import type { Holding, Tenure } from "../lease/lease.ts";
+
+/*
+ * Why a generator makes no ID now, as the errors that people see.
+ */
+
+/**
+ * Nothing is held: for now, or for good. A lease that another thread keeps may be held again between the look that found nothing and
+ * this one.
+ */
+export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError {
+  switch (state) {
+    case "held":
+      return new SnowleaseError(
+        "LEASE_EXPIRED",
+        `Worker ${workerId} of namespace \`${namespace}\` was claimed at this moment; try again.`,
+        { retryAfterMs: 0 },
+      );
+    case "switching":
+      return new SnowleaseError(
+        "LEASE_EXPIRED",
+        `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
+      );
+    default:
+      return leaseEnded({ workerId, namespace, state });
+  }
+}
+
+/** The generator has made its last ID of this lease. */
+export function sealed(lease: Holding): SnowleaseError {
+  return lease.state === "held" ? leaseEnded(lease) : notHeld(lease);
+}
+
+function leaseEnded({ workerId, namespace, state }: Pick<Holding, "workerId" | "namespace" | "state">): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
+  );
+}
+
+/** The window has passed. */
+export function windowPassed({ workerId, until }: Tenure, wall: number): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_EXPIRED",
+    `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
+    { until, clock: wall },
+  );
+}
+
+/** The window has yet to open. */
+export function windowToCome({ workerId }: Tenure, opens: number, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "WINDOW_NOT_OPEN",
+    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`,
+    { retryAfterMs, from: opens },
+  );
+}
+
+/** Every sequence of the present tick is used. */
+export function tickFull({ maxSequence }: Layout, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "SEQUENCE_EXHAUSTED",
+    `All ${maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`,
+    { retryAfterMs },
+  );
+}
+
+/** In lead mode, all that the window holds is used, and the clock has yet to come there. */
+export function windowUsedUp({ workerId, until }: Tenure, wall: number, retryAfterMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "SEQUENCE_EXHAUSTED",
+    `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock; the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`,
+    { retryAfterMs, until, clock: wall },
+  );
+}
+
+/** The clock was set back too far. */
+export function clockSetBack({ workerId, state }: Holding, behindMs: number, retryAfterMs: number): SnowleaseError {
+  const advice =
+    state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
+  return new SnowleaseError(
+    "CLOCK_ROLLBACK",
+    `The clock was set back by ${behindMs} ms, to before what worker ${workerId} may use again; it is usable in ${retryAfterMs} ms${advice}`,
+    { retryAfterMs, behindMs },
+  );
+}

@@ -1,0 +1,273 @@
+import type { SnowleaseError } from "../id/errors.ts";
+import { refuse } from "../id/check.ts";
+import { firstWholeTick, type Layout } from "../id/layout.ts";
+import type { Holding, Ledger, Tenure } from "../lease/lease.ts";
+import { RecentTicks, type Ticks } from "./recent.ts";
+import { clockSetBack, sealed, tickFull, windowPassed, windowToCome, windowUsedUp } from "./generator-errors.ts";
+import type { Checkpoint, Usage } from "../rule/registry.ts";
+import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
+import { checkSpread, firstSequence } from "./spread.ts";
+
+/** wall: timestamps never lead the clock. lead: they may, as far as the lease's window reaches. */
+export type Mode = "wall" | "lead";
+
+/** How a generator takes its ticks, and what it does at its limits. */
+export interface SnowflakeOptions {
+  /** Default `wall`. */
+  readonly mode?: Mode | undefined;
+  /**
+   * With how many different sequences a tick may begin, a power of two up to the sequences of a tick; default 1, they all begin at 0.
+   * With `spread: 2^k` also the IDs of a generator that makes one now and then are even in `id % 2^k`, in a layout that ends with
+   * the sequence. A tick has up to `spread - 1` IDs less.
+   */
+  readonly spread?: number | undefined;
+  readonly rollback?: Partial<RollbackOptions> | undefined;
+  /** What others leave to this generator, where it is not the only one on its lease. Then neither `lead` nor `spread`. */
+  readonly share?: Share | undefined;
+}
+
+/** A generator's share of a lease. */
+export interface Share {
+  /** Whom the lease has to tell when it ends. */
+  attach(ledger: Ledger): void;
+  /** What the generator may use of the ticks of a tenure. */
+  ticks(tenure: Tenure): Ticks;
+}
+
+/**
+ * Which tick a generator has open, and what it has used of all: the choice that the mode, the clock and the window leave it, the
+ * ladder for a clock that goes back, and the account that the lease is given.
+ */
+export class TickBook {
+  readonly mode: Mode;
+  readonly #lease: Holding;
+  readonly #layout: Layout;
+  readonly #spread: number;
+  readonly #rollback: RollbackOptions;
+  readonly #share: Share | undefined;
+
+  /** The open tick, and which sequences of it may be handed out; -1 where none is open. */
+  tick = -1;
+  next = 0;
+  last = -1;
+  /** The rollback bits. */
+  rollbacks = 0;
+
+  /** The tenure that the memory below belongs to. */
+  #generation = 0;
+  /** What was used with the present value of the rollback bits; a layout without them has but one. */
+  #memory: Ticks;
+  /** The newest that was used with smaller values. */
+  #counted: Checkpoint | undefined;
+  #sealed = 0;
+  /** Highest wall clock reading in this tenure, Unix ms. */
+  #seen = 0;
+  /**
+   * The tenure in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
+   * every line that they do not run is one that need not be fetched: after a millisecond of other things, that is what they cost.
+   */
+  #checked: Tenure | undefined;
+  #clear = 0;
+  #rung: string | undefined;
+
+  /** @throws SnowleaseError CONFIG_INVALID for options that do not go together. */
+  constructor(lease: Holding, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
+    if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
+    this.#spread = checkSpread(spread, lease.layout);
+    if (share !== undefined && mode !== "wall") refuse("mode", "to be wall where a lease is shared", mode);
+    if (share !== undefined && spread !== 1) refuse("spread", "to be 1 where a lease is shared", spread);
+    this.mode = mode;
+    this.#lease = lease;
+    this.#layout = lease.layout;
+    this.#share = share;
+    this.#rollback = {
+      maxWait: rollback?.maxWait ?? defaultRollback.maxWait,
+      maxTell: rollback?.maxTell ?? defaultRollback.maxTell,
+    };
+    this.#memory = new RecentTicks(lease.layout, 0);
+    if (lease.tenure !== undefined) this.#begin(lease.tenure);
+  }
+
+  /** Whether the clock was set back by so little that it is worth waiting for. */
+  get isWaiting(): boolean {
+    return this.#rung === "wait";
+  }
+
+  /** Notes that the sequences of the open tick before `next` were handed out. */
+  note(next: number): void {
+    if (this.tick >= 0 && next > 0) this.#memory.raise(this.tick, next - 1);
+  }
+
+  /** The same, and leaves the tick. */
+  leave(next: number): void {
+    this.note(next);
+    this.tick = -1;
+    this.last = -1;
+  }
+
+  /**
+   * Turns to a tick, or says why there is none.
+   * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
+   */
+  turn(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
+    if (tenure === this.#checked && wall > this.#seen && wall < this.#clear) {
+      const tick = this.#layout.tickOf(wall);
+      if (tick > this.#memory.highest) {
+        this.#seen = wall;
+        this.tick = tick;
+        this.next = firstSequence(tick, this.#spread);
+        this.last = this.#layout.maxSequence;
+        return undefined;
+      }
+    }
+    this.#checked = undefined;
+    if (tenure.generation === this.#sealed) return sealed(this.#lease);
+    if (tenure.generation !== this.#generation) this.#begin(tenure);
+    const refusal = this.#layout.refusalAt(wall);
+    if (refusal !== undefined) {
+      // No other worker ID helps a clock that shows a time before the epoch.
+      const behind = this.#seen - wall;
+      if (behind > 0) this.#climb(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
+      return refusal;
+    }
+    return this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
+  }
+
+  /** The newest tick handed out in the present tenure, and the highest sequence in it. */
+  checkpoint(): Checkpoint | undefined {
+    const { tenure } = this.#lease;
+    if (tenure !== undefined && tenure.generation !== this.#generation) this.#begin(tenure);
+    return this.#newest();
+  }
+
+  /** Turns to no tick of this tenure any more, and tells what was handed out. */
+  seal(): Usage | undefined {
+    const checkpoint = this.checkpoint();
+    this.#sealed = this.#generation;
+    this.#checked = undefined;
+    const { from, tenure } = this.#lease;
+    const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
+    // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
+    const whole = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
+    const known = whole && this.#layout.maxRollback === 0;
+    const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
+    return { until, checkpoint, recents };
+  }
+
+  #begin(tenure: Tenure): void {
+    this.#generation = tenure.generation;
+    this.#memory = this.#share?.ticks(tenure) ?? RecentTicks.after(this.#layout, tenure);
+    this.rollbacks = 0;
+    this.#counted = undefined;
+    this.#seen = tenure.since;
+    this.#rung = undefined;
+  }
+
+  /** The newest that was used in this tenure, with any value of the rollback bits. */
+  #newest(): Checkpoint | undefined {
+    const { highest } = this.#memory;
+    const timestamp = this.#layout.timeOf(highest);
+    if (highest < 0 || timestamp < (this.#counted?.timestamp ?? 0)) return this.#counted;
+    return { timestamp, sequence: this.#memory.sequenceOf(highest) };
+  }
+
+  /** Turns to the tick that the wall clock shows, or says why it is none. */
+  #follow(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
+    const layout = this.#layout;
+    const tick = layout.tickOf(wall);
+    const begin = layout.timeOf(tick);
+    if (begin < tenure.floor) return this.#below(wall, tenure);
+    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
+    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
+    this.#see(wall);
+    if (this.#share === undefined && this.#rung === undefined) {
+      this.#checked = tenure;
+      this.#clear = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(tenure.until)));
+    }
+    if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, tenure)) return undefined;
+    this.tick = tick;
+    // One that led the clock may have used up the next ones, too.
+    let free = tick + 1;
+    while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
+    return tickFull(layout, layout.timeOf(free) - wall);
+  }
+
+  /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
+  #lead(wall: number, tenure: Tenure): SnowleaseError | undefined {
+    const layout = this.#layout;
+    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, tenure.from), this.#memory.highest);
+    if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
+    if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
+    if (!(layout.timeOf(tick + 1) <= tenure.until)) {
+      const behind = this.#seen - wall;
+      // Renewals make no room before the clock is back.
+      if (behind > this.#rollback.maxTell) {
+        this.#climb("switch", behind);
+        return clockSetBack(this.#lease, behind, behind);
+      }
+      const passed = layout.timeOf(layout.tickOf(wall) + 1) > tenure.until;
+      return passed ? windowPassed(tenure, wall) : windowUsedUp(tenure, wall, this.#lease.renewsIn);
+    }
+    this.#see(wall);
+    this.#turnTo(tick);
+    return undefined;
+  }
+
+  /** What the clock going back means to others; the mode has decided what it means here. */
+  #see(wall: number): void {
+    if (wall >= this.#seen) {
+      this.#seen = wall;
+      this.#rung = undefined;
+    } else if (this.#rung !== "continue" && this.#rung !== "count") {
+      this.#lease.noteRollback(this.#seen - wall, "continue");
+      this.#rung = "continue";
+    }
+  }
+
+  /** Turns to this tick, behind what was used in it; false when that is all. */
+  #turnTo(tick: number): boolean {
+    const next = this.#memory.nextOf(tick);
+    if (next > this.#layout.maxSequence) return false;
+    this.tick = tick;
+    this.next = next === 0 ? firstSequence(tick, this.#spread) : next;
+    this.last = this.#memory.lastOf(next);
+    return true;
+  }
+
+  /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
+  #turnToEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
+    const layout = this.#layout;
+    const first = Math.max(this.#memory.floor, firstWholeTick(layout, floor), layout.tickOf(since), tick - ticks + 1);
+    for (let earlier = tick - 1; earlier >= first; earlier--) if (this.#turnTo(earlier)) return true;
+    return false;
+  }
+
+  /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
+  #count(wall: number, tenure: Tenure): boolean {
+    if (this.rollbacks >= this.#layout.maxRollback) return false;
+    this.#counted = this.#newest();
+    this.rollbacks++;
+    this.#memory = this.#share?.ticks(tenure) ?? new RecentTicks(this.#layout, tenure.floor);
+    this.#lease.noteRollback(this.#seen - wall, "count");
+    this.#rung = "count";
+    return true;
+  }
+
+  /** The clock shows less than this lease may use: not yet, or no more. */
+  #below(wall: number, tenure: Tenure): SnowleaseError {
+    const layout = this.#layout;
+    const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, tenure.floor)));
+    const remaining = floor - wall;
+    const behind = this.#seen - wall;
+    if (behind <= 0) return windowToCome(tenure, floor, remaining);
+    const rung = rollbackRung(behind, remaining, this.#rollback);
+    this.#climb(rung, behind);
+    return clockSetBack(this.#lease, behind, remaining);
+  }
+
+  /** Tells of a rung of the ladder when it is reached; of the last one each time, since a lease that waits may do so in vain. */
+  #climb(rung: "wait" | "tell" | "switch" | "stop", behind: number): void {
+    if (this.#rung !== rung || rung === "switch") this.#lease.noteRollback(behind, rung);
+    this.#rung = rung;
+  }
+}

@@ -1,0 +1,129 @@
+import { printable } from "./printable.ts";
+
+/**
+ * Every way in which Snowlease can refuse. The set is closed: exit codes and HTTP statuses are exhaustive maps over it,
+ * so a code that is added here does not compile until both know it.
+ */
+export const errorCodes = [
+  "CONFIG_INVALID",
+  "POOL_EXHAUSTED",
+  "WORKER_ID_HELD",
+  "LEASE_LOST",
+  "LEASE_EXPIRED",
+  "WINDOW_NOT_OPEN",
+  "CLOCK_SKEW",
+  "CLOCK_ROLLBACK",
+  "SEQUENCE_EXHAUSTED",
+  "QUARANTINE",
+  "LAYOUT_MISMATCH",
+  "LAYOUT_EXPIRED",
+  "SCHEMA_INCOMPATIBLE",
+  "REGISTRY_UNAVAILABLE",
+  "DRIVER_MISSING",
+  "NOT_FOUND",
+  "UNAUTHORIZED",
+  "FORBIDDEN",
+  "RATE_LIMITED",
+] as const;
+
+/** One of the closed set of error codes. */
+export type ErrorCode = (typeof errorCodes)[number];
+
+/** Machine-readable facts that go with an error; never a token or a password. */
+export interface ErrorDetails {
+  /** Milliseconds after which the same call may succeed; absent where waiting does not help. */
+  readonly retryAfterMs?: number | undefined;
+  /** Present on REGISTRY_UNAVAILABLE: somebody has to mend something first, and a claim does not ask again. */
+  readonly lasting?: boolean | undefined;
+  readonly [fact: string]: unknown;
+}
+
+const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "POOL_EXHAUSTED",
+  "WORKER_ID_HELD",
+  "LEASE_EXPIRED",
+  "WINDOW_NOT_OPEN",
+  "CLOCK_SKEW",
+  "CLOCK_ROLLBACK",
+  "SEQUENCE_EXHAUSTED",
+  "QUARANTINE",
+  "REGISTRY_UNAVAILABLE",
+  "RATE_LIMITED",
+]);
+
+/**
+ * The one error class. `message` is a single line: what happened, to which value; what to do.
+ * `retryable` says whether the same call may succeed later without anybody changing anything.
+ */
+export class SnowleaseError extends Error {
+  override readonly name = "SnowleaseError";
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
+    super(printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " ")), options);
+    this.code = code;
+    this.retryable = retryableCodes.has(code);
+    this.details = details;
+  }
+}
+
+/** Narrows an unknown failure to a SnowleaseError, optionally to one code. */
+export function isSnowleaseError(error: unknown, code?: ErrorCode): error is SnowleaseError {
+  return error instanceof SnowleaseError && (code === undefined || error.code === code);
+}
+
+/** What stands in for a login: nobody's, whatever is before it, alone or in each of several URLs. */
+const nobodys = /^(?:[^@/]*:)?(?:\*\*\*|TOKEN|PASSWORD)(?:@[^@]*,[a-z]+:\/\/(?:[^@/]*:)?\*\*\*)*$/;
+
+/** A text without the logins of URLs in it, wherever it came from: a URL in the wrong place is still one with a password. */
+function withoutLogins(text: string): string {
+  if (!/[@=]/.test(text)) return text;
+  return text
+    .replace(/([a-z][\w+.-]*:\/+)(\S*)@/gi, (whole, scheme: string, login: string) =>
+      nobodys.test(login) ? whole : `${scheme}***@`,
+    )
+    .replace(/([?&]\w*(?:password|token)=)[^&\s`]*/gi, "$1***");
+}
+
+/** Names a rejected value the way every message does: the value, then its type. */
+export function shown(value: unknown): string {
+  const given =
+    typeof value === "string" ? value : typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value));
+  const text = withoutLogins(given);
+  const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
+  return `\`${printable(short)}\` (${value === null ? "null" : Array.isArray(value) ? "array" : typeof value})`;
+}
+
+function asJson(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return "[not JSON]";
+  }
+}
+
+/** Any failure as a SnowleaseError: one that a driver let through means that the answer of the registry is unknown. */
+export function asSnowleaseError(cause: unknown): SnowleaseError {
+  if (cause instanceof SnowleaseError) return cause;
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
+}
+
+/** Adds to a refusal where the refused value came from. */
+export function blaming<Result>(from: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    const message = `${error.message.replace(/\.$/, "")}; correct ${from}.`;
+    throw new SnowleaseError(error.code, message, error.details, { cause: error });
+  }
+}
+
+/** Unix ms the way messages show it. */
+export function timeText(ms: number): string {
+  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : String(ms);
+}

@@ -1,0 +1,114 @@
+import { checkInteger, refuse } from "./check.ts";
+import type { PoolBounds } from "./pool-bounds.ts";
+
+/** A run of bits of an ID. */
+export interface LayoutField {
+  /**
+   * `timestamp` (the top field, 21 to 45 bits: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the
+   * sequence: how often the generator saw the clock go back further than it remembers), or an identity field: any other name
+   * that matches `[a-z][a-z0-9]{0,15}`, such as `worker` or `datacenter`; together 1 to 31 bits.
+   */
+  readonly name: string;
+  readonly bits: number;
+}
+
+/** What makes a layout. */
+export interface LayoutSpec {
+  /** From the top bit down; 63 bits at most, so that an ID fits a signed 64-bit column. */
+  readonly fields: readonly LayoutField[];
+  /** Unix ms of tick 0: an integer from 0 to 4102444800000 (2100-01-01T00:00:00Z). */
+  readonly epoch: number;
+  /** Length of a tick in ms: an integer from 1 to 60000; default 1. */
+  readonly tick?: number;
+  /** The timestamp starts again at 0 when its bits have run out: IDs are unique within one such wrap only. Default false. */
+  readonly wraps?: boolean;
+}
+
+/** Names of the layouts that come with Snowlease. */
+export type PresetName = keyof typeof presets;
+
+/** Canonical notations by name, which `Layout.parse` reads and `fingerprint` writes; and whose layouts these are. */
+export const presets = {
+  // westid for Java: `WestId.EPOCH`, 2017-03-24T09:04:43.706Z.
+  westid: "timestamp:41,worker:10,sequence:12@1490346283706/1",
+  // Twitter's Snowflake: `twepoch`, 2010-11-04T01:42:54.657Z.
+  twitter: "timestamp:41,datacenter:5,worker:5,sequence:12@1288834974657/1",
+  // A Node.js generator for several processes on each of a few machines, 2020-01-31T16:00:00Z.
+  rollback: "timestamp:41,machine:3,process:5,rollback:2,sequence:12@1580486400000/1",
+  // uid-generator, 2016-05-20 in Shanghai.
+  uid: "timestamp:28,worker:22,sequence:13@1463673600000/1000",
+  // uid-generator for several sites.
+  "uid-datacenter": "timestamp:28,datacenter:5,worker:17,sequence:13@1463673600000/1000",
+  // Sonyflake, 2014-09-01 UTC.
+  sonyflake: "timestamp:39,sequence:8,worker:16@1409529600000/10",
+  // Fits the 53 bits of a JavaScript number, 2020-01-01 UTC.
+  safe53: "timestamp:41,worker:5,sequence:7@1577836800000/1",
+  // westid's scene codes: 31 bits that live for one wrap of 34.95 minutes.
+  scene: "timestamp:21,worker:5,sequence:5@1490346283706/1/wraps",
+} as const;
+
+export const presetNames: readonly PresetName[] = Object.keys(presets) as PresetName[];
+
+const decimal = "(?:0|[1-9][0-9]{0,15})";
+const pair = `[^:,@/]+:${decimal}`;
+const notationPattern = new RegExp(`^(${pair}(?:,${pair})*)@(${decimal})(?:/(${decimal}))?(/wraps)?$`);
+const namePattern = /^[a-z][a-z0-9]{0,15}$/;
+const poolPattern = new RegExp(`^(${decimal})(?:-(${decimal}))?$`);
+
+/**
+ * Reads a preset's name or the notation of a layout, whose fields may still break its rules.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export function readNotation(text: string): LayoutSpec {
+  const name = presetNames.find((name) => name === text);
+  const notation = name === undefined ? text : presets[name];
+  // The longest notation, 31 identity fields of one bit with names of 16 letters, stays below 1024 characters.
+  const match = typeof notation === "string" && notation.length < 1024 ? notationPattern.exec(notation) : null;
+  if (match === null) {
+    return refuse(
+      "layout",
+      `to be a preset (${presetNames.join(", ")}) or a notation like \`${presets.westid}\``,
+      text,
+    );
+  }
+  const [, list = "", epoch, tick = 1, wraps] = match;
+  const pairs = list.matchAll(/([^:,]+):([0-9]+)/g);
+  const fields = Array.from(pairs, ([, name = "", bits]) => ({ name, bits: Number(bits) }));
+  return { fields, epoch: Number(epoch), tick: Number(tick), wraps: wraps !== undefined };
+}
+
+/** A field whose name and width can be written. @throws SnowleaseError CONFIG_INVALID */
+export function checkField(field: LayoutField): LayoutField {
+  const { name, bits } = field ?? {};
+  if (typeof name !== "string" || !namePattern.test(name)) refuse("field name", `to match ${namePattern.source}`, name);
+  return Object.freeze({ name, bits: checkInteger(`${name} bits`, bits, 1, 63) });
+}
+
+/** The one notation of a layout that equal layouts share. */
+export function writeNotation({ fields, epoch, tick = 1, wraps = false }: LayoutSpec): string {
+  const pairs = fields.map(({ name, bits }) => `${name}:${bits}`);
+  return `${pairs.join(",")}@${epoch}/${tick}${wraps ? "/wraps" : ""}`;
+}
+
+/**
+ * Reads a pool of worker IDs: `512-1023`, or `7` for one. Plain decimal, the first no greater than the last, up to
+ * 2^31-1; whether a layout has them is for `Layout.narrow` to tell.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export function parsePool(text: string): PoolBounds {
+  const match = typeof text === "string" ? poolPattern.exec(text) : null;
+  const first = Number(match?.[1]);
+  const last = Number(match?.[2] ?? match?.[1]);
+  if (first <= last && last < 2 ** 31) return { first, last };
+  return refuse("pool", "to be a range of worker IDs such as `512-1023`, or one such as `7`", text);
+}
+
+/** Writes a pool so that `parsePool` reads it. */
+export function formatPool(pool: PoolBounds): string {
+  return pool.first === pool.last ? `${pool.first}` : `${pool.first}-${pool.last}`;
+}
+
+/** A number as people read it: 4,194,304. */
+export function grouped(count: number): string {
+  return count.toLocaleString("en-US");
+}

@@ -1,0 +1,401 @@
+import { monotonic, type Clock } from "./clock.ts";
+import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOptions } from "./claim.ts";
+import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
+import type { Holding, LeaseState, Ledger, Tenure } from "./lease-view.ts";
+import { askInTime } from "./late-request.ts";
+import type { Layout } from "../id/layout.ts";
+import { asksAgainIn } from "./quarantine-retry.ts";
+import type { Grant, LanesRequest, Usage } from "../rule/registry.ts";
+
+export type { Holding, LeaseHost, LeaseOptions, LeaseState, Ledger, Tenure };
+
+/** Renewals are due after this share of the window: two more can fail before it closes. */
+const renewShare = 1 / 3;
+/** How often the wall clock is compared with the monotonic one, ms. */
+const watchInterval = 1000;
+/** How often it looks whether its store still stands, for programs that make IDs elsewhere, ms. */
+const lookInterval = 100;
+/** A difference between the two clocks' progress that counts as a step, ms; below it is the jitter of a loaded machine. */
+const stepTolerance = 250;
+/** Pauses between tries to claim while the lease has none, ms. */
+const [shortestPause, longestPause] = [50, 1000];
+
+/**
+ * A worker ID, kept alive: claimed, renewed, given back.
+ *
+ * It is lost when somebody else claims the worker ID after its window has passed unrenewed; when an operator ends the claim;
+ * when a program that keeps no windows takes the worker ID away under us; or when the wall clock goes back further than can be
+ * bridged. With `onLost: "switch"` it then claims another worker ID and goes on. It is *not* lost, only unusable for a while,
+ * when its window passes and nobody else claims: a later renewal opens it again.
+ */
+export class Lease implements Holding {
+  /** Claims a worker ID. Throws what the registry refuses with, or `signal`'s reason. */
+  static async claim(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
+    return new Lease(host, options, await claimWorkerId(host, options, signal));
+  }
+
+  readonly #host: LeaseHost;
+  readonly #options: LeaseOptions;
+  readonly #events = new Emitter<LeaseEvents>();
+  readonly #lostForGood = new AbortController();
+  /** Ends the keeper's sleeps. */
+  readonly #stop = new AbortController();
+  #state: LeaseState = "held";
+  #tenure: Tenure;
+  #token: string;
+  #ledger: Ledger | undefined;
+  #renewal: Promise<boolean> | undefined;
+  #end: Promise<void> | undefined;
+  readonly #changeListeners = new Set<() => void>();
+  /** What is still asked of the registry for it: to give back one worker ID, to claim another. */
+  #switching: Promise<void> | undefined;
+  /** It is waiting for a clock that was set back too far. */
+  #isEnding = false;
+  /** On the monotonic clock, ms. */
+  #renewAt: number;
+  #acquired: LeaseEvents["acquired"];
+
+  private constructor(host: LeaseHost, options: LeaseOptions, claim: Claim) {
+    this.#host = host;
+    this.#options = options;
+    this.#tenure = tenureOf(claim.grant, 1, claim.since);
+    this.#token = claim.token;
+    this.#renewAt = claim.asked + this.#renewAfter(claim.since);
+    this.#acquired = this.#acquiredBy(claim.grant);
+    void this.#keep();
+  }
+
+  get state(): LeaseState {
+    return this.#state;
+  }
+
+  get namespace(): string {
+    return this.#options.namespace;
+  }
+
+  get layout(): Layout {
+    return this.#options.layout;
+  }
+
+  /** The worker ID now; while none is held, the last one. */
+  get workerId(): number {
+    return this.#tenure.workerId;
+  }
+
+  /** The number that the registry raised for this claim. */
+  get fence(): number {
+    return this.#tenure.fence;
+  }
+
+  /** Begin of the window, Unix ms. */
+  get from(): number {
+    return this.#tenure.from;
+  }
+
+  /** End of the window, Unix ms; IDs carry only timestamps before it. */
+  get until(): number {
+    return this.#tenure.until;
+  }
+
+  /** Worker ID and window as one; undefined while nothing may be handed out. */
+  get tenure(): Tenure | undefined {
+    return this.#state === "held" ? this.#tenure : undefined;
+  }
+
+  /** In how many ms the next renewal is due; 1 where it is under way. */
+  get renewsIn(): number {
+    return Math.max(1, Math.ceil(this.#renewAt - monotonic(this.#host.clock)));
+  }
+
+  /** Aborted, with a LEASE_LOST as its reason, when the lease is lost for good. Closing it does not abort. */
+  get signal(): AbortSignal {
+    return this.#lostForGood.signal;
+  }
+
+  /** Where time comes from, for whoever hands out IDs of this lease. */
+  get clock(): Clock {
+    return this.#host.clock;
+  }
+
+  /**
+   * Adds a listener for an event of this lease, and returns the function that takes it away again. A listener for `acquired`
+   * is told at once, since nobody can listen before there is a lease.
+   */
+  on<Name extends keyof LeaseEvents>(name: Name, listener: (event: LeaseEvents[Name]) => void): () => void {
+    if (name === "acquired") (listener as (event: LeaseEvents["acquired"]) => void)(this.#acquired);
+    return this.#events.on(name, listener);
+  }
+
+  /** Calls a listener at each change of window, worker ID or state. Returns the function that takes it away again. */
+  onChange(listener: () => void): () => void {
+    this.#changeListeners.add(listener);
+    return () => this.#changeListeners.delete(listener);
+  }
+
+  /** Makes this ledger the one that accounts for the lease. CONFIG_INVALID when it has one: two would repeat each other's IDs. */
+  attach(ledger: Ledger): void {
+    if (this.#ledger !== undefined && this.#ledger !== ledger) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `The lease of worker ${this.workerId} already has a generator: two on one lease would make the same IDs; use the first one.`,
+      );
+    }
+    this.#ledger = ledger;
+  }
+
+  noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void {
+    const switches = this.#options.onLost === "switch";
+    const isTooFar = action === "switch" || action === "stop";
+    if (isTooFar && this.#isEnding) return;
+    const taken = isTooFar && !switches ? "stop" : action === "stop" ? "tell" : action;
+    this.#events.emit("clock.rollback", { behind, action: taken });
+    if (this.#state !== "held") return;
+    if (taken === "stop") void this.#endIfStill(behind);
+    if (taken === "switch") this.#switch(true);
+  }
+
+  /** Ends the lease unless the clock is put right soon: a number that has to be this one is not worth a moment's wrong reading. */
+  async #endIfStill(behind: number): Promise<void> {
+    const { clock } = this.#host;
+    const tenure = this.#tenure;
+    const seen = clock.now() + behind;
+    this.#isEnding = true;
+    await clock.sleep(this.#options.maxWait, { signal: this.#stop.signal, keepAlive: false });
+    this.#isEnding = false;
+    if (this.#state !== "held" || seen - clock.now() < behind / 2) return;
+    const used = this.#ledger?.seal();
+    const error = setBackError(tenure, this.#options.namespace, behind);
+    this.#events.emit("lost", { ...this.#facts(tenure), error });
+    this.#loseForGood(error);
+    // Where that fails, the worker ID rests for a window.
+    this.#switching = this.#giveBack(tenure, this.#token, used).catch(() => undefined);
+  }
+
+  look(): void {
+    if (this.#state !== "held" || this.#tenure.store?.isReplaced !== true) return;
+    this.#lose(replacedError(this.#tenure, this.#options.namespace));
+  }
+
+  /**
+   * Renews now. True when the window was extended; false when the answer is unknown, was refused for now, or the lease is lost
+   * (its state and events say which). Calls while one is under way share it.
+   */
+  renew(): Promise<boolean> {
+    this.#renewal ??= this.#renewOnce().finally(() => (this.#renewal = undefined));
+    return this.#renewal;
+  }
+
+  /** Takes lanes of a window that is shared with others; undefined where this lease is no longer the one that has them. */
+  async takeLanes(
+    asked: Pick<LanesRequest, "first" | "spans" | "lanes" | "held">,
+  ): Promise<readonly number[] | undefined> {
+    const { namespace, workerId, fence } = this;
+    const answer = await this.#host.registry.takeLanes?.({ namespace, workerId, fence, token: this.#token, ...asked });
+    // The lender lends another worker ID now, or none: the renewal says so.
+    if (answer?.outcome === "lost") void this.renew();
+    return answer?.outcome === "taken" && fence === this.fence ? answer.lanes : undefined;
+  }
+
+  /**
+   * Gives the worker ID back: first closes the generator for good, then tells the registry what was used. Rejects when the
+   * registry cannot be told; nothing is handed out all the same, and the worker ID rests until its window has passed.
+   */
+  close(): Promise<void> {
+    return this.#finish("closed");
+  }
+
+  /** Stops renewing without giving the worker ID back, as a crash would: it rests until its window has passed. */
+  orphan(): Promise<void> {
+    return this.#finish("orphaned");
+  }
+
+  #finish(state: "closed" | "orphaned"): Promise<void> {
+    this.#end ??= this.#endAs(state);
+    return this.#end;
+  }
+
+  async #endAs(state: "closed" | "orphaned"): Promise<void> {
+    const held = this.#state === "held";
+    const used = this.#ledger?.seal();
+    if (this.#state !== "lost") this.#state = state;
+    this.#stop.abort();
+    this.#notify();
+    try {
+      if (held && state === "closed") await this.#giveBack(this.#tenure, this.#token, used);
+      // A claim that is under way may still be granted, and is then given back.
+      await this.#switching;
+    } finally {
+      await this.#host.onEnd?.();
+    }
+  }
+
+  async #giveBack(tenure: Tenure, token: string, used: Usage | undefined): Promise<void> {
+    const { clock, registry } = this.#host;
+    const { workerId, fence } = tenure;
+    const { namespace } = this.#options;
+    const { outcome } = await registry.release({ namespace, workerId, fence, token, clock: clock.now(), used });
+    if (outcome === "released") this.#events.emit("released", { ...this.#facts(tenure), clean: used !== undefined });
+  }
+
+  /** Renews when it is due and watches the wall clock, until the lease ends. */
+  async #keep(): Promise<void> {
+    const { clock } = this.#host;
+    const { signal } = this.#stop;
+    let wall = clock.now();
+    let mono = monotonic(clock);
+    while (!signal.aborted) {
+      // While another worker ID is being claimed there is nothing to renew, only the clock to watch.
+      const due = this.#state === "held" ? this.#renewAt - monotonic(clock) : watchInterval;
+      const longest = this.#tenure.store === undefined ? watchInterval : lookInterval;
+      await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
+      if (signal.aborted) return;
+      this.look();
+      const [nextWall, nextMono] = [clock.now(), monotonic(clock)];
+      const by = Math.round(nextWall - wall - (nextMono - mono));
+      if (Math.abs(by) >= stepTolerance) {
+        this.#events.emit("clock.jump", { by });
+        // After a step ahead (a machine that slept) the window has passed, or will before a renewal is due.
+        this.#renewAt = nextMono;
+      }
+      [wall, mono] = [nextWall, nextMono];
+      if (this.#state === "held" && monotonic(clock) >= this.#renewAt) await this.renew();
+    }
+  }
+
+  async #renewOnce(): Promise<boolean> {
+    if (this.#state !== "held") return false;
+    const { clock, registry } = this.#host;
+    const { namespace, window } = this.#options;
+    const asked = this.#tenure;
+    const token = this.#token;
+    // Counted from before the request was sent: the registry's window may have begun to run then.
+    const sent = monotonic(clock);
+    const request = { namespace, workerId: asked.workerId, fence: asked.fence, token, window };
+    try {
+      const asking = clock.now();
+      const renewal = { ...request, clock: asking, checkpoint: this.#ledger?.checkpoint() };
+      const answer = await askInTime(clock, renewal, (request) => registry.renew(request));
+      // Closed or switched meanwhile: this answer is about a worker ID that is no longer handed out.
+      if (this.#state !== "held" || this.#token !== token) return false;
+      if (answer.outcome === "lost") {
+        this.#lose(lostError(asked, namespace));
+        return false;
+      }
+      const renewed = checkRenewal(answer);
+      const from = Math.max(asked.from, renewed.from);
+      this.#tenure = {
+        ...this.#tenure,
+        from,
+        until: Math.max(this.#tenure.until, renewed.until),
+        floor: from > asked.from ? from : asked.floor,
+      };
+      this.#renewAt = sent + this.#renewAfter(asking);
+      this.#events.emit("renewed", this.#facts(this.#tenure));
+      this.#notify();
+      return true;
+    } catch (cause) {
+      if (this.#state !== "held" || this.#token !== token) return false;
+      const error = asSnowleaseError(cause);
+      const pause = asksAgainIn(error, window, token) ?? Math.min(longestPause, Math.max(shortestPause, window / 10));
+      this.#renewAt = monotonic(clock) + pause;
+      this.#events.emit("renew-failed", { ...this.#facts(asked), error });
+      if (error.code === "QUARANTINE") this.#events.emit("quarantine", { error });
+      return false;
+    }
+  }
+
+  #lose(error: SnowleaseError): void {
+    this.#events.emit("lost", { ...this.#facts(this.#tenure), error });
+    if (this.#options.onLost === "switch") this.#switch(false);
+    else this.#loseForGood(error);
+  }
+
+  #loseForGood(error: SnowleaseError): void {
+    this.#ledger?.seal();
+    this.#state = "lost";
+    this.#stop.abort();
+    this.#lostForGood.abort(error);
+    this.#notify();
+  }
+
+  /** Claims another worker ID in place of this one, for as long as it takes. */
+  #switch(giveBack: boolean): void {
+    const used = this.#ledger?.seal();
+    this.#state = "switching";
+    this.#notify();
+    this.#switching = this.#claimAnother(giveBack, used).finally(() => (this.#switching = undefined));
+  }
+
+  async #claimAnother(giveBack: boolean, used: Usage | undefined): Promise<void> {
+    const old = this.#tenure;
+    // Failing to give back costs only that the old worker ID rests for a window.
+    if (giveBack) await this.#giveBack(old, this.#token, used).catch(() => undefined);
+    for (let pause = shortestPause; !this.#stop.signal.aborted; pause = Math.min(longestPause, pause * 2)) {
+      try {
+        const claim = await claimWorkerId(this.#host, this.#options, this.#stop.signal);
+        const tenure = tenureOf(claim.grant, old.generation + 1, claim.since);
+        this.#tenure = tenure;
+        this.#token = claim.token;
+        this.#renewAt = claim.asked + this.#renewAfter(claim.since);
+        this.#acquired = this.#acquiredBy(claim.grant);
+        this.#state = "held";
+        this.#events.emit("switched", { ...this.#facts(tenure), previousWorkerId: old.workerId });
+        this.#notify();
+        return;
+      } catch (cause) {
+        if (this.#stop.signal.aborted) return;
+        const error = asSnowleaseError(cause);
+        if (!error.retryable) return this.#loseForGood(error);
+        const wait = asksAgainIn(error, this.#options.window, this.#token) ?? pause;
+        await this.#host.clock.sleep(wait, { signal: this.#stop.signal, keepAlive: false });
+      }
+    }
+  }
+
+  #notify(): void {
+    for (const listener of this.#changeListeners) listener();
+  }
+
+  /** How long after `wall` a renewal is due. A registry may grant less than was asked for, and what it granted counts. */
+  #renewAfter(wall: number): number {
+    return Math.max(shortestPause, Math.min(this.#options.window, this.#tenure.until - wall) * renewShare);
+  }
+
+  #facts({ workerId, fence, from, until }: Tenure): LeaseFacts {
+    return { namespace: this.#options.namespace, workerId, fence, from, until };
+  }
+
+  #acquiredBy(grant: Grant): LeaseEvents["acquired"] {
+    return { ...this.#facts(this.#tenure), rollback: grant.rollback, continued: grant.recents !== undefined };
+  }
+}
+
+function tenureOf(grant: Grant, generation: number, since: number): Tenure {
+  const { workerId, fence, from, until, recents, shared = false, store } = grant;
+  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since, shared, store };
+}
+
+function setBackError({ workerId, fence, until }: Tenure, namespace: string, behindMs: number): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `Worker ${workerId} of namespace \`${namespace}\` was given back: the clock was set back by ${behindMs} ms, to before what it may use again; set the clock right, then start again.`,
+    { namespace, workerId, fence, until, behindMs },
+  );
+}
+
+function replacedError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: another file stands in place of the registry that granted it, and may grant it again; find out what replaced the file, and keep the registry in a folder that nothing cleans up.`,
+    { namespace, workerId, fence, until },
+  );
+}
+
+function lostError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: its window had passed and somebody else claimed it, or an operator released it.`,
+    { namespace, workerId, fence, until },
+  );
+}

@@ -1,0 +1,67 @@
+import type { Layout } from "../id/layout.ts";
+import type { HistoryRow, Registry } from "../rule/registry.ts";
+
+const pageSize = 10_000;
+
+/** When somebody held a worker ID, as far as it is on record. */
+export class HeldTimes {
+  /** Unix ms, ascending: from, until, from, until, ... Whole ticks. */
+  readonly #bounds: number[] = [];
+  #last = 0;
+
+  /** @param rows in any order. */
+  constructor(rows: readonly HistoryRow[], layout: Layout) {
+    const { epoch, tick } = layout;
+    // A tick that is only partly in a window cannot have been used by its holder, nor by the next one.
+    const spans = rows.map(({ from, continuedFrom = from, until }) => ({
+      from: layout.timeOf(Math.ceil((continuedFrom - epoch) / tick)),
+      until: layout.timeOf(Math.floor((until - epoch) / tick)),
+    }));
+    const bounds = this.#bounds;
+    for (const { from, until } of spans.toSorted((a, b) => a.from - b.from)) {
+      const end = bounds.at(-1);
+      if (from >= until) continue;
+      if (end === undefined || end < from) bounds.push(from, until);
+      else bounds[bounds.length - 1] = Math.max(end, until);
+    }
+  }
+
+  /** When the first window on record begins, Unix ms; Infinity where there is none. */
+  get first(): number {
+    return this.#bounds[0] ?? Infinity;
+  }
+
+  /** Whether the tick that starts at the Unix ms `timestamp` is in a window. */
+  has(timestamp: number): boolean {
+    const bounds = this.#bounds;
+    if (bounds.length === 0) return false;
+    // IDs mostly come in the order of their times, so that it is the span of the one before, or not far behind.
+    if (timestamp < (bounds[this.#last] as number) || timestamp >= (bounds[this.#last + 1] as number)) {
+      let low = 0;
+      for (let high = bounds.length / 2; high - low > 1;) {
+        const middle = (low + high) >>> 1;
+        if ((bounds[middle * 2] as number) <= timestamp) low = middle;
+        else high = middle;
+      }
+      this.#last = low * 2;
+    }
+    return (bounds[this.#last] as number) <= timestamp && timestamp < (bounds[this.#last + 1] as number);
+  }
+}
+
+/** Reads when a worker ID was held, a page of its history after the other. */
+export async function readHeldTimes(
+  registry: Registry,
+  namespace: string,
+  workerId: number,
+  layout: Layout,
+): Promise<HeldTimes> {
+  const rows: HistoryRow[] = [];
+  for (let until: number | undefined; ;) {
+    const page = await registry.history(namespace, workerId, { until, limit: pageSize });
+    rows.push(...page);
+    if (page.length < pageSize) return new HeldTimes(rows, layout);
+    // Older rows that begin later lie in what one of these inherited, so that they add nothing.
+    until = Math.min(...page.map(({ from, continuedFrom = from }) => continuedFrom));
+  }
+}

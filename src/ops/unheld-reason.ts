@@ -1,0 +1,29 @@
+import type { WorkerRecord } from "../rule/registry.ts";
+
+/**
+ * Why no window on record holds a time of a worker ID.
+ *
+ * future: nobody can have got there. foreign: a program has the number that records no windows. pinned: it was not claimed by then, and
+ * is kept out of the pool: mostly for a host that makes IDs without a lease. unused: nobody ever claimed it. early: before the first
+ * claim on record. gap: behind one, and in none.
+ */
+export type Absence = "future" | "foreign" | "pinned" | "unused" | "early" | "gap";
+
+/** What is asked about a time of a worker ID that is in no window on record. */
+export interface AbsentTime {
+  /** Unix ms. */
+  readonly timestamp: number;
+  /** The latest time that any clock can show: the registry's and maxClockSkew, Unix ms. */
+  readonly latest: number;
+  /** Whether a claim on record opened a window before it. */
+  readonly claimedBefore: boolean;
+}
+
+/** @param record of the worker ID, as it is now. */
+export function absenceOf(record: WorkerRecord | undefined, { timestamp, latest, claimedBefore }: AbsentTime): Absence {
+  if (timestamp > latest) return "future";
+  if (record?.state === "foreign") return "foreign";
+  if (claimedBefore) return "gap";
+  if (record?.pinned !== undefined) return "pinned";
+  return record?.claimedAt === undefined ? "unused" : "early";
+}

@@ -1,0 +1,78 @@
+import { existsSync } from "node:fs";
+import type { RegistryAddress } from "./address.ts";
+import { monotonic, systemClock } from "../lease/clock.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { pinEach, unpinEach } from "./pin-batches.ts";
+import { defaultLimits, type NamespaceLimits, type Registry } from "../rule/registry.ts";
+import { openRegistry, type RegistryOptions } from "./index.ts";
+
+/** A registry that is opened when it is first asked something: an embedded one is not made for what is refused before that. */
+export interface DeferredRegistry extends Registry {
+  /** Opens it now. Rejects with what the store refuses with; it is tried again at the next call then. */
+  open(): Promise<void>;
+}
+
+/**
+ * The registry at an address, not opened yet. A claim of a window that no new namespace allows is refused before a file is made.
+ * It has no `acceptClock`: that is for an operator, who opens the registry.
+ */
+export function deferredRegistry(address: RegistryAddress, options: RegistryOptions): DeferredRegistry {
+  const { clock = systemClock } = options;
+  let opening: Promise<Registry> | undefined;
+
+  async function opened(): Promise<Registry> {
+    opening ??= openRegistry(address, options);
+    try {
+      return await opening;
+    } catch (error) {
+      opening = undefined;
+      throw error;
+    }
+  }
+
+  return {
+    kind: address.kind === "http" || address.kind === "unix" ? "daemon" : address.kind,
+    open: async () => void (await opened()),
+    init: async (request) => (await opened()).init(request),
+    describe: async (namespace) => (await opened()).describe(namespace),
+
+    async claim(request) {
+      if (opening === undefined && address.kind === "sqlite" && !existsSync(address.path)) {
+        checkLongest(request.window, request.limits);
+      }
+      const asked = monotonic(clock);
+      const registry = await opened();
+      // The claimer's clock went on while the registry was opened; unmoved, it would look like one that was turned back.
+      return registry.claim({ ...request, clock: request.clock + Math.floor(monotonic(clock) - asked) });
+    },
+
+    renew: async (request) => (await opened()).renew(request),
+    release: async (request) => (await opened()).release(request),
+    takeLanes: async (request) => (await opened()).takeLanes?.(request) ?? { outcome: "lost" },
+    workers: async (namespace, page) => (await opened()).workers(namespace, page),
+    worker: async (namespace, workerId) => (await opened()).worker(namespace, workerId),
+    history: async (namespace, workerId, range) => (await opened()).history(namespace, workerId, range),
+    forceRelease: async (request) => (await opened()).forceRelease(request),
+    pin: async (...pin) => (await opened()).pin(...pin),
+    unpin: async (namespace, workerId) => (await opened()).unpin(namespace, workerId),
+    pinAll: async (namespace, pins) => pinEach(await opened(), namespace, pins),
+    unpinAll: async (namespace, workerIds) => unpinEach(await opened(), namespace, workerIds),
+    prune: async (namespace, before) => (await opened()).prune(namespace, before),
+    verify: async () => (await opened()).verify?.(),
+    rehearse: async (namespace) => (await opened()).rehearse?.(namespace),
+    ping: async () => (await opened()).ping(),
+    close: async () => (await opening?.catch(() => undefined))?.close(),
+  };
+}
+
+/** @throws SnowleaseError CONFIG_INVALID for a window, ms, that a namespace with these limits would refuse. */
+export function checkLongest(
+  window: number,
+  { maxWindow = defaultLimits.maxWindow }: Partial<NamespaceLimits> = {},
+): void {
+  if (window <= maxWindow) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`window\` to be at most ${maxWindow} ms (the maxWindow of new namespaces), got ${shown(window)}; lower it, or raise \`maxWindow\`.`,
+  );
+}

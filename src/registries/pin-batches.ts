@@ -1,0 +1,56 @@
+import { mostPins, type Pin, type Registry } from "../rule/registry.ts";
+
+/*
+ * Pins of many worker IDs: each is a step by itself, and a store takes as many at a time as it can.
+ */
+
+/** One by one, so many are under way at once: a store that syncs each write to disk syncs several together. */
+const width = 8;
+
+/** Lists of as many as a store takes at a time. */
+export function batchesOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
+  return Array.from({ length: Math.ceil(items.length / mostPins) }, (_, i) =>
+    items.slice(i * mostPins, (i + 1) * mostPins),
+  );
+}
+
+/** Pins any number of worker IDs; the last pin of each counts. Repeatable: where it throws what `pin` does, some are pinned. */
+export async function pinEach(registry: Registry, namespace: string, pins: readonly Pin[]): Promise<void> {
+  const each = new Map(pins.map((pin) => [pin.workerId, pin]));
+  for (const batch of batchesOf([...each.values()])) {
+    if (registry.pinAll !== undefined) await registry.pinAll(namespace, batch);
+    else await several(batch, ({ workerId, reason, owner }) => registry.pin(namespace, workerId, reason, owner));
+  }
+}
+
+/** Puts any number of pinned worker IDs back. Returns those that were pinned. */
+export async function unpinEach(
+  registry: Registry,
+  namespace: string,
+  workerIds: readonly number[],
+): Promise<readonly number[]> {
+  const unpinned: number[] = [];
+  for (const batch of batchesOf([...new Set(workerIds)])) {
+    if (registry.unpinAll !== undefined) unpinned.push(...(await registry.unpinAll(namespace, batch)));
+    else for (const workerId of batch) if (await registry.unpin(namespace, workerId)) unpinned.push(workerId);
+  }
+  return unpinned;
+}
+
+/** Does something with each, a few at a time; waits for all that is under way before it throws. */
+async function several<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
+  const left = [...items];
+  const worker = async (): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) {
+      try {
+        await work(item);
+      } catch (error) {
+        left.length = 0;
+        throw error;
+      }
+    }
+  };
+  const workers = Array.from({ length: width }, worker);
+  await Promise.allSettled(workers);
+  await Promise.all(workers);
+}

@@ -1,0 +1,149 @@
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Connecting, Session } from "./dialect.ts";
+
+/** How long a connection waits for more to do, ms. Short: processes that start together queue for those that a server allows. */
+const idle = 100;
+
+/** The deadline came first. */
+export class Late extends Error {}
+
+/** Nobody said anything to one who knocked. */
+export class Unheard extends Error {}
+
+/** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
+export class Sessions {
+  readonly #connect: () => Connecting;
+  /** How long connecting may take, ms: at first, and now. Where many knock at once, giving up soon only makes them knock more. */
+  readonly #firstPatience: number;
+  #patience: number;
+  readonly #clock: Clock;
+  readonly #free = new Map<Session, NodeJS.Timeout>();
+  readonly #busy = new Set<{ destroy(): void }>();
+  readonly #waiting: (() => void)[] = [];
+  #places: number;
+  #closed = false;
+
+  constructor(connect: () => Connecting, size: number, patience: number, clock: Clock) {
+    this.#connect = connect;
+    this.#places = size;
+    this.#firstPatience = patience;
+    this.#patience = patience;
+    this.#clock = clock;
+  }
+
+  /**
+   * Does something with a connection that nobody else uses. It is destroyed where it is not `settled` then.
+   * @throws Late at `deadline`, on the monotonic clock, ms; and what connecting and `work` throw.
+   */
+  async use<Answer>(
+    deadline: number,
+    work: (session: Session) => Promise<Answer>,
+    settled: () => boolean,
+  ): Promise<Answer> {
+    await this.#place(deadline);
+    let session: Session | undefined;
+    try {
+      session = this.#takeFree() ?? (await this.#open(deadline));
+      this.#busy.add(session);
+      return await this.#within(deadline, work(session));
+    } finally {
+      if (session !== undefined) this.#putBack(session, settled());
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#places++;
+      else next();
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const [session, timer] of this.#free) {
+      clearTimeout(timer);
+      session.destroy();
+    }
+    this.#free.clear();
+    for (const one of this.#busy) one.destroy();
+  }
+
+  /** Waits for one of the places. */
+  async #place(deadline: number): Promise<void> {
+    this.#check();
+    if (this.#places > 0) {
+      this.#places--;
+      return;
+    }
+    let mine = (): void => undefined;
+    const turn = new Promise<void>((resolve) => (mine = resolve));
+    this.#waiting.push(mine);
+    try {
+      await this.#within(deadline, turn);
+    } catch (error) {
+      const at = this.#waiting.indexOf(mine);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      throw error;
+    }
+  }
+
+  #takeFree(): Session | undefined {
+    this.#check();
+    for (const [session, timer] of this.#free) {
+      clearTimeout(timer);
+      this.#free.delete(session);
+      if (session.usable) {
+        session.hold(true);
+        return session;
+      }
+      session.destroy();
+    }
+    return undefined;
+  }
+
+  async #open(deadline: number): Promise<Session> {
+    const connecting = this.#connect();
+    this.#busy.add(connecting);
+    try {
+      const session = await this.#within(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
+      this.#patience = this.#firstPatience;
+      return session;
+    } catch (error) {
+      connecting.destroy();
+      if (!(error instanceof Late)) throw error;
+      this.#patience *= 2;
+      throw new Unheard("it let nobody in", { cause: error });
+    } finally {
+      this.#busy.delete(connecting);
+    }
+  }
+
+  #putBack(session: Session, settled: boolean): void {
+    this.#busy.delete(session);
+    if (!settled || this.#closed || !session.usable) {
+      session.destroy();
+      return;
+    }
+    session.hold(false);
+    const timer = setTimeout(() => {
+      this.#free.delete(session);
+      session.destroy();
+    }, idle);
+    timer.unref();
+    this.#free.set(session, timer);
+  }
+
+  #check(): void {
+    if (this.#closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
+  }
+
+  async #within<Value>(deadline: number, promise: Promise<Value>): Promise<Value> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Late()), Math.max(1, deadline - monotonic(this.#clock)));
+    });
+    try {
+      return await Promise.race([promise, late]);
+    } finally {
+      clearTimeout(timer);
+      promise.catch(() => undefined);
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import { type ServerAddress, whereOf } from "../address.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { type Connecting, type Dialect, Raced, type Session } from "./dialect.ts";
+import { type Place, serverError, silentError } from "./errors.ts";
+import { Late, Sessions, Unheard } from "./connections.ts";
+import { parseSettings, type SqlSettings } from "./parameters.ts";
+import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
+import { Changed, Unit } from "./transaction.ts";
+
+/** How an operation is done. */
+interface OperationOptions {
+  /** Whether it may be done again where it is not known whether it was done: it then finds out by itself. */
+  readonly repeatable: boolean;
+}
+
+/** What a piece of work is given. */
+export interface Attempt {
+  readonly unit: Unit;
+  readonly place: Place;
+  /** How often others were faster. */
+  readonly races: number;
+  /** How long the operation had to wait, ms: the asker's clock went on meanwhile. */
+  readonly waited: number;
+}
+
+/** A database on which operations are done, each within its deadline. */
+export interface Operations {
+  readonly dialect: Dialect;
+  readonly settings: SqlSettings;
+  readonly migrations: readonly (readonly string[])[];
+  /**
+   * Does a piece of work on a connection; again where others were faster, where nobody could be reached, or where the server says
+   * that it may soon be possible. Nothing that may have been done is done twice unless it is `repeatable`.
+   */
+  run<Answer>(
+    namespace: string,
+    options: OperationOptions,
+    work: (attempt: Attempt) => Promise<Answer>,
+  ): Promise<Answer>;
+  close(): void;
+}
+
+export interface OperationsOptions {
+  /** Deadline of one operation, connecting included, ms. */
+  readonly operationTimeout: number;
+  readonly clock?: Clock | undefined;
+}
+
+/** A shorter wait than that, ms, is nothing that a request may not spend on its way; nobody's clock is compared that finely. */
+const longestOnTheWay = 1000;
+
+/** How long a server may take to let a client in before that knocks once more, ms. One whose queue is full forgets who waits. */
+const longestGreeting = 2000;
+
+/** Where the database is. */
+export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
+
+/** Longest pause before a second try, ms: for a lost race, and for a server that does not answer. */
+const [racePause, firstPause, longestPause] = [4, 25, 800];
+/** Of a deadline that leaves time for more than a few tries: what a crowd that comes again too often needs is quiet. */
+const pauseShare = 1 / 20;
+
+/** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
+export async function openOperations(
+  dialect: Dialect,
+  address: SqlAddress,
+  { operationTimeout, clock = systemClock }: OperationsOptions,
+): Promise<Operations> {
+  const settings = parseSettings(address);
+  const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
+  const where = whereOf(address.servers);
+  const { user, password, client } = address;
+  const target = { ...settings, host, port, user, password, operationTimeout, client };
+  const connect = await driverOf(dialect, client);
+  const patience = Math.min(operationTimeout / 3, longestGreeting);
+  const sessions = new Sessions(() => connect(target), settings.poolSize, patience, clock);
+  const statements = loadStatements(dialect.kind);
+
+  return {
+    dialect,
+    settings,
+    migrations: loadMigrations(dialect.kind),
+
+    async run(namespace, { repeatable }, work) {
+      const names = namesOf(namespace);
+      const place: Place = { title: dialect.title, where, url: address.redacted, namespace };
+      const begun = monotonic(clock);
+      const deadline = begun + operationTimeout;
+      let races = 0;
+      let unclear = false;
+      let last: unknown;
+      for (let pause = firstPause; ;) {
+        let unit: Unit | undefined;
+        try {
+          const attempt = (session: Session): ReturnType<typeof work> => {
+            unit = new Unit(session, statements, names);
+            const waited = Math.floor(monotonic(clock) - begun);
+            return work({ unit, place, races, waited: waited < longestOnTheWay ? 0 : waited });
+          };
+          return await sessions.use(deadline, attempt, () => unit?.settled === true);
+        } catch (error) {
+          if (isSnowleaseError(error)) throw error;
+          if (error instanceof Changed && monotonic(clock) < deadline) continue;
+          // Once it may have been done, it may have been, whatever becomes of the tries after that.
+          unclear ||= isUnclear(unit);
+          const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
+          // What a server said at one try tells more than its silence at the next.
+          if (!(error instanceof Late || (error instanceof Unheard && last !== undefined))) last = error;
+          const final = meaning !== undefined && !meaning.raced && !meaning.passes;
+          if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
+          if (final) throw serverError(meaning, error, place);
+          const raced = error instanceof Raced || meaning?.raced === true;
+          const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
+          if (error instanceof Late || monotonic(clock) + wait >= deadline) {
+            const told = raced || isOurs(last) ? undefined : dialect.meaningOf(last);
+            throw told === undefined || told.raced || unclear
+              ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
+              : serverError(told, last, place);
+          }
+          if (raced) races++;
+          else pause = Math.min(2 * pause, Math.max(longestPause, pauseShare * operationTimeout));
+          await clock.sleep(wait);
+        }
+      }
+    },
+
+    close: () => sessions.close(),
+  };
+}
+
+function isOurs(error: unknown): boolean {
+  return error instanceof Raced || error instanceof Changed || error instanceof Late;
+}
+
+/** A function of its own, since the compiler believes that nothing is assigned in a callback. */
+function isUnclear(unit: Unit | undefined): boolean {
+  return unit?.unclear === true;
+}
+
+async function driverOf(
+  dialect: Dialect,
+  client: object | undefined,
+): Promise<(target: Parameters<Dialect["connect"]>[1]) => Connecting> {
+  try {
+    const driver = await dialect.load(client);
+    return (target) => dialect.connect(driver, target);
+  } catch (cause) {
+    throw new SnowleaseError(
+      "DRIVER_MISSING",
+      `A registry in ${dialect.title} needs a driver that is not installed: run \`npm install ${dialect.driver}\`.`,
+      {},
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,76 @@
+import { shown, SnowleaseError, timeText } from "../id/errors.ts";
+import type { NamespaceLimits, Pin, PinOwner } from "./registry.ts";
+import { type Stored } from "./window.ts";
+
+/*
+ * A pin keeps a worker ID out of the pool, or for one address, whose host may have used it without a lease until now.
+ */
+
+/** The record of a number that is pinned before anybody claimed it. */
+export function unusedRecord(workerId: number): Stored {
+  return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, floor: 0 };
+}
+
+const longestReason = 200;
+
+/**
+ * Refuses a pin of a number that the layout does not have, a reason without words, an owner without an address, and times that the
+ * owner's host cannot have used: no window is ever stored that ends later.
+ * @param highest the highest worker ID of the namespace's layout.
+ * @param clock the registry's, Unix ms.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export function checkPin(
+  { workerId, reason, owner }: Pin,
+  highest: number,
+  clock: number,
+  info: NamespaceLimits,
+): void {
+  if (!Number.isInteger(workerId) || workerId < 0 || workerId > highest) {
+    throw invalid(`Expected \`workerId\` to be an integer from 0 to ${highest}, got ${shown(workerId)}`);
+  }
+  if (reason.length > longestReason || !/\S/.test(reason) || /[\p{Cc}\p{Cs}]/u.test(reason)) {
+    throw invalid(
+      `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is kept out of the pool.`,
+    );
+  }
+  if (owner === undefined) return;
+  const { ip, usedUntil = 0 } = owner;
+  if (!/^[\da-fA-F:.]{2,45}$/.test(ip)) {
+    throw invalid(`Expected the owner of worker ${workerId} to be an IPv4 or IPv6 address, got ${shown(ip)}.`);
+  }
+  const latest = clock + info.maxWindow + info.maxClockSkew;
+  if (Number.isSafeInteger(usedUntil) && usedUntil >= 0 && usedUntil <= latest) return;
+  throw invalid(
+    `Expected \`usedUntil\` of worker ${workerId} to be from 0 to ${latest} (the registry's clock + maxWindow + maxClockSkew, Unix ms), got ${shown(usedUntil)}; check the clock of ${ip}.`,
+  );
+}
+
+function invalid(message: string): SnowleaseError {
+  return new SnowleaseError("CONFIG_INVALID", message);
+}
+
+/**
+ * The record after a pin.
+ * @throws SnowleaseError WORKER_ID_HELD where its present holder may close its window before the times that the owner used.
+ */
+export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | undefined): Stored {
+  const { token, holder, from, until } = before;
+  const record = { ...before, pinned: reason, owner: owner?.ip };
+  const { usedUntil = 0 } = owner ?? {};
+  if (token !== undefined && usedUntil > from) {
+    throw new SnowleaseError(
+      "WORKER_ID_HELD",
+      `Worker ${before.workerId} is held by ${holder?.host} (${holder?.ip}), pid ${holder?.pid}, and was used by ${owner?.ip} until ${timeText(usedUntil)}; stop that process, or pin it without an owner.`,
+    );
+  }
+  if (usedUntil <= until) return record;
+  return { ...record, until: usedUntil, clean: false, recents: undefined };
+}
+
+/** The record after `unpin`. Nobody continues where an owner may have used the number without a lease. */
+export function unpinnedRecord(before: Stored): Stored {
+  const record = { ...before, pinned: undefined, owner: undefined };
+  if (before.owner === undefined || before.token !== undefined) return record;
+  return { ...record, clean: false, recents: undefined };
+}

@@ -1,0 +1,181 @@
+import { SnowleaseError, timeText } from "../id/errors.ts";
+import type { Lease, Tenure } from "../lease/lease.ts";
+import {
+  defaultLimits,
+  type ClaimRequest,
+  type NamespaceInfo,
+  type Registry,
+  type WorkerRecord,
+} from "../rule/registry.ts";
+import { checkClaim, checkSkew, checkWindow } from "../rule/window.ts";
+import { furthest, type SharedLedger } from "./usage-tracker.ts";
+
+/*
+ * The rule once more, one level down: what a child process may use of the lease is lanes of its time, handed out once. Who has
+ * which lives in the memory of the lease's holder, and lasts as long as that one does; when it dies, nobody gets the worker ID
+ * before the lease's `until`, which no child goes beyond.
+ */
+
+const promise =
+  "What is lent here ends with the process that lends it, inside the window that its own registry stored.";
+
+/** Any wish is heard, ms: what is granted is the lease's own window. */
+const longest = 2 ** 31 - 1;
+
+/** A child that has asked for no lanes for so long is one no more, ms. */
+const memory = 10_000;
+
+/**
+ * A registry of one worker ID, the lease's, for the child processes of its holder: all of them claim it at once, for the lease's own
+ * window, and then take lanes of it. A child that dies takes with it the lanes that it has taken, no more.
+ *
+ * When the lease is lost or ends, every claim here is lost; fences are the lease's own.
+ *
+ * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window
+ * has passed (LEASE_EXPIRED, retryable).
+ */
+export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry {
+  const { clock, layout } = lease;
+  const info: NamespaceInfo = { ...defaultLimits, maxWindow: longest, layout: layout.fingerprint };
+  /** When which claim asked for lanes last, on the wall clock. */
+  const children = new Map<string, number>();
+
+  function checkOpen({ workerId, until }: Tenure, now: number): void {
+    if (now < until) return;
+    throw new SnowleaseError(
+      "LEASE_EXPIRED",
+      `The window of worker ${workerId} that is lent here ended at ${timeText(until)} and the clock shows ${timeText(now)}; try again when its holder has renewed it.`,
+      { until, clock: now },
+    );
+  }
+
+  function checkScope({ namespace, workerId, pool }: ClaimRequest, lent: number): void {
+    checkNamespace(namespace);
+    if ((workerId ?? lent) === lent && lent >= pool.first && lent <= pool.last) return;
+    const asked = workerId ?? `one from ${pool.first} to ${pool.last}`;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`workerId\` to be ${lent}, the only one that is lent here, got \`${asked}\`; leave worker ID and pool out, or name another registry or namespace to lease from.`,
+    );
+  }
+
+  function checkNamespace(namespace: string): void {
+    if (namespace === lease.namespace) return;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected \`namespace\` to be \`${lease.namespace}\`, the only one that is lent here, got \`${namespace}\`; name a registry for any other.`,
+    );
+  }
+
+  /** The tenure, where it is still the one that this claim was made in. */
+  function tenureOf({ workerId, fence }: { workerId: number; fence: number }): Tenure | undefined {
+    const { tenure } = lease;
+    return tenure?.workerId === workerId && tenure.fence === fence ? tenure : undefined;
+  }
+
+  /** Notes who takes lanes; returns how many others do. */
+  function othersThan(token: string, now: number): number {
+    children.set(token, now);
+    for (const [other, at] of children) if (Math.abs(now - at) > memory) children.delete(other);
+    return children.size - 1;
+  }
+
+  function shownIn(namespace: string): WorkerRecord | undefined {
+    const { tenure } = lease;
+    if (namespace !== lease.namespace || tenure === undefined) return undefined;
+    const { workerId, fence, from, until } = tenure;
+    const now = clock.now();
+    return { workerId, state: now < until ? "live" : "resting", fence, from, until, seenClock: now, clean: false };
+  }
+
+  return {
+    kind: "lending",
+
+    async init({ namespace }) {
+      checkNamespace(namespace);
+      return info;
+    },
+
+    async describe(namespace) {
+      return namespace === lease.namespace ? info : undefined;
+    },
+
+    async claim(asked) {
+      const now = clock.now();
+      const { tenure } = lease;
+      if (tenure === undefined) throw ended(lease);
+      checkScope(asked, tenure.workerId);
+      checkClaim(asked, now, info);
+      checkOpen(tenure, now);
+      const { workerId, fence, floor, until, store } = tenure;
+      return { outcome: "granted", workerId, fence, from: floor, until, clock: now, shared: true, store };
+    },
+
+    async renew(request) {
+      const now = clock.now();
+      const tenure = tenureOf(request);
+      checkWindow(request.window, info);
+      checkSkew(request.clock, now, info);
+      if (tenure === undefined) return { outcome: "lost" };
+      checkOpen(tenure, now);
+      return { outcome: "renewed", from: tenure.floor, until: tenure.until, clock: now };
+    },
+
+    async release(request) {
+      children.delete(request.token);
+      return { outcome: tenureOf(request) === undefined ? "lost" : "released" };
+    },
+
+    async takeLanes(request) {
+      const { token, first, spans, lanes, held } = request;
+      const tenure = tenureOf(request);
+      if (tenure === undefined) return { outcome: "lost" };
+      const now = clock.now();
+      const others = othersThan(token, now);
+      const last = grid.cut.spanOf(layout.tickOf(Math.min(now + furthest, tenure.until - 1)));
+      const taken = Array.from({ length: spans }, (_, i) => {
+        const span = first + i;
+        if (span > last) return 0;
+        return grid.take(tenure.generation, span, lanes, grid.cut.spare(held, others + grid.expected(span)));
+      });
+      return { outcome: "taken", lanes: taken };
+    },
+
+    async workers(namespace, { state, after = -1 } = {}) {
+      const found = shownIn(namespace);
+      const listed = found !== undefined && found.workerId > after && (state ?? found.state) === found.state;
+      return listed ? [found] : [];
+    },
+
+    async worker(namespace, workerId) {
+      const found = shownIn(namespace);
+      return found?.workerId === workerId ? found : undefined;
+    },
+
+    async history() {
+      return [];
+    },
+
+    async ping() {
+      return { clock: clock.now(), promise };
+    },
+
+    forceRelease: refuseOperator,
+    pin: refuseOperator,
+    unpin: refuseOperator,
+    prune: refuseOperator,
+
+    async close() {},
+  };
+}
+
+function ended({ namespace, workerId, state }: Lease): SnowleaseError {
+  const what = `The lease of worker ${workerId} of namespace \`${namespace}\` that was lent here`;
+  return state === "switching"
+    ? new SnowleaseError("LEASE_EXPIRED", `${what} was lost and another worker ID is being claimed; try again.`)
+    : new SnowleaseError("LEASE_LOST", `${what} has ended (${state}); start again under a new one.`);
+}
+
+async function refuseOperator(): Promise<never> {
+  throw new SnowleaseError("FORBIDDEN", "A lease that is lent knows no operators; run this against its registry.");
+}
