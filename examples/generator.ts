@@ -9,15 +9,15 @@ import {
   type Checkpoint,
   layouts,
   Lease,
-  type Ledger,
+  type UsageTracker,
   SnowleaseError,
   systemClock,
-  type Tenure,
+  type LeaseSnapshot,
   type Usage,
 } from "snowlease";
 import { memoryRegistry } from "snowlease/testing";
 
-export class Tickets implements Ledger {
+export class Tickets implements UsageTracker {
   readonly #lease: Lease;
   /** Which worker ID and window `#last` belongs to: a lease that was lost goes on with others. */
   #generation = 0;
@@ -31,23 +31,23 @@ export class Tickets implements Ledger {
 
   /** @throws SnowleaseError LEASE_LOST, WINDOW_NOT_OPEN, LEASE_EXPIRED */
   next(): string {
-    const tenure: Tenure | undefined = this.#lease.tenure;
-    if (tenure === undefined)
+    const snapshot: LeaseSnapshot | undefined = this.#lease.snapshot;
+    if (snapshot === undefined)
       throw new SnowleaseError("LEASE_LOST", "There is no worker ID now; ask another instance.");
-    if (tenure.generation !== this.#generation) {
-      this.#generation = tenure.generation;
+    if (snapshot.generation !== this.#generation) {
+      this.#generation = snapshot.generation;
       this.#last = undefined;
     }
     const { timestamp: newest, sequence: highest } = this.#last ?? { timestamp: -1, sequence: -1 };
     // Where the clock went back, the last millisecond goes on.
     const timestamp = Math.max(this.#lease.clock.now(), newest);
     // All of the safety is here: the whole millisecond lies in the window.
-    if (timestamp < tenure.from) throw refusal("WINDOW_NOT_OPEN", tenure.from - timestamp);
-    if (timestamp + 1 > tenure.until) throw refusal("LEASE_EXPIRED", this.#lease.renewsIn);
+    if (timestamp < snapshot.from) throw refusal("WINDOW_NOT_OPEN", snapshot.from - timestamp);
+    if (timestamp + 1 > snapshot.until) throw refusal("LEASE_EXPIRED", this.#lease.renewsIn);
     const sequence = timestamp === newest ? highest + 1 : 0;
     this.#last = { timestamp, sequence };
     const month = new Date(timestamp).toISOString().slice(0, 7);
-    return `${month}-${tenure.workerId}-${timestamp - Date.parse(month)}-${sequence}`;
+    return `${month}-${snapshot.workerId}-${timestamp - Date.parse(month)}-${sequence}`;
   }
 
   /** Goes with each renewal, for people to see. (A registry's sequences are those of a layout.) */
@@ -55,7 +55,7 @@ export class Tickets implements Ledger {
     return undefined;
   }
 
-  /** Called once for each worker ID, when it is given back. The lease has no `tenure` from then on, so no more is made on it. */
+  /** Called once for each worker ID, when it is given back. The lease has no `snapshot` from then on, so no more is made on it. */
   seal(): Usage {
     const { from } = this.#lease;
     return { until: this.#last === undefined ? from : Math.max(from, this.#last.timestamp + 1) };

@@ -15,8 +15,8 @@ import type {
   HistoryRow,
   HolderLabel,
   InitRequest,
-  LanesRequest,
-  LanesTaken,
+  BlocksRequest,
+  BlocksTaken,
   Lost,
   NamespaceInfo,
   NamespaceLimits,
@@ -104,9 +104,9 @@ function journaled(store: Registry, journal: Journal): Registry {
     history: (namespace: string, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]> =>
       store.history(namespace, workerId, range),
     // Only a store that lends leases has it.
-    ...(store.takeLanes && {
-      takeLanes: async (request: LanesRequest): Promise<LanesTaken | Lost> => {
-        const answer = await store.takeLanes?.(request);
+    ...(store.takeBlocks && {
+      takeBlocks: async (request: BlocksRequest): Promise<BlocksTaken | Lost> => {
+        const answer = await store.takeBlocks?.(request);
         return answer ?? { outcome: "lost" };
       },
     }),

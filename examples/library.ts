@@ -136,7 +136,7 @@ async function shareLease(): Promise<void> {
   const ids: SharedSnowflake = await snowlease({ ...options, shared: true });
   const lease: SharedLease = ids.share(); // for `workerData` or `postMessage`
   const joined: Snowflake<JoinedLease> = joinLease(lease); // in the thread
-  const share: Share = joined.lease; // its lanes of each span of the window
+  const share: Share = joined.lease; // its blocks of each span of the window
   console.log(share === joined.lease);
   console.log((await joined.nextAsync()) !== (await ids.nextAsync()));
   await joined.close();

@@ -178,7 +178,7 @@ class Course {
   uses(workerId: number, begin: number, end: number): boolean {
     const window = this.#window;
     if (this.#lease !== undefined) this.#lease.used = Math.max(this.#lease.used, end);
-    return window !== undefined && workerId === window.workerId && begin >= window.floor && end <= window.until;
+    return window !== undefined && workerId === window.workerId && begin >= window.knownFrom && end <= window.until;
   }
 
   #take({ window, left }: Fact): void {

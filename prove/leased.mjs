@@ -19,15 +19,15 @@ export function noteWindows(lease, note) {
   let known;
   let isLost = false;
   const look = () => {
-    const { tenure } = lease;
-    if (tenure === known) return;
-    if (known !== undefined && tenure?.generation !== known.generation) note({ left: isLost ? "lost" : "own will" });
-    if (tenure !== undefined) {
+    const { snapshot } = lease;
+    if (snapshot === known) return;
+    if (known !== undefined && snapshot?.generation !== known.generation) note({ left: isLost ? "lost" : "own will" });
+    if (snapshot !== undefined) {
       isLost = false;
-      const { generation, workerId, fence, from, until, floor } = tenure;
-      note({ window: { generation, workerId, fence, from, until, floor } });
+      const { generation, workerId, fence, from, until, knownFrom } = snapshot;
+      note({ window: { generation, workerId, fence, from, until, knownFrom } });
     }
-    known = tenure;
+    known = snapshot;
   };
   look();
   lease.on("lost", () => {

@@ -7,7 +7,7 @@ export interface Window {
   readonly from: number;
   readonly until: number;
   /** Lowest Unix ms that it may use: `from`, or where the recents begin that it continues. */
-  readonly floor: number;
+  readonly knownFrom: number;
 }
 
 /** What a holder wrote down before it made the ID of that number. */

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import { ensurePackages, fail, root } from "./setup.mjs";
 
-/** Each model with its macros, and with those of a longer search: of lanes, the next larger one is too large. The longest one first. */
+/** Each model with its macros, and with those of a longer search: of blocks, the next larger one is too large. The longest one first. */
 const models = [
-  { name: "lanes", macros: [], long: [] },
+  { name: "blocks", macros: [], long: [] },
   { name: "lease", macros: [], long: ["TICKS=4"] },
   { name: "quarantine", macros: ["CLAIMS=3", "IDS=3"], long: ["CLAIMS=3", "IDS=4"] },
   { name: "quarantine", macros: [], long: ["TIME=5"] },

@@ -18,7 +18,14 @@ export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, Snowle
 export type { LeaseEvents, LeaseFacts } from "./lease/events.ts";
 export { type ComposeParts, type IdParts, Layout, type LayoutField, layouts, type LayoutSpec } from "./id/layout.ts";
 export type { PoolBounds } from "./id/pool-bounds.ts";
-export { Lease, type LeaseHost, type LeaseOptions, type LeaseState, type Ledger, type Tenure } from "./lease/lease.ts";
+export {
+  Lease,
+  type LeaseHost,
+  type LeaseOptions,
+  type LeaseState,
+  type UsageTracker,
+  type LeaseSnapshot,
+} from "./lease/lease.ts";
 export { listRecents } from "./generator/recent.ts";
 export type * from "./rule/registry.ts";
 export { Ring, type RingOptions } from "./generator/ring.ts";

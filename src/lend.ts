@@ -8,10 +8,10 @@ import { pathAddress } from "./registries/address.ts";
 import { isSnowleaseError, SnowleaseError } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
 import { lendingEnvironment, passedOn } from "./lent.ts";
-import { BorrowedLanes } from "./sharing/lease-client.ts";
-import type { SharedLedger } from "./sharing/usage-tracker.ts";
+import { LeaseClient } from "./sharing/lease-client.ts";
+import type { SharedUsageTracker } from "./sharing/usage-tracker.ts";
 import type { SharedSnowflake } from "./sharing/shared-snowflake.ts";
-import { lendingRegistry } from "./sharing/lease-server.ts";
+import { leaseServer } from "./sharing/lease-server.ts";
 
 /** A lease that is lent to child processes, until this is disposed of. */
 export interface Lender extends AsyncDisposable {
@@ -31,11 +31,11 @@ export interface Lender extends AsyncDisposable {
  * Rejects with CONFIG_INVALID where there can be no socket. Dispose of it before the generator is closed.
  */
 export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
-  const { lease, lanes, origin } = ids;
-  if (lanes instanceof BorrowedLanes) return lenderOf(lease);
+  const { lease, blocks, origin } = ids;
+  if (blocks instanceof LeaseClient) return lenderOf(lease);
   // Its children are sure to ask, and wait no longer than for any answer; on a busy machine, to load this may take as long.
   await loadServer();
-  return lendOverSocket(lease, lanes, origin);
+  return lendOverSocket(lease, blocks, origin);
 }
 
 /** Who lends a borrowed lease to this process, and to all that it starts. */
@@ -54,8 +54,8 @@ const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/se
  * Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks.
  * @param origin `lentName` of the lease's registry, where it has one.
  */
-export async function lendOverSocket(lease: Lease, ledger: SharedLedger, origin?: string): Promise<Lender> {
-  const registry = lendingRegistry(lease, ledger);
+export async function lendOverSocket(lease: Lease, ledger: SharedUsageTracker, origin?: string): Promise<Lender> {
+  const registry = leaseServer(lease, ledger);
   const folder = await mkdtemp(join(tmpdir(), "snowlease-")).catch(cannotLend);
   const socket = join(folder, "lease.sock");
   const connections = new Set<Socket>();
@@ -63,7 +63,7 @@ export async function lendOverSocket(lease: Lease, ledger: SharedLedger, origin?
 
   async function makeHttpServer(): Promise<HttpServer> {
     const [{ createApp }, { makeServer }] = await loadServer();
-    return makeServer(createApp({ registry, takeLanes: registry.takeLanes, layout: lease.layout }));
+    return makeServer(createApp({ registry, takeBlocks: registry.takeBlocks, layout: lease.layout }));
   }
 
   async function serve(connection: Socket): Promise<void> {

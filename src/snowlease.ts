@@ -19,7 +19,7 @@ import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
 import { lentName, ownWorkerId } from "./lent.ts";
 import { deferredRegistry } from "./registries/lazy.ts";
-import { BorrowedLanes } from "./sharing/lease-client.ts";
+import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 
 /** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
@@ -144,16 +144,16 @@ export async function generatorOn(lease: Lease, config: Config, isShared: boolea
   const options = generatorOptions(config);
   const { registry } = config;
   const origin = "claim" in registry ? undefined : lentName(registry);
-  if (lease.tenure?.shared !== true) {
+  if (lease.snapshot?.shared !== true) {
     return isShared ? new SharedSnowflake(lease, options, origin) : new Snowflake(lease, options);
   }
-  const lanes = await BorrowedLanes.open(lease, isShared).catch(async (error: unknown) => {
+  const blocks = await LeaseClient.open(lease, isShared).catch(async (error: unknown) => {
     await lease.close();
     throw error;
   });
   return isShared
-    ? new SharedSnowflake(lease, options, origin, lanes)
-    : new Snowflake(lease, { ...options, share: lanes });
+    ? new SharedSnowflake(lease, options, origin, blocks)
+    : new Snowflake(lease, { ...options, share: blocks });
 }
 
 /** What surrounds a process; all default to this one's. */

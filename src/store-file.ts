@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import type { Store } from "./rule/registry.ts";
+import type { GrantingStore } from "./rule/registry.ts";
 
 /** A file, told by its device and inode from another one under its name. */
 export interface FileIdentity {
@@ -10,7 +10,7 @@ export interface FileIdentity {
 }
 
 /** A store that is one file. It has to be kept open: the numbers of a file that is gone may be those of the next one. */
-export class StoreFile implements Store {
+export class StoreFile implements GrantingStore {
   /** The file that stands there now; undefined where there is none, or none that can be looked at. */
   static at(path: string): StoreFile | undefined {
     const found = look(path);

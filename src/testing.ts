@@ -74,7 +74,7 @@ export function fakeClock({ start = 1_700_000_000_000 }: { readonly start?: numb
 /** The operations of a registry that go over a wire. */
 type Operation = Exclude<
   keyof Registry,
-  "kind" | "close" | "acceptClock" | "verify" | "rehearse" | "takeLanes" | "pinAll" | "unpinAll"
+  "kind" | "close" | "acceptClock" | "verify" | "rehearse" | "takeBlocks" | "pinAll" | "unpinAll"
 >;
 
 /** A call to a registry: which operation, and its arguments. */

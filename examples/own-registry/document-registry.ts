@@ -260,7 +260,7 @@ function viewOf(records: readonly Stored[]): PoolView {
       open(pool)
         .filter(({ holder }) => holder?.host === host)
         .slice(0, limit),
-    keptFor: (pool, ip, limit) =>
+    pinnedFor: (pool, ip, limit) =>
       inPool(pool)
         .filter(({ owner }) => owner === ip)
         .slice(0, limit),

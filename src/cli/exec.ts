@@ -102,11 +102,11 @@ const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "
 
 /** Lends a lease whose worker ID other programs may use, too, such as one that knows no Snowlease: nobody can say what all of them made. */
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {
-  const [{ lendOverSocket }, { SharedLedger }] = await Promise.all([
+  const [{ lendOverSocket }, { SharedUsageTracker }] = await Promise.all([
     import("../lend.ts"),
     import("../sharing/usage-tracker.ts"),
   ]);
-  return lendOverSocket(lease, new SharedLedger(lease, false), lentName(addressOf(config)));
+  return lendOverSocket(lease, new SharedUsageTracker(lease, false), lentName(addressOf(config)));
 }
 
 function environment({ workerId, layout }: Lease, added: NodeJS.ProcessEnv, java: boolean): NodeJS.ProcessEnv {

@@ -61,7 +61,7 @@ export const id: Command = {
 
 /** Waits for a window that opens later, as beside programs that keep none: by `maxClockSkew`, which is longer than a generator waits. */
 async function untilOpen(lease: Lease, { claimTimeout }: Config, signal: AbortSignal): Promise<void> {
-  const opens = lease.tenure?.floor ?? 0;
+  const opens = lease.snapshot?.knownFrom ?? 0;
   const wait = opens - Date.now();
   if (wait <= usualWait) return;
   // A claim waited as long as it was told to.

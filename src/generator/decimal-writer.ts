@@ -17,7 +17,7 @@ const lastDigits = Int32Array.from({ length: 1000 }, (_, number) => {
 });
 
 /** Writes numbers that follow each other as decimal text into a buffer, each between the same two texts. */
-export class TextRun {
+export class DecimalWriter {
   readonly #before: string;
   readonly #after: string;
 

@@ -1,6 +1,6 @@
 import { SnowleaseError, timeText } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
-import type { Holding, Tenure } from "../lease/lease.ts";
+import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
 
 /*
  * Why a generator makes no ID now, as the errors that people see.
@@ -10,7 +10,7 @@ import type { Holding, Tenure } from "../lease/lease.ts";
  * Nothing is held: for now, or for good. A lease that another thread keeps may be held again between the look that found nothing and
  * this one.
  */
-export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError {
+export function notHeld({ workerId, namespace, state }: LeaseView): SnowleaseError {
   switch (state) {
     case "held":
       return new SnowleaseError(
@@ -29,11 +29,15 @@ export function notHeld({ workerId, namespace, state }: Holding): SnowleaseError
 }
 
 /** The generator has made its last ID of this lease. */
-export function sealed(lease: Holding): SnowleaseError {
+export function sealed(lease: LeaseView): SnowleaseError {
   return lease.state === "held" ? leaseEnded(lease) : notHeld(lease);
 }
 
-function leaseEnded({ workerId, namespace, state }: Pick<Holding, "workerId" | "namespace" | "state">): SnowleaseError {
+function leaseEnded({
+  workerId,
+  namespace,
+  state,
+}: Pick<LeaseView, "workerId" | "namespace" | "state">): SnowleaseError {
   return new SnowleaseError(
     "LEASE_LOST",
     `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
@@ -41,7 +45,7 @@ function leaseEnded({ workerId, namespace, state }: Pick<Holding, "workerId" | "
 }
 
 /** The window has passed. */
-export function windowPassed({ workerId, until }: Tenure, wall: number): SnowleaseError {
+export function windowPassed({ workerId, until }: LeaseSnapshot, wall: number): SnowleaseError {
   return new SnowleaseError(
     "LEASE_EXPIRED",
     `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
@@ -50,7 +54,7 @@ export function windowPassed({ workerId, until }: Tenure, wall: number): Snowlea
 }
 
 /** The window has yet to open. */
-export function windowToCome({ workerId }: Tenure, opens: number, retryAfterMs: number): SnowleaseError {
+export function windowToCome({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
     `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`,
@@ -68,7 +72,7 @@ export function tickFull({ maxSequence }: Layout, retryAfterMs: number): Snowlea
 }
 
 /** In lead mode, all that the window holds is used, and the clock has yet to come there. */
-export function windowUsedUp({ workerId, until }: Tenure, wall: number, retryAfterMs: number): SnowleaseError {
+export function windowUsedUp({ workerId, until }: LeaseSnapshot, wall: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "SEQUENCE_EXHAUSTED",
     `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock; the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`,
@@ -77,7 +81,7 @@ export function windowUsedUp({ workerId, until }: Tenure, wall: number, retryAft
 }
 
 /** The clock was set back too far. */
-export function clockSetBack({ workerId, state }: Holding, behindMs: number, retryAfterMs: number): SnowleaseError {
+export function clockSetBack({ workerId, state }: LeaseView, behindMs: number, retryAfterMs: number): SnowleaseError {
   const advice =
     state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
   return new SnowleaseError(

@@ -36,7 +36,7 @@ function endings(alphabet: string): Endings {
 }
 
 /** Writes IDs that follow each other, of which most of a text is its neighbour's: half the time that base62 takes on its own. */
-export class Neighbours {
+export class IncrementalEncoder {
   #name: EncodingName | undefined;
   #alphabet = "";
   #tails: readonly string[] = [];

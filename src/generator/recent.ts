@@ -32,16 +32,20 @@ export interface Ticks {
  */
 export class RecentTicks implements Ticks {
   /**
-   * The memory of a holder that may use [floor, until), `recents` being what was used before `from`. Recents that cannot be read,
+   * The memory of a holder that may use [knownFrom, until), `recents` being what was used before `from`. Recents that cannot be read,
    * or that tell of times that were nobody's, are worth nothing: this holder then begins at `from`, as if there were none.
    */
   static after(
     layout: Layout,
-    { from, floor, recents }: { readonly from: number; readonly floor: number; readonly recents?: Recents | undefined },
+    {
+      from,
+      knownFrom,
+      recents,
+    }: { readonly from: number; readonly knownFrom: number; readonly recents?: Recents | undefined },
   ): RecentTicks {
-    if (recents === undefined) return new RecentTicks(layout, floor);
+    if (recents === undefined) return new RecentTicks(layout, knownFrom);
     try {
-      const memory = new RecentTicks(layout, floor, recents);
+      const memory = new RecentTicks(layout, knownFrom, recents);
       if (memory.highest < firstWholeTick(layout, from)) return memory;
     } catch (error) {
       if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;

@@ -42,7 +42,7 @@ export class Ring {
   readonly #options: RingOptions;
   /** Ends the sleeps. */
   readonly #stop = new AbortController();
-  /** The tenure whose IDs these are. */
+  /** The claim whose IDs these are. */
   #generation: number | undefined;
   /** Where the next one lies, and how many there are from there. */
   #head = 0;
@@ -105,7 +105,7 @@ export class Ring {
         const tail = (this.#head + this.#left) & this.#mask;
         const end = tail < this.#head ? this.#head : this.size;
         this.#left += this.ids.fill(this.#slots.subarray(tail, end));
-        this.#generation = this.ids.lease.tenure?.generation;
+        this.#generation = this.ids.lease.snapshot?.generation;
       }
     } catch (error) {
       if (this.#left === 0 || !isSnowleaseError(error)) throw error;
@@ -152,9 +152,9 @@ export class Ring {
 
   /** Drops what was prepared on a lease that has ended or was switched since, and makes use of a window that was extended. */
   #follow(): void {
-    const { tenure, state } = this.ids.lease;
-    if (tenure?.generation !== this.#generation) this.#left = 0;
-    if (tenure !== undefined && this.#left <= this.#padding) void this.#refillSoon();
+    const { snapshot, state } = this.ids.lease;
+    if (snapshot?.generation !== this.#generation) this.#left = 0;
+    if (snapshot !== undefined && this.#left <= this.#padding) void this.#refillSoon();
     if (state !== "held" && state !== "switching") this.#stop.abort();
   }
 }

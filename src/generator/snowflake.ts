@@ -3,13 +3,13 @@ import { monotonic, WallGate, type Clock } from "../lease/clock.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
-import type { Holding, Lease, Ledger, Tenure } from "../lease/lease.ts";
-import { Neighbours } from "./incremental-encoder.ts";
+import type { LeaseView, Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
+import { IncrementalEncoder } from "./incremental-encoder.ts";
 import { notHeld } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { writeRun } from "./fill.ts";
-import { type TextOptions, TextRun } from "./decimal-writer.ts";
-import { type Mode, type SnowflakeOptions, TickBook } from "./tick-allocator.ts";
+import { type TextOptions, DecimalWriter } from "./decimal-writer.ts";
+import { type Mode, type SnowflakeOptions, TickAllocator } from "./tick-allocator.ts";
 import { littleEndian, lowerWord, upperWord } from "../id/endianness.ts";
 
 /** How long an asynchronous call may wait. */
@@ -49,7 +49,7 @@ const mostTaken = 2 ** 24;
  * A tick is opened once and then handed out sequence by sequence: opening checks that it lies wholly in the lease's window and
  * starts behind what was ever used in it. All the rest of the safety lies in what the registry persisted before.
  */
-export class Snowflake<Held extends Holding = Lease> implements Ledger {
+export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly lease: Held;
   readonly mode: Mode;
   readonly #isAlone: boolean;
@@ -58,7 +58,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
-  readonly #book: TickBook;
+  readonly #book: TickAllocator;
 
   /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline: at first, one. */
   #next = 0;
@@ -68,7 +68,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   #opened = 0;
   /** What the wall clock showed when the lease was last asked whether its store still stands. */
   #looked = 0;
-  #tenure: Tenure | undefined;
+  #snapshot: LeaseSnapshot | undefined;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
@@ -80,7 +80,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   #low = 0;
   readonly #fitsNumber: boolean;
   #baseNumber = 0;
-  readonly #neighbours = new Neighbours();
+  readonly #neighbours = new IncrementalEncoder();
   readonly #queue: Waiter[] = [];
 
   /**
@@ -88,8 +88,8 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * others use without a share of it.
    */
   constructor(lease: Held, options: SnowflakeOptions = {}) {
-    this.#book = new TickBook(lease, options);
-    if (options.share === undefined && lease.tenure?.shared) {
+    this.#book = new TickAllocator(lease, options);
+    if (options.share === undefined && lease.snapshot?.shared) {
       refuse("lease", "to be this generator's alone", "one that others use");
     }
     (options.share ?? lease).attach(this);
@@ -179,7 +179,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
 
   /**
    * Fills an array from its start with as many IDs as may be made now: in wall mode what is left of the open tick (and where the lease
-   * is shared, of lanes), in lead mode what is left of the window. Returns how many. Throws like `next` when there is none at all.
+   * is shared, of blocks), in lead mode what is left of the window. Returns how many. Throws like `next` when there is none at all.
    */
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
@@ -204,7 +204,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    */
   fillText(target: Uint8Array, options?: TextOptions): number {
     if (!(target instanceof Uint8Array)) refuse("target", "to be a Uint8Array", target);
-    const texts = new TextRun(options);
+    const texts = new DecimalWriter(options);
     if (!this.#isOpen()) this.#openOrThrow();
     let end = this.#textFrom(target, 0, texts);
     if (!this.#hasMore) return end;
@@ -234,7 +234,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     return this.#book.checkpoint();
   }
 
-  /** For the lease: hands out nothing more in this tenure, and tells what was handed out. */
+  /** For the lease: hands out nothing more in this claim, and tells what was handed out. */
   seal(): Usage | undefined {
     this.#book.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
@@ -272,7 +272,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
   }
 
   /** Writes what the open tick has and the buffer has room for, from `at`; returns where it ends. */
-  #textFrom(target: Uint8Array, at: number, texts: TextRun): number {
+  #textFrom(target: Uint8Array, at: number, texts: DecimalWriter): number {
     const step = BigInt(this.#unit);
     while (this.#next <= this.#book.last) {
       const first = this.#base + BigInt(this.#next) * step;
@@ -317,10 +317,10 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   #open(ticks: number = 1): SnowleaseError | undefined {
-    let { tenure } = this.lease;
+    let { snapshot } = this.lease;
     let wall = this.#clock.now();
     // How long the tick stays open is asked when it is to make a second ID: many make but one.
-    if (wall === this.#opened && tenure === this.#tenure && this.#next <= this.#book.last) {
+    if (wall === this.#opened && snapshot === this.#snapshot && this.#next <= this.#book.last) {
       wall = this.#gate.read();
       if (wall === this.#opened) {
         this.#last = this.#book.last;
@@ -336,13 +336,13 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     if (wall !== this.#looked) {
       this.#looked = wall;
       this.lease.look();
-      ({ tenure } = this.lease);
+      ({ snapshot } = this.lease);
     }
-    if (tenure === undefined) return notHeld(this.lease);
-    const error = this.#book.turn(wall, tenure, ticks);
+    if (snapshot === undefined) return notHeld(this.lease);
+    const error = this.#book.turn(wall, snapshot, ticks);
     if (error !== undefined) return error;
     const { tick, next, rollbacks } = this.#book;
-    this.#layout.put(this.#words, tick, tenure.workerId, 0, rollbacks);
+    this.#layout.put(this.#words, tick, snapshot.workerId, 0, rollbacks);
     this.#low = this.#words[lowerWord] as number;
     // An ID that is 0 looks like none at all. It counts as used: the sequence behind it may be another generator's.
     if (next === 0 && this.#low === 0 && this.#words[upperWord] === 0) {
@@ -354,7 +354,7 @@ export class Snowflake<Held extends Holding = Lease> implements Ledger {
     this.#last = next;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
     this.#opened = wall;
-    this.#tenure = tenure;
+    this.#snapshot = snapshot;
     this.#neighbours.forget();
     return undefined;
   }

@@ -1,7 +1,7 @@
 import type { SnowleaseError } from "../id/errors.ts";
 import { refuse } from "../id/check.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
-import type { Holding, Ledger, Tenure } from "../lease/lease.ts";
+import type { LeaseView, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { RecentTicks, type Ticks } from "./recent.ts";
 import { clockSetBack, sealed, tickFull, windowPassed, windowToCome, windowUsedUp } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
@@ -29,18 +29,18 @@ export interface SnowflakeOptions {
 /** A generator's share of a lease. */
 export interface Share {
   /** Whom the lease has to tell when it ends. */
-  attach(ledger: Ledger): void;
-  /** What the generator may use of the ticks of a tenure. */
-  ticks(tenure: Tenure): Ticks;
+  attach(ledger: UsageTracker): void;
+  /** What the generator may use of the ticks of a claim. */
+  ticks(snapshot: LeaseSnapshot): Ticks;
 }
 
 /**
  * Which tick a generator has open, and what it has used of all: the choice that the mode, the clock and the window leave it, the
  * ladder for a clock that goes back, and the account that the lease is given.
  */
-export class TickBook {
+export class TickAllocator {
   readonly mode: Mode;
-  readonly #lease: Holding;
+  readonly #lease: LeaseView;
   readonly #layout: Layout;
   readonly #spread: number;
   readonly #rollback: RollbackOptions;
@@ -53,25 +53,25 @@ export class TickBook {
   /** The rollback bits. */
   rollbacks = 0;
 
-  /** The tenure that the memory below belongs to. */
+  /** The claim that the memory below belongs to. */
   #generation = 0;
   /** What was used with the present value of the rollback bits; a layout without them has but one. */
   #memory: Ticks;
   /** The newest that was used with smaller values. */
   #counted: Checkpoint | undefined;
   #sealed = 0;
-  /** Highest wall clock reading in this tenure, Unix ms. */
+  /** Highest wall clock reading in this claim, Unix ms. */
   #seen = 0;
   /**
-   * The tenure in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
+   * The claim in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
    * every line that they do not run is one that need not be fetched: after a millisecond of other things, that is what they cost.
    */
-  #checked: Tenure | undefined;
+  #checked: LeaseSnapshot | undefined;
   #clear = 0;
   #rung: string | undefined;
 
   /** @throws SnowleaseError CONFIG_INVALID for options that do not go together. */
-  constructor(lease: Holding, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
+  constructor(lease: LeaseView, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
     if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
     this.#spread = checkSpread(spread, lease.layout);
     if (share !== undefined && mode !== "wall") refuse("mode", "to be wall where a lease is shared", mode);
@@ -85,7 +85,7 @@ export class TickBook {
       maxTell: rollback?.maxTell ?? defaultRollback.maxTell,
     };
     this.#memory = new RecentTicks(lease.layout, 0);
-    if (lease.tenure !== undefined) this.#begin(lease.tenure);
+    if (lease.snapshot !== undefined) this.#begin(lease.snapshot);
   }
 
   /** Whether the clock was set back by so little that it is worth waiting for. */
@@ -109,8 +109,8 @@ export class TickBook {
    * Turns to a tick, or says why there is none.
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
-  turn(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
-    if (tenure === this.#checked && wall > this.#seen && wall < this.#clear) {
+  turn(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
+    if (snapshot === this.#checked && wall > this.#seen && wall < this.#clear) {
       const tick = this.#layout.tickOf(wall);
       if (tick > this.#memory.highest) {
         this.#seen = wall;
@@ -121,8 +121,8 @@ export class TickBook {
       }
     }
     this.#checked = undefined;
-    if (tenure.generation === this.#sealed) return sealed(this.#lease);
-    if (tenure.generation !== this.#generation) this.#begin(tenure);
+    if (snapshot.generation === this.#sealed) return sealed(this.#lease);
+    if (snapshot.generation !== this.#generation) this.#begin(snapshot);
     const refusal = this.#layout.refusalAt(wall);
     if (refusal !== undefined) {
       // No other worker ID helps a clock that shows a time before the epoch.
@@ -130,40 +130,40 @@ export class TickBook {
       if (behind > 0) this.#climb(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
       return refusal;
     }
-    return this.mode === "wall" ? this.#follow(wall, tenure, ticks) : this.#lead(wall, tenure);
+    return this.mode === "wall" ? this.#follow(wall, snapshot, ticks) : this.#lead(wall, snapshot);
   }
 
-  /** The newest tick handed out in the present tenure, and the highest sequence in it. */
+  /** The newest tick handed out in the present claim, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
-    const { tenure } = this.#lease;
-    if (tenure !== undefined && tenure.generation !== this.#generation) this.#begin(tenure);
+    const { snapshot } = this.#lease;
+    if (snapshot !== undefined && snapshot.generation !== this.#generation) this.#begin(snapshot);
     return this.#newest();
   }
 
-  /** Turns to no tick of this tenure any more, and tells what was handed out. */
+  /** Turns to no tick of this claim any more, and tells what was handed out. */
   seal(): Usage | undefined {
     const checkpoint = this.checkpoint();
     this.#sealed = this.#generation;
     this.#checked = undefined;
-    const { from, tenure } = this.#lease;
+    const { from, snapshot } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
     // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
-    const whole = tenure !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, tenure.floor);
+    const whole = snapshot !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, snapshot.knownFrom);
     const known = whole && this.#layout.maxRollback === 0;
     const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
     return { until, checkpoint, recents };
   }
 
-  #begin(tenure: Tenure): void {
-    this.#generation = tenure.generation;
-    this.#memory = this.#share?.ticks(tenure) ?? RecentTicks.after(this.#layout, tenure);
+  #begin(snapshot: LeaseSnapshot): void {
+    this.#generation = snapshot.generation;
+    this.#memory = this.#share?.ticks(snapshot) ?? RecentTicks.after(this.#layout, snapshot);
     this.rollbacks = 0;
     this.#counted = undefined;
-    this.#seen = tenure.since;
+    this.#seen = snapshot.since;
     this.#rung = undefined;
   }
 
-  /** The newest that was used in this tenure, with any value of the rollback bits. */
+  /** The newest that was used in this claim, with any value of the rollback bits. */
   #newest(): Checkpoint | undefined {
     const { highest } = this.#memory;
     const timestamp = this.#layout.timeOf(highest);
@@ -172,19 +172,19 @@ export class TickBook {
   }
 
   /** Turns to the tick that the wall clock shows, or says why it is none. */
-  #follow(wall: number, tenure: Tenure, ticks: number): SnowleaseError | undefined {
+  #follow(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = layout.tickOf(wall);
     const begin = layout.timeOf(tick);
-    if (begin < tenure.floor) return this.#below(wall, tenure);
-    if (tick < this.#memory.floor && !this.#count(wall, tenure)) return this.#below(wall, tenure);
-    if (!(begin + layout.tick <= tenure.until)) return windowPassed(tenure, wall);
+    if (begin < snapshot.knownFrom) return this.#below(wall, snapshot);
+    if (tick < this.#memory.floor && !this.#count(wall, snapshot)) return this.#below(wall, snapshot);
+    if (!(begin + layout.tick <= snapshot.until)) return windowPassed(snapshot, wall);
     this.#see(wall);
     if (this.#share === undefined && this.#rung === undefined) {
-      this.#checked = tenure;
-      this.#clear = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(tenure.until)));
+      this.#checked = snapshot;
+      this.#clear = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(snapshot.until)));
     }
-    if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, tenure)) return undefined;
+    if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, snapshot)) return undefined;
     this.tick = tick;
     // One that led the clock may have used up the next ones, too.
     let free = tick + 1;
@@ -193,20 +193,20 @@ export class TickBook {
   }
 
   /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
-  #lead(wall: number, tenure: Tenure): SnowleaseError | undefined {
+  #lead(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     const layout = this.#layout;
-    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, tenure.from), this.#memory.highest);
+    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, snapshot.from), this.#memory.highest);
     if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
     if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
-    if (!(layout.timeOf(tick + 1) <= tenure.until)) {
+    if (!(layout.timeOf(tick + 1) <= snapshot.until)) {
       const behind = this.#seen - wall;
       // Renewals make no room before the clock is back.
       if (behind > this.#rollback.maxTell) {
         this.#climb("switch", behind);
         return clockSetBack(this.#lease, behind, behind);
       }
-      const passed = layout.timeOf(layout.tickOf(wall) + 1) > tenure.until;
-      return passed ? windowPassed(tenure, wall) : windowUsedUp(tenure, wall, this.#lease.renewsIn);
+      const passed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;
+      return passed ? windowPassed(snapshot, wall) : windowUsedUp(snapshot, wall, this.#lease.renewsIn);
     }
     this.#see(wall);
     this.#turnTo(tick);
@@ -235,31 +235,36 @@ export class TickBook {
   }
 
   /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
-  #turnToEarlier(tick: number, ticks: number, { floor, since }: Tenure): boolean {
+  #turnToEarlier(tick: number, ticks: number, { knownFrom, since }: LeaseSnapshot): boolean {
     const layout = this.#layout;
-    const first = Math.max(this.#memory.floor, firstWholeTick(layout, floor), layout.tickOf(since), tick - ticks + 1);
+    const first = Math.max(
+      this.#memory.floor,
+      firstWholeTick(layout, knownFrom),
+      layout.tickOf(since),
+      tick - ticks + 1,
+    );
     for (let earlier = tick - 1; earlier >= first; earlier--) if (this.#turnTo(earlier)) return true;
     return false;
   }
 
   /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
-  #count(wall: number, tenure: Tenure): boolean {
+  #count(wall: number, snapshot: LeaseSnapshot): boolean {
     if (this.rollbacks >= this.#layout.maxRollback) return false;
     this.#counted = this.#newest();
     this.rollbacks++;
-    this.#memory = this.#share?.ticks(tenure) ?? new RecentTicks(this.#layout, tenure.floor);
+    this.#memory = this.#share?.ticks(snapshot) ?? new RecentTicks(this.#layout, snapshot.knownFrom);
     this.#lease.noteRollback(this.#seen - wall, "count");
     this.#rung = "count";
     return true;
   }
 
   /** The clock shows less than this lease may use: not yet, or no more. */
-  #below(wall: number, tenure: Tenure): SnowleaseError {
+  #below(wall: number, snapshot: LeaseSnapshot): SnowleaseError {
     const layout = this.#layout;
-    const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, tenure.floor)));
+    const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, snapshot.knownFrom)));
     const remaining = floor - wall;
     const behind = this.#seen - wall;
-    if (behind <= 0) return windowToCome(tenure, floor, remaining);
+    if (behind <= 0) return windowToCome(snapshot, floor, remaining);
     const rung = rollbackRung(behind, remaining, this.#rollback);
     this.#climb(rung, behind);
     return clockSetBack(this.#lease, behind, remaining);

@@ -32,8 +32,8 @@ import { workerRoutes } from "./workers.ts";
 /** What the HTTP API serves, and what it assumes where a request leaves something out. */
 export interface AppOptions {
   readonly registry: Registry;
-  /** Gives lanes to the holders of one lease that is lent; without it there is no such route. */
-  readonly takeLanes?: Registry["takeLanes"];
+  /** Gives blocks to the holders of one lease that is lent; without it there is no such route. */
+  readonly takeBlocks?: Registry["takeBlocks"];
   /** Of a namespace that does not exist yet. Default: westid. */
   readonly layout?: Layout | undefined;
   /** Worker IDs of a claim that names no pool. Default: all of the layout. */
@@ -88,7 +88,7 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 export function createApp(options: AppOptions): App {
   const {
     registry,
-    takeLanes,
+    takeBlocks,
     pool,
     limits,
     ids,
@@ -107,7 +107,7 @@ export function createApp(options: AppOptions): App {
   } = options;
   const memory = new AnswerMemory(answerMemory);
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
-  const context: AppContext = { registry, takeLanes, layout, pool, window, limits, clock, makeToken, quota, log };
+  const context: AppContext = { registry, takeBlocks, layout, pool, window, limits, clock, makeToken, quota, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...idRoutes(context, ids),

@@ -8,7 +8,7 @@ import type { Log } from "./log.ts";
 /** What the routes work on. */
 export interface AppContext {
   readonly registry: Registry;
-  readonly takeLanes: Registry["takeLanes"];
+  readonly takeBlocks: Registry["takeBlocks"];
   readonly layout: Layout;
   readonly pool: PoolBounds | undefined;
   readonly window: number;

@@ -12,17 +12,17 @@ import {
   type NamespaceLimits,
   type Recents,
   type Refusal,
-  type Store,
+  type GrantingStore,
   type Usage,
   type WorkerRecord,
 } from "../rule/registry.ts";
 import { checkTerm, usualWindow } from "../lease/window-length.ts";
-import { claimAnswer, type FileJson, lanesAnswer, renewAnswer } from "../registries/daemon/answers.ts";
+import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../registries/daemon/answers.ts";
 import { recentsJson } from "../registries/daemon/codec.ts";
 import {
   type ClaimBody,
   claimBody,
-  lanesBody,
+  blocksBody,
   type ReleaseBody,
   releaseBody,
   renewBody,
@@ -48,7 +48,7 @@ interface ClaimTerms {
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
-  const { registry, takeLanes, clock, makeToken, log, quota, ...defaults } = context;
+  const { registry, takeBlocks, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
    * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
@@ -147,29 +147,29 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return { ...used, recents };
   }
 
-  const lanes =
-    takeLanes === undefined
+  const blocks =
+    takeBlocks === undefined
       ? []
       : [
           route({
             method: "POST",
-            path: "/v1/:namespace/leases/:workerId/lanes",
-            summary: "Take lanes of a window that is shared",
+            path: "/v1/:namespace/leases/:workerId/blocks",
+            summary: "Take blocks of a window that is shared",
             access: "worker",
             status: 200,
-            body: lanesBody,
-            answer: lanesAnswer,
+            body: blocksBody,
+            answer: blocksAnswer,
             problems: ["LEASE_LOST"],
             async handle({ namespace, workerId, body }) {
-              const answer = await takeLanes({ namespace, workerId, ...body });
+              const answer = await takeBlocks({ namespace, workerId, ...body });
               if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
-              return { lanes: answer.lanes };
+              return { blocks: answer.blocks };
             },
           }),
         ];
 
   return [
-    ...lanes,
+    ...blocks,
     route({
       method: "POST",
       path: "/v1/:namespace/leases",
@@ -211,7 +211,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         known.set(`${namespace}/${grant.workerId}`, { fence, window });
         log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
         const renewAfterMs = Math.floor(window * renewShare);
-        const file = takeLanes === undefined ? undefined : fileOf(store);
+        const file = takeBlocks === undefined ? undefined : fileOf(store);
         return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
       },
     }),
@@ -321,7 +321,7 @@ function checkRecents(recents: Recents, until: number, layout: Layout): void {
 }
 
 /** The file that a child process on this machine looks at, as its lender does. Others are not told where it lies. */
-function fileOf(store: Store | undefined): FileJson | undefined {
+function fileOf(store: GrantingStore | undefined): FileJson | undefined {
   if (!(store instanceof StoreFile)) return undefined;
   const { path, device, inode } = store.identity;
   return { path, device: String(device), inode: String(inode) };

@@ -2,13 +2,13 @@ import { monotonic, type Clock } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
-import type { Holding, LeaseState, Ledger, Tenure } from "./lease-view.ts";
+import type { LeaseView, LeaseState, UsageTracker, LeaseSnapshot } from "./lease-view.ts";
 import { askInTime } from "./late-request.ts";
 import type { Layout } from "../id/layout.ts";
 import { asksAgainIn } from "./quarantine-retry.ts";
-import type { Grant, LanesRequest, Usage } from "../rule/registry.ts";
+import type { Grant, BlocksRequest, Usage } from "../rule/registry.ts";
 
-export type { Holding, LeaseHost, LeaseOptions, LeaseState, Ledger, Tenure };
+export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
 /** Renewals are due after this share of the window: two more can fail before it closes. */
 const renewShare = 1 / 3;
@@ -29,7 +29,7 @@ const [shortestPause, longestPause] = [50, 1000];
  * bridged. With `onLost: "switch"` it then claims another worker ID and goes on. It is *not* lost, only unusable for a while,
  * when its window passes and nobody else claims: a later renewal opens it again.
  */
-export class Lease implements Holding {
+export class Lease implements LeaseView {
   /** Claims a worker ID. Throws what the registry refuses with, or `signal`'s reason. */
   static async claim(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
     return new Lease(host, options, await claimWorkerId(host, options, signal));
@@ -42,9 +42,9 @@ export class Lease implements Holding {
   /** Ends the keeper's sleeps. */
   readonly #stop = new AbortController();
   #state: LeaseState = "held";
-  #tenure: Tenure;
+  #snapshot: LeaseSnapshot;
   #token: string;
-  #ledger: Ledger | undefined;
+  #ledger: UsageTracker | undefined;
   #renewal: Promise<boolean> | undefined;
   #end: Promise<void> | undefined;
   readonly #changeListeners = new Set<() => void>();
@@ -59,7 +59,7 @@ export class Lease implements Holding {
   private constructor(host: LeaseHost, options: LeaseOptions, claim: Claim) {
     this.#host = host;
     this.#options = options;
-    this.#tenure = tenureOf(claim.grant, 1, claim.since);
+    this.#snapshot = snapshotOf(claim.grant, 1, claim.since);
     this.#token = claim.token;
     this.#renewAt = claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
@@ -80,27 +80,27 @@ export class Lease implements Holding {
 
   /** The worker ID now; while none is held, the last one. */
   get workerId(): number {
-    return this.#tenure.workerId;
+    return this.#snapshot.workerId;
   }
 
   /** The number that the registry raised for this claim. */
   get fence(): number {
-    return this.#tenure.fence;
+    return this.#snapshot.fence;
   }
 
   /** Begin of the window, Unix ms. */
   get from(): number {
-    return this.#tenure.from;
+    return this.#snapshot.from;
   }
 
   /** End of the window, Unix ms; IDs carry only timestamps before it. */
   get until(): number {
-    return this.#tenure.until;
+    return this.#snapshot.until;
   }
 
   /** Worker ID and window as one; undefined while nothing may be handed out. */
-  get tenure(): Tenure | undefined {
-    return this.#state === "held" ? this.#tenure : undefined;
+  get snapshot(): LeaseSnapshot | undefined {
+    return this.#state === "held" ? this.#snapshot : undefined;
   }
 
   /** In how many ms the next renewal is due; 1 where it is under way. */
@@ -134,7 +134,7 @@ export class Lease implements Holding {
   }
 
   /** Makes this ledger the one that accounts for the lease. CONFIG_INVALID when it has one: two would repeat each other's IDs. */
-  attach(ledger: Ledger): void {
+  attach(ledger: UsageTracker): void {
     if (this.#ledger !== undefined && this.#ledger !== ledger) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
@@ -158,23 +158,23 @@ export class Lease implements Holding {
   /** Ends the lease unless the clock is put right soon: a number that has to be this one is not worth a moment's wrong reading. */
   async #endIfStill(behind: number): Promise<void> {
     const { clock } = this.#host;
-    const tenure = this.#tenure;
+    const snapshot = this.#snapshot;
     const seen = clock.now() + behind;
     this.#isEnding = true;
     await clock.sleep(this.#options.maxWait, { signal: this.#stop.signal, keepAlive: false });
     this.#isEnding = false;
     if (this.#state !== "held" || seen - clock.now() < behind / 2) return;
     const used = this.#ledger?.seal();
-    const error = setBackError(tenure, this.#options.namespace, behind);
-    this.#events.emit("lost", { ...this.#facts(tenure), error });
+    const error = setBackError(snapshot, this.#options.namespace, behind);
+    this.#events.emit("lost", { ...this.#facts(snapshot), error });
     this.#loseForGood(error);
     // Where that fails, the worker ID rests for a window.
-    this.#switching = this.#giveBack(tenure, this.#token, used).catch(() => undefined);
+    this.#switching = this.#giveBack(snapshot, this.#token, used).catch(() => undefined);
   }
 
   look(): void {
-    if (this.#state !== "held" || this.#tenure.store?.isReplaced !== true) return;
-    this.#lose(replacedError(this.#tenure, this.#options.namespace));
+    if (this.#state !== "held" || this.#snapshot.store?.isReplaced !== true) return;
+    this.#lose(replacedError(this.#snapshot, this.#options.namespace));
   }
 
   /**
@@ -186,15 +186,15 @@ export class Lease implements Holding {
     return this.#renewal;
   }
 
-  /** Takes lanes of a window that is shared with others; undefined where this lease is no longer the one that has them. */
-  async takeLanes(
-    asked: Pick<LanesRequest, "first" | "spans" | "lanes" | "held">,
+  /** Takes blocks of a window that is shared with others; undefined where this lease is no longer the one that has them. */
+  async takeBlocks(
+    asked: Pick<BlocksRequest, "first" | "spans" | "blocks" | "held">,
   ): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
-    const answer = await this.#host.registry.takeLanes?.({ namespace, workerId, fence, token: this.#token, ...asked });
+    const answer = await this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token: this.#token, ...asked });
     // The lender lends another worker ID now, or none: the renewal says so.
     if (answer?.outcome === "lost") void this.renew();
-    return answer?.outcome === "taken" && fence === this.fence ? answer.lanes : undefined;
+    return answer?.outcome === "taken" && fence === this.fence ? answer.blocks : undefined;
   }
 
   /**
@@ -222,7 +222,7 @@ export class Lease implements Holding {
     this.#stop.abort();
     this.#notify();
     try {
-      if (held && state === "closed") await this.#giveBack(this.#tenure, this.#token, used);
+      if (held && state === "closed") await this.#giveBack(this.#snapshot, this.#token, used);
       // A claim that is under way may still be granted, and is then given back.
       await this.#switching;
     } finally {
@@ -230,12 +230,12 @@ export class Lease implements Holding {
     }
   }
 
-  async #giveBack(tenure: Tenure, token: string, used: Usage | undefined): Promise<void> {
+  async #giveBack(snapshot: LeaseSnapshot, token: string, used: Usage | undefined): Promise<void> {
     const { clock, registry } = this.#host;
-    const { workerId, fence } = tenure;
+    const { workerId, fence } = snapshot;
     const { namespace } = this.#options;
     const { outcome } = await registry.release({ namespace, workerId, fence, token, clock: clock.now(), used });
-    if (outcome === "released") this.#events.emit("released", { ...this.#facts(tenure), clean: used !== undefined });
+    if (outcome === "released") this.#events.emit("released", { ...this.#facts(snapshot), clean: used !== undefined });
   }
 
   /** Renews when it is due and watches the wall clock, until the lease ends. */
@@ -247,7 +247,7 @@ export class Lease implements Holding {
     while (!signal.aborted) {
       // While another worker ID is being claimed there is nothing to renew, only the clock to watch.
       const due = this.#state === "held" ? this.#renewAt - monotonic(clock) : watchInterval;
-      const longest = this.#tenure.store === undefined ? watchInterval : lookInterval;
+      const longest = this.#snapshot.store === undefined ? watchInterval : lookInterval;
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
       this.look();
@@ -267,7 +267,7 @@ export class Lease implements Holding {
     if (this.#state !== "held") return false;
     const { clock, registry } = this.#host;
     const { namespace, window } = this.#options;
-    const asked = this.#tenure;
+    const asked = this.#snapshot;
     const token = this.#token;
     // Counted from before the request was sent: the registry's window may have begun to run then.
     const sent = monotonic(clock);
@@ -284,14 +284,14 @@ export class Lease implements Holding {
       }
       const renewed = checkRenewal(answer);
       const from = Math.max(asked.from, renewed.from);
-      this.#tenure = {
-        ...this.#tenure,
+      this.#snapshot = {
+        ...this.#snapshot,
         from,
-        until: Math.max(this.#tenure.until, renewed.until),
-        floor: from > asked.from ? from : asked.floor,
+        until: Math.max(this.#snapshot.until, renewed.until),
+        knownFrom: from > asked.from ? from : asked.knownFrom,
       };
       this.#renewAt = sent + this.#renewAfter(asking);
-      this.#events.emit("renewed", this.#facts(this.#tenure));
+      this.#events.emit("renewed", this.#facts(this.#snapshot));
       this.#notify();
       return true;
     } catch (cause) {
@@ -306,7 +306,7 @@ export class Lease implements Holding {
   }
 
   #lose(error: SnowleaseError): void {
-    this.#events.emit("lost", { ...this.#facts(this.#tenure), error });
+    this.#events.emit("lost", { ...this.#facts(this.#snapshot), error });
     if (this.#options.onLost === "switch") this.#switch(false);
     else this.#loseForGood(error);
   }
@@ -328,19 +328,19 @@ export class Lease implements Holding {
   }
 
   async #claimAnother(giveBack: boolean, used: Usage | undefined): Promise<void> {
-    const old = this.#tenure;
+    const old = this.#snapshot;
     // Failing to give back costs only that the old worker ID rests for a window.
     if (giveBack) await this.#giveBack(old, this.#token, used).catch(() => undefined);
     for (let pause = shortestPause; !this.#stop.signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
         const claim = await claimWorkerId(this.#host, this.#options, this.#stop.signal);
-        const tenure = tenureOf(claim.grant, old.generation + 1, claim.since);
-        this.#tenure = tenure;
+        const snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
+        this.#snapshot = snapshot;
         this.#token = claim.token;
         this.#renewAt = claim.asked + this.#renewAfter(claim.since);
         this.#acquired = this.#acquiredBy(claim.grant);
         this.#state = "held";
-        this.#events.emit("switched", { ...this.#facts(tenure), previousWorkerId: old.workerId });
+        this.#events.emit("switched", { ...this.#facts(snapshot), previousWorkerId: old.workerId });
         this.#notify();
         return;
       } catch (cause) {
@@ -359,24 +359,24 @@ export class Lease implements Holding {
 
   /** How long after `wall` a renewal is due. A registry may grant less than was asked for, and what it granted counts. */
   #renewAfter(wall: number): number {
-    return Math.max(shortestPause, Math.min(this.#options.window, this.#tenure.until - wall) * renewShare);
+    return Math.max(shortestPause, Math.min(this.#options.window, this.#snapshot.until - wall) * renewShare);
   }
 
-  #facts({ workerId, fence, from, until }: Tenure): LeaseFacts {
+  #facts({ workerId, fence, from, until }: LeaseSnapshot): LeaseFacts {
     return { namespace: this.#options.namespace, workerId, fence, from, until };
   }
 
   #acquiredBy(grant: Grant): LeaseEvents["acquired"] {
-    return { ...this.#facts(this.#tenure), rollback: grant.rollback, continued: grant.recents !== undefined };
+    return { ...this.#facts(this.#snapshot), rollback: grant.rollback, continued: grant.recents !== undefined };
   }
 }
 
-function tenureOf(grant: Grant, generation: number, since: number): Tenure {
+function snapshotOf(grant: Grant, generation: number, since: number): LeaseSnapshot {
   const { workerId, fence, from, until, recents, shared = false, store } = grant;
-  return { generation, workerId, fence, from, until, floor: recents?.from ?? from, recents, since, shared, store };
+  return { generation, workerId, fence, from, until, knownFrom: recents?.from ?? from, recents, since, shared, store };
 }
 
-function setBackError({ workerId, fence, until }: Tenure, namespace: string, behindMs: number): SnowleaseError {
+function setBackError({ workerId, fence, until }: LeaseSnapshot, namespace: string, behindMs: number): SnowleaseError {
   return new SnowleaseError(
     "LEASE_LOST",
     `Worker ${workerId} of namespace \`${namespace}\` was given back: the clock was set back by ${behindMs} ms, to before what it may use again; set the clock right, then start again.`,
@@ -384,7 +384,7 @@ function setBackError({ workerId, fence, until }: Tenure, namespace: string, beh
   );
 }
 
-function replacedError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {
+function replacedError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
   return new SnowleaseError(
     "LEASE_LOST",
     `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: another file stands in place of the registry that granted it, and may grant it again; find out what replaced the file, and keep the registry in a folder that nothing cleans up.`,
@@ -392,7 +392,7 @@ function replacedError({ workerId, fence, until }: Tenure, namespace: string): S
   );
 }
 
-function lostError({ workerId, fence, until }: Tenure, namespace: string): SnowleaseError {
+function lostError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
   return new SnowleaseError(
     "LEASE_LOST",
     `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: its window had passed and somebody else claimed it, or an operator released it.`,

@@ -9,7 +9,7 @@ const operations = [
   "claim",
   "renew",
   "release",
-  "takeLanes",
+  "takeBlocks",
   "workers",
   "worker",
   "history",

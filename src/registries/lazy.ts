@@ -48,7 +48,7 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
 
     renew: async (request) => (await opened()).renew(request),
     release: async (request) => (await opened()).release(request),
-    takeLanes: async (request) => (await opened()).takeLanes?.(request) ?? { outcome: "lost" },
+    takeBlocks: async (request) => (await opened()).takeBlocks?.(request) ?? { outcome: "lost" },
     workers: async (namespace, page) => (await opened()).workers(namespace, page),
     worker: async (namespace, workerId) => (await opened()).worker(namespace, workerId),
     history: async (namespace, workerId, range) => (await opened()).history(namespace, workerId, range),

@@ -13,16 +13,16 @@ export interface Era {
   /** Tells it apart from all others; rises. */
   readonly era: number;
   /** The end of the last quarantine, Unix ms: no window of this era begins before it. 0 where there was none. */
-  readonly eraBegin: number;
+  readonly quarantineEnd: number;
 }
 
 /** The era that begins now. Where it is not known what was there, `limits` are the defaults. */
-export function nextEra({ era, eraBegin }: Era, clock: number, limits: NamespaceLimits): Era {
+export function nextEra({ era, quarantineEnd }: Era, clock: number, limits: NamespaceLimits): Era {
   const { maxWindow, maxClockSkew } = limits;
   return {
     // No two eras bear the same number, even if the last one was forgotten.
     era: Math.max(clock, era + 1),
-    eraBegin: Math.max(clock + maxWindow + 2 * maxClockSkew, eraBegin),
+    quarantineEnd: Math.max(clock + maxWindow + 2 * maxClockSkew, quarantineEnd),
   };
 }
 
@@ -32,17 +32,17 @@ export function recordIn({ era }: Era, record: Stored, written: number): Stored 
 }
 
 /** What a claim stores in this era. `before`: the record that it replaces. Fences of windows that were forgotten do not come again. */
-export function claimIn({ eraBegin }: Era, record: Stored, before: Stored | undefined): Stored {
-  const from = Math.max(record.from, eraBegin);
-  const fence = Math.max(before?.fence ?? 0, eraBegin) + 1;
-  return { ...record, fence, from, floor: record.recents?.from ?? from };
+export function claimIn({ quarantineEnd }: Era, record: Stored, before: Stored | undefined): Stored {
+  const from = Math.max(record.from, quarantineEnd);
+  const fence = Math.max(before?.fence ?? 0, quarantineEnd) + 1;
+  return { ...record, fence, from, knownFrom: record.recents?.from ?? from };
 }
 
 /** What a renewal stores. A holder that was granted its window in an older era may use no time before the begin of this one. */
-export function renewalIn({ era, eraBegin }: Era, record: Stored, written: number): Stored {
+export function renewalIn({ era, quarantineEnd }: Era, record: Stored, written: number): Stored {
   if (written === era) return record;
-  const from = Math.max(record.from, eraBegin);
-  return { ...record, from, floor: from };
+  const from = Math.max(record.from, quarantineEnd);
+  return { ...record, from, knownFrom: from };
 }
 
 /**
@@ -64,6 +64,6 @@ export function usageIn(era: Era, used: Usage | undefined, record: Stored, writt
 }
 
 /** Whether a holder that has come through the last quarantine tells of a time before its end. */
-function isBefore({ eraBegin }: Era, timestamp: number, { fence }: Stored): boolean {
-  return fence <= eraBegin && timestamp < eraBegin;
+function isBefore({ quarantineEnd }: Era, timestamp: number, { fence }: Stored): boolean {
+  return fence <= quarantineEnd && timestamp < quarantineEnd;
 }

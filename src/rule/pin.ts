@@ -8,7 +8,7 @@ import { type Stored } from "./window.ts";
 
 /** The record of a number that is pinned before anybody claimed it. */
 export function unusedRecord(workerId: number): Stored {
-  return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, floor: 0 };
+  return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, knownFrom: 0 };
 }
 
 const longestReason = 200;

@@ -16,7 +16,7 @@ export interface PoolView {
   /** The same for the records whose last holder ran on this host. */
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[];
   /** Records of the pool that are pinned for this address, the oldest `until` first. */
-  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[];
+  pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[];
   /** The record with the newest `until` among those whose last holder ran on this host. */
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined;
 }
@@ -70,7 +70,7 @@ function decideAny(view: PoolView, request: ClaimRequest, clock: number, info: N
   const rollback = newest && rollbackOf(newest, request, info);
 
   if (!disposable) {
-    const kept = view.keptFor(pool, holder.ip, look).find(free);
+    const kept = view.pinnedFor(pool, holder.ip, look).find(free);
     if (kept !== undefined) return grant(kept, kept.workerId, request, clock, info, rollback);
     for (const workerId of (request.preferred ?? []).slice(0, look)) {
       if (!Number.isInteger(workerId) || workerId < pool.first || workerId > pool.last) continue;

@@ -46,10 +46,10 @@ export interface Registry {
   release(request: ReleaseRequest): Promise<Released | Lost>;
 
   /**
-   * Takes lanes of a window that is shared with others (`Grant.shared`): sequences of so many spans that are the asker's alone from
-   * then on. Only where a holder lends its lease to other processes. A lost answer costs the lanes.
+   * Takes blocks of a window that is shared with others (`Grant.shared`): sequences of so many spans that are the asker's alone from
+   * then on. Only where a holder lends its lease to other processes. A lost answer costs the blocks.
    */
-  takeLanes?(request: LanesRequest): Promise<LanesTaken | Lost>;
+  takeBlocks?(request: BlocksRequest): Promise<BlocksTaken | Lost>;
 
   /** Worker IDs that were ever used or are pinned, in ascending order, a page at a time. */
   workers(namespace: string, page?: WorkersPage): Promise<readonly WorkerRecord[]>;
@@ -227,14 +227,14 @@ export interface Grant {
   readonly recents?: Recents | undefined;
   /** How far the claimer's clock is behind what this registry last saw of its host, ms. */
   readonly rollback?: number | undefined;
-  /** Others have the same window: what may be used of it is what `takeLanes` answers. */
+  /** Others have the same window: what may be used of it is what `takeBlocks` answers. */
   readonly shared?: boolean | undefined;
   /** The store that granted this, where a holder can tell it from another one by itself. Never leaves this machine. */
-  readonly store?: Store | undefined;
+  readonly store?: GrantingStore | undefined;
 }
 
 /** The store that granted a window. */
-export interface Store {
+export interface GrantingStore {
   /**
    * Whether another one stands in its place, in which nothing is known of what this one granted. Read for each ms in which IDs are made:
    * quick, and without an error.
@@ -307,21 +307,21 @@ export interface Renewal {
   readonly clock: number;
 }
 
-/** Asks for lanes of consecutive spans; `Cut` says what they are in a layout. */
-export interface LanesRequest extends ClaimKey {
+/** Asks for blocks of consecutive spans; `Cut` says what they are in a layout. */
+export interface BlocksRequest extends ClaimKey {
   /** The first span. */
   readonly first: number;
   readonly spans: number;
-  /** How many lanes of each. */
-  readonly lanes: number;
+  /** How many blocks of each. */
+  readonly blocks: number;
   /** How many the asker has of them already: one who has none goes first. */
   readonly held: number;
 }
 
-/** The lanes of each span that was asked for, as bits; 0 where there were none. */
-export interface LanesTaken {
+/** The blocks of each span that was asked for, as bits; 0 where there were none. */
+export interface BlocksTaken {
   readonly outcome: "taken";
-  readonly lanes: readonly number[];
+  readonly blocks: readonly number[];
 }
 
 /** The claim is over: somebody else has the worker ID, or an operator ended it. Nothing was changed. */

@@ -33,7 +33,7 @@ export interface Stored {
   readonly seenClock: number;
   readonly clean: boolean;
   /** From where on the present (or last) holder knows every sequence that was used: where its recents may begin. */
-  readonly floor: number;
+  readonly knownFrom: number;
   readonly recents?: Recents | undefined;
   readonly checkpoint?: Checkpoint | undefined;
   readonly holder?: HolderLabel | undefined;
@@ -122,7 +122,7 @@ export function isFree(record: Stored, request: ClaimRequest, clock: number): bo
   if (!record.clean) return false;
   // Given back to the tick: the claimer need only be able to use it, at once (ahead of its clock, where it leads that) or behind the recents.
   const { clock: shows, lead = 0 } = request;
-  return record.until <= shows + lead || (inherits(record, request) && shows >= record.floor);
+  return record.until <= shows + lead || (inherits(record, request) && shows >= record.knownFrom);
 }
 
 /** Whether it is pinned, and not for this claimer. */
@@ -158,7 +158,7 @@ export function claimed(
     until: Math.max(until, Math.max(request.clock, clock, opens) + request.window),
     seenClock: request.clock,
     clean: false,
-    floor: recents?.from ?? from,
+    knownFrom: recents?.from ?? from,
     recents,
     holder: request.holder,
     claimedAt: clock,
@@ -231,11 +231,11 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
  * Refuses a checkpoint outside of what this holder may use: no ID of its bears such a timestamp. Whoever says so took it for
  * another unit, or for another worker ID's, and would close its window before what it did use.
  */
-function checkCheckpoint({ workerId, floor, until }: Stored, checkpoint: Checkpoint | undefined): void {
-  if (checkpoint === undefined || (checkpoint.timestamp >= floor && checkpoint.timestamp < until)) return;
+function checkCheckpoint({ workerId, knownFrom, until }: Stored, checkpoint: Checkpoint | undefined): void {
+  if (checkpoint === undefined || (checkpoint.timestamp >= knownFrom && checkpoint.timestamp < until)) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected the checkpoint of worker ${workerId} to be from ${floor} to before ${until} (what it may use, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
+    `Expected the checkpoint of worker ${workerId} to be from ${knownFrom} to before ${until} (what it may use, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
   );
 }
 
@@ -268,17 +268,17 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
       `Expected \`until\` to be from ${least} to ${record.until} (${why} of worker ${record.workerId}), got ${shown(used.until)}.`,
     );
   }
-  if (used.recents !== undefined && !(used.recents.from >= record.floor && used.recents.from <= used.until)) {
+  if (used.recents !== undefined && !(used.recents.from >= record.knownFrom && used.recents.from <= used.until)) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`recentFrom\` to be from ${record.floor} to ${used.until} (what the holder of worker ${record.workerId} can know), got ${shown(used.recents.from)}.`,
+      `Expected \`recentFrom\` to be from ${record.knownFrom} to ${used.until} (what the holder of worker ${record.workerId} can know), got ${shown(used.recents.from)}.`,
     );
   }
   return {
     ...ended,
     clean: true,
     until: used.until,
-    floor: used.recents?.from ?? used.until,
+    knownFrom: used.recents?.from ?? used.until,
     recents: used.recents,
     checkpoint,
   };
@@ -326,7 +326,7 @@ export function forceRefusal(
 
 /** A record as it is shown to people: with its state, without its token. */
 export function shownRecord(record: Stored, clock: number): WorkerRecord {
-  const { token: _, floor: __, ...rest } = record;
+  const { token: _, knownFrom: __, ...rest } = record;
   return { ...rest, state: stateOf(record, clock) };
 }
 

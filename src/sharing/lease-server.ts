@@ -1,5 +1,5 @@
 import { SnowleaseError, timeText } from "../id/errors.ts";
-import type { Lease, Tenure } from "../lease/lease.ts";
+import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
 import {
   defaultLimits,
   type ClaimRequest,
@@ -8,10 +8,10 @@ import {
   type WorkerRecord,
 } from "../rule/registry.ts";
 import { checkClaim, checkSkew, checkWindow } from "../rule/window.ts";
-import { furthest, type SharedLedger } from "./usage-tracker.ts";
+import { furthest, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /*
- * The rule once more, one level down: what a child process may use of the lease is lanes of its time, handed out once. Who has
+ * The rule once more, one level down: what a child process may use of the lease is blocks of its time, handed out once. Who has
  * which lives in the memory of the lease's holder, and lasts as long as that one does; when it dies, nobody gets the worker ID
  * before the lease's `until`, which no child goes beyond.
  */
@@ -22,25 +22,25 @@ const promise =
 /** Any wish is heard, ms: what is granted is the lease's own window. */
 const longest = 2 ** 31 - 1;
 
-/** A child that has asked for no lanes for so long is one no more, ms. */
+/** A child that has asked for no blocks for so long is one no more, ms. */
 const memory = 10_000;
 
 /**
  * A registry of one worker ID, the lease's, for the child processes of its holder: all of them claim it at once, for the lease's own
- * window, and then take lanes of it. A child that dies takes with it the lanes that it has taken, no more.
+ * window, and then take blocks of it. A child that dies takes with it the blocks that it has taken, no more.
  *
  * When the lease is lost or ends, every claim here is lost; fences are the lease's own.
  *
  * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window
  * has passed (LEASE_EXPIRED, retryable).
  */
-export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry {
+export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Registry {
   const { clock, layout } = lease;
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longest, layout: layout.fingerprint };
-  /** When which claim asked for lanes last, on the wall clock. */
+  /** When which claim asked for blocks last, on the wall clock. */
   const children = new Map<string, number>();
 
-  function checkOpen({ workerId, until }: Tenure, now: number): void {
+  function checkOpen({ workerId, until }: LeaseSnapshot, now: number): void {
     if (now < until) return;
     throw new SnowleaseError(
       "LEASE_EXPIRED",
@@ -67,13 +67,13 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
     );
   }
 
-  /** The tenure, where it is still the one that this claim was made in. */
-  function tenureOf({ workerId, fence }: { workerId: number; fence: number }): Tenure | undefined {
-    const { tenure } = lease;
-    return tenure?.workerId === workerId && tenure.fence === fence ? tenure : undefined;
+  /** The claim, where it is still the one that this claim was made in. */
+  function snapshotOf({ workerId, fence }: { workerId: number; fence: number }): LeaseSnapshot | undefined {
+    const { snapshot } = lease;
+    return snapshot?.workerId === workerId && snapshot.fence === fence ? snapshot : undefined;
   }
 
-  /** Notes who takes lanes; returns how many others do. */
+  /** Notes who takes blocks; returns how many others do. */
   function othersThan(token: string, now: number): number {
     children.set(token, now);
     for (const [other, at] of children) if (Math.abs(now - at) > memory) children.delete(other);
@@ -81,9 +81,9 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
   }
 
   function shownIn(namespace: string): WorkerRecord | undefined {
-    const { tenure } = lease;
-    if (namespace !== lease.namespace || tenure === undefined) return undefined;
-    const { workerId, fence, from, until } = tenure;
+    const { snapshot } = lease;
+    if (namespace !== lease.namespace || snapshot === undefined) return undefined;
+    const { workerId, fence, from, until } = snapshot;
     const now = clock.now();
     return { workerId, state: now < until ? "live" : "resting", fence, from, until, seenClock: now, clean: false };
   }
@@ -102,43 +102,48 @@ export function lendingRegistry(lease: Lease, { grid }: SharedLedger): Registry 
 
     async claim(asked) {
       const now = clock.now();
-      const { tenure } = lease;
-      if (tenure === undefined) throw ended(lease);
-      checkScope(asked, tenure.workerId);
+      const { snapshot } = lease;
+      if (snapshot === undefined) throw ended(lease);
+      checkScope(asked, snapshot.workerId);
       checkClaim(asked, now, info);
-      checkOpen(tenure, now);
-      const { workerId, fence, floor, until, store } = tenure;
-      return { outcome: "granted", workerId, fence, from: floor, until, clock: now, shared: true, store };
+      checkOpen(snapshot, now);
+      const { workerId, fence, knownFrom, until, store } = snapshot;
+      return { outcome: "granted", workerId, fence, from: knownFrom, until, clock: now, shared: true, store };
     },
 
     async renew(request) {
       const now = clock.now();
-      const tenure = tenureOf(request);
+      const snapshot = snapshotOf(request);
       checkWindow(request.window, info);
       checkSkew(request.clock, now, info);
-      if (tenure === undefined) return { outcome: "lost" };
-      checkOpen(tenure, now);
-      return { outcome: "renewed", from: tenure.floor, until: tenure.until, clock: now };
+      if (snapshot === undefined) return { outcome: "lost" };
+      checkOpen(snapshot, now);
+      return { outcome: "renewed", from: snapshot.knownFrom, until: snapshot.until, clock: now };
     },
 
     async release(request) {
       children.delete(request.token);
-      return { outcome: tenureOf(request) === undefined ? "lost" : "released" };
+      return { outcome: snapshotOf(request) === undefined ? "lost" : "released" };
     },
 
-    async takeLanes(request) {
-      const { token, first, spans, lanes, held } = request;
-      const tenure = tenureOf(request);
-      if (tenure === undefined) return { outcome: "lost" };
+    async takeBlocks(request) {
+      const { token, first, spans, blocks, held } = request;
+      const snapshot = snapshotOf(request);
+      if (snapshot === undefined) return { outcome: "lost" };
       const now = clock.now();
       const others = othersThan(token, now);
-      const last = grid.cut.spanOf(layout.tickOf(Math.min(now + furthest, tenure.until - 1)));
+      const last = allocator.blockLayout.spanOf(layout.tickOf(Math.min(now + furthest, snapshot.until - 1)));
       const taken = Array.from({ length: spans }, (_, i) => {
         const span = first + i;
         if (span > last) return 0;
-        return grid.take(tenure.generation, span, lanes, grid.cut.spare(held, others + grid.expected(span)));
+        return allocator.take(
+          snapshot.generation,
+          span,
+          blocks,
+          allocator.blockLayout.spare(held, others + allocator.expected(span)),
+        );
       });
-      return { outcome: "taken", lanes: taken };
+      return { outcome: "taken", blocks: taken };
     },
 
     async workers(namespace, { state, after = -1 } = {}) {

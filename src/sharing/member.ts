@@ -1,13 +1,13 @@
 import { type Clock, systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
-import type { Holding, Ledger, LeaseState, Tenure } from "../lease/lease.ts";
+import type { LeaseView, UsageTracker, LeaseState, LeaseSnapshot } from "../lease/lease.ts";
 import type { RollbackOptions } from "../generator/rollback.ts";
-import type { Store } from "../rule/registry.ts";
+import type { GrantingStore } from "../rule/registry.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import type { Share } from "../generator/tick-allocator.ts";
-import { Grid } from "./shared-allocator.ts";
-import { type LaneTicks, laneTicks } from "./blocks.ts";
+import { SharedAllocator } from "./shared-allocator.ts";
+import { type BlockTicks, blockTicks } from "./blocks.ts";
 
 /** What another thread needs to make IDs on a lease of this one: `postMessage` and `workerData` take it. */
 export interface SharedLease {
@@ -28,21 +28,21 @@ const lookInterval = 5;
  */
 const [watchInterval, mostMissed] = [1000, 20];
 
-/** A lease that another thread keeps, as a generator in this one sees it: read from the grid, where the lender writes it. */
-export class JoinedLease implements Holding, Share {
+/** A lease that another thread keeps, as a generator in this one sees it: read from the allocator, where the lender writes it. */
+export class JoinedLease implements LeaseView, Share {
   readonly namespace: string;
   readonly layout: Layout;
   readonly clock: Clock;
-  readonly #grid: Grid;
-  readonly #seat: number;
+  readonly #allocator: SharedAllocator;
+  readonly #participant: number;
   readonly #file: string | undefined;
-  #store: Store | undefined;
-  /** The tenure whose store was found replaced; its lender will hear of it, too. */
+  #store: GrantingStore | undefined;
+  /** The claim whose store was found replaced; its lender will hear of it, too. */
   #lost = 0;
   #version = -1;
-  #tenure: Tenure | undefined;
-  #last: Tenure | undefined;
-  #ledger: Ledger | undefined;
+  #snapshot: LeaseSnapshot | undefined;
+  #last: LeaseSnapshot | undefined;
+  #ledger: UsageTracker | undefined;
   #isOpen = true;
   /** Ends the sleeps. */
   readonly #closed = new AbortController();
@@ -54,15 +54,15 @@ export class JoinedLease implements Holding, Share {
     this.layout = Layout.parse(layout);
     this.clock = clock;
     this.#file = file;
-    this.#grid = new Grid(this.layout, buffer);
-    this.#seat = this.#grid.join(this.#grid.cut.spanOf(this.layout.tickOf(clock.now())));
+    this.#allocator = new SharedAllocator(this.layout, buffer);
+    this.#participant = this.#allocator.join(this.#allocator.blockLayout.spanOf(this.layout.tickOf(clock.now())));
     void this.#watch();
   }
 
   get state(): LeaseState {
     if (!this.#isOpen) return "closed";
-    if (this.tenure !== undefined) return "held";
-    return this.#grid.isOver || this.#isLeft ? "lost" : "switching";
+    if (this.snapshot !== undefined) return "held";
+    return this.#allocator.isOver || this.#isLeft ? "lost" : "switching";
   }
 
   get workerId(): number {
@@ -86,20 +86,20 @@ export class JoinedLease implements Holding, Share {
     return lookInterval;
   }
 
-  get tenure(): Tenure | undefined {
+  get snapshot(): LeaseSnapshot | undefined {
     if (!this.#isOpen) return undefined;
-    if (this.#version !== this.#grid.version) {
-      const { version, tenure } = this.#grid.read();
+    if (this.#version !== this.#allocator.version) {
+      const { version, snapshot } = this.#allocator.read();
       this.#version = version;
-      this.#tenure = tenure && { ...tenure, shared: true };
-      this.#last = this.#tenure ?? this.#last;
-      this.#store = this.#tenure && this.#file !== undefined ? this.#grid.storeAt(this.#file) : undefined;
+      this.#snapshot = snapshot && { ...snapshot, shared: true };
+      this.#last = this.#snapshot ?? this.#last;
+      this.#store = this.#snapshot && this.#file !== undefined ? this.#allocator.storeAt(this.#file) : undefined;
     }
-    if (this.#isLeft && this.clock.now() >= (this.#tenure?.until ?? 0)) return undefined;
-    return this.#tenure?.generation === this.#lost ? undefined : this.#tenure;
+    if (this.#isLeft && this.clock.now() >= (this.#snapshot?.until ?? 0)) return undefined;
+    return this.#snapshot?.generation === this.#lost ? undefined : this.#snapshot;
   }
 
-  attach(ledger: Ledger): void {
+  attach(ledger: UsageTracker): void {
     this.#ledger = ledger;
   }
 
@@ -107,19 +107,19 @@ export class JoinedLease implements Holding, Share {
     // As of the last look: the lender may have changed the lease since.
     const version = this.#version;
     const timer = setInterval(() => {
-      if (this.#grid.version !== version) listener();
+      if (this.#allocator.version !== version) listener();
     }, lookInterval).unref();
     return () => clearInterval(timer);
   }
 
   noteRollback(behind: number, action: string): void {
-    if ((action !== "switch" && action !== "stop") || this.tenure === undefined) return;
-    this.#grid.report(this.tenure.generation, this.clock.now() + behind);
+    if ((action !== "switch" && action !== "stop") || this.snapshot === undefined) return;
+    this.#allocator.report(this.snapshot.generation, this.clock.now() + behind);
   }
 
   look(): void {
-    const { tenure } = this;
-    if (tenure !== undefined && this.#store?.isReplaced === true) this.#lost = tenure.generation;
+    const { snapshot } = this;
+    if (snapshot !== undefined && this.#store?.isReplaced === true) this.#lost = snapshot.generation;
   }
 
   /** Leaves the lease to the others. */
@@ -128,24 +128,24 @@ export class JoinedLease implements Holding, Share {
     this.#ledger?.seal();
     this.#isOpen = false;
     this.#closed.abort();
-    this.#grid.leave(this.#seat);
+    this.#allocator.leave(this.#participant);
   }
 
-  /** What this generator has of the ticks of a tenure. */
-  ticks(tenure: Tenure): LaneTicks {
-    return laneTicks(this.layout, this.#grid, this.#seat, tenure);
+  /** What this generator has of the ticks of a claim. */
+  ticks(snapshot: LeaseSnapshot): BlockTicks {
+    return blockTicks(this.layout, this.#allocator, this.#participant, snapshot);
   }
 
-  get #seen(): Tenure | undefined {
-    return this.tenure ?? this.#last;
+  get #seen(): LeaseSnapshot | undefined {
+    return this.snapshot ?? this.#last;
   }
 
   /** Finds out that the lender's thread has ended without a word, as one that is terminated does. It may be late, too: then it is back. */
   async #watch(): Promise<void> {
-    for (let beats = -1, missed = 0; this.#isOpen && !this.#grid.isOver;) {
+    for (let beats = -1, missed = 0; this.#isOpen && !this.#allocator.isOver;) {
       await this.clock.sleep(watchInterval, { signal: this.#closed.signal, keepAlive: false });
-      missed = this.#grid.beats === beats ? missed + 1 : 0;
-      beats = this.#grid.beats;
+      missed = this.#allocator.beats === beats ? missed + 1 : 0;
+      beats = this.#allocator.beats;
       this.#isLeft = missed >= mostMissed;
     }
   }

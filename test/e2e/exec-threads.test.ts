@@ -82,7 +82,7 @@ test("threads of several programs in one `exec`, one killed with -9 and one stop
   expect(workersOf(all.flat())).toEqual(new Set([0]));
 });
 
-test("their lender gives up its worker ID three times, with lanes in their hands: they follow, and no ID comes twice", async () => {
+test("their lender gives up its worker ID three times, with blocks in their hands: they follow, and no ID comes twice", async () => {
   const namespace = "default";
   const registry = memoryRegistry();
   const ids = await snowlease({ registry, namespace, window: 6000, shared: true });

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { Grid } from "../../src/sharing/shared-allocator.ts";
+import { SharedAllocator } from "../../src/sharing/shared-allocator.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { Sandbox } from "../support/cli.ts";
 import { eventually } from "../support/holder.ts";
@@ -16,12 +16,12 @@ function startThread(name: string, workerData: object): Worker {
   return thread;
 }
 
-test("threads that are terminated while they write tenures: others go on reading, and read what was written as a whole", async () => {
-  const { buffer } = Grid.create(defaultLayout);
+test("threads that are terminated while they write snapshots: others go on reading, and read what was written as a whole", async () => {
+  const { buffer } = SharedAllocator.create(defaultLayout);
   const counts = new Int32Array(new SharedArrayBuffer(8));
-  startThread("tenure-reader.mjs", { buffer, counts });
+  startThread("snapshot-reader.mjs", { buffer, counts });
   for (let round = 1; round <= 40; round++) {
-    const writer = startThread("tenure-writer.mjs", { buffer, first: round * 1_000_000_000 });
+    const writer = startThread("snapshot-writer.mjs", { buffer, first: round * 1_000_000_000 });
     await once(writer, "message");
     await sleep(round % 5);
     await writer.terminate();

@@ -81,7 +81,7 @@ test("threads and the lender make IDs on one worker ID, threads that end in the 
   await expectDistinct(all);
 });
 
-test("the lender switches to another worker ID while threads hold lanes: they follow, and nothing comes twice", async () => {
+test("the lender switches to another worker ID while threads hold blocks: they follow, and nothing comes twice", async () => {
   const ids = await share({ onLost: "switch" });
   const threads = [new Joined(ids.share()), new Joined(ids.share())];
   const first = ids.lease.workerId;

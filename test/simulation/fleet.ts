@@ -169,7 +169,8 @@ export class Fleet {
     this.#tally.count("ID by a child");
     if (parent.machine.dead) this.#tally.count("ID by a child whose parent had died");
     else if (parent.lease?.state === "closed") this.#tally.count("ID by a child whose parent had given back");
-    else if (parent.lease?.tenure?.fence !== lease?.fence) this.#tally.count("ID by a child whose parent had switched");
+    else if (parent.lease?.snapshot?.fence !== lease?.fence)
+      this.#tally.count("ID by a child whose parent had switched");
   }
 
   /** Refusals are part of life; that a registry finds a request of an honest holder invalid is not. */

@@ -47,7 +47,7 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     else server.offset += by;
   }
 
-  /** Lets a message arrive; where children ask for lanes all the while, some. False where there is none. */
+  /** Lets a message arrive; where children ask for blocks all the while, some. False where there is none. */
   async function deliver(): Promise<boolean> {
     let some = false;
     for (let left = random.between(1, scenario.lends ? 5 : 1); left > 0 && world.deliver(); left--) {

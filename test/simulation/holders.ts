@@ -2,9 +2,9 @@ import type { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { Ring } from "../../src/generator/ring.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
-import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
-import type { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { LeaseClient } from "../../src/sharing/lease-client.ts";
+import type { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import type { Tally } from "./events.ts";
@@ -60,7 +60,7 @@ const prepared: Kind = {
 export const lending: Kind = {
   hold(lease, random, tally) {
     const ids = new SharedSnowflake(lease, { rollback });
-    const lent = lendingRegistry(lease, ids.lanes as SharedLedger);
+    const lent = leaseServer(lease, ids.blocks as SharedUsageTracker);
     return { ...threaded(ids, random, tally), lent };
   },
 };
@@ -93,14 +93,14 @@ export function honest({ lends, leads }: Scenario, random: Random): Kind {
   return random.pick([wall, wall, wall, wall, leading, prepared]);
 }
 
-/** A child process, on a lease of its parent's: goes on with the lanes that it has, whatever becomes of the parent. */
+/** A child process, on a lease of its parent's: goes on with the blocks that it has, whatever becomes of the parent. */
 export async function child(lease: Lease, random: Random, tally: Tally): Promise<Holder> {
   const hasThreads = random.chance(0.4);
-  const lanes = await BorrowedLanes.open(lease, hasThreads).catch(async (error: unknown) => {
+  const blocks = await LeaseClient.open(lease, hasThreads).catch(async (error: unknown) => {
     await lease.close();
     throw error;
   });
-  if (hasThreads) return threaded(new SharedSnowflake(lease, { rollback }, undefined, lanes), random, tally);
-  const snowflake = new Snowflake(lease, { rollback, share: lanes });
+  if (hasThreads) return threaded(new SharedSnowflake(lease, { rollback }, undefined, blocks), random, tally);
+  const snowflake = new Snowflake(lease, { rollback, share: blocks });
   return { emit: () => snowflake.next(), close: () => snowflake.close() };
 }

@@ -55,13 +55,13 @@ export function overNetwork(
       });
   }
 
-  const { takeLanes } = registry;
+  const { takeBlocks } = registry;
   const reached: Leasing = {
     claim: carry((request) => registry.claim(request)),
     renew: carry((request) => registry.renew(request)),
     release: carry((request) => registry.release(request), Math.max(weather.lateRequest, weather.lateRelease ?? 0)),
     forceRelease: (request) => registry.forceRelease(request),
-    ...(takeLanes && { takeLanes: carry(takeLanes) }),
+    ...(takeBlocks && { takeBlocks: carry(takeBlocks) }),
   };
   // A lease asks for nothing else.
   return reached as Registry;

@@ -32,7 +32,7 @@ import type { Tally } from "./events.ts";
 import type { Random } from "./world.ts";
 
 /** As much of a registry as a lease asks for. */
-export interface Leasing extends Pick<Registry, "claim" | "renew" | "release" | "forceRelease" | "takeLanes"> {
+export interface Leasing extends Pick<Registry, "claim" | "renew" | "release" | "forceRelease" | "takeBlocks"> {
   /** How long its quarantine still lasts, ms; 0 or nothing where there is none. */
   readonly quarantine?: number;
 }
@@ -59,7 +59,7 @@ interface Holdings extends coreEras.Era {
   readonly kept: ReadonlyMap<number, Kept>;
 }
 
-const nothing: Holdings = { era: 0, eraBegin: 0, kept: new Map() };
+const nothing: Holdings = { era: 0, quarantineEnd: 0, kept: new Map() };
 
 /**
  * A store that may forget: the core's decisions on records in memory, and what every adapter of a server does around them that may
@@ -97,7 +97,7 @@ export class Store implements Leasing {
   }
 
   get quarantine(): number {
-    return Math.max(0, this.#holdings.eraBegin - this.#clock.now());
+    return Math.max(0, this.#holdings.quarantineEnd - this.#clock.now());
   }
 
   async claim(request: ClaimRequest): Promise<Grant | Refusal> {
@@ -174,7 +174,7 @@ export class Store implements Leasing {
   }
 
   #checkQuarantine(clock: number): void {
-    const retryAfterMs = this.#holdings.eraBegin - clock;
+    const retryAfterMs = this.#holdings.quarantineEnd - clock;
     if (retryAfterMs <= 0) return;
     this.#tally.count("refusal in quarantine");
     throw new SnowleaseError("QUARANTINE", "Windows may have been forgotten in this simulation.", { retryAfterMs });

@@ -87,7 +87,7 @@ export function makeRecords(
       const transaction = client.transaction();
       for (const workerId of ids.slice(begin, begin + 500)) {
         const end = until(workerId);
-        const record = { ...unusedRecord(workerId), fence: 1, from: end - 1000, until: end, floor: end - 1000 };
+        const record = { ...unusedRecord(workerId), fence: 1, from: end - 1000, until: end, knownFrom: end - 1000 };
         transaction.create(nodes.state(workerId), Buffer.from(recordBytes(record, false)));
         transaction.create(nodes.rows(workerId));
       }

@@ -4,8 +4,8 @@ import { Layout, layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { Ring } from "../../src/generator/ring.ts";
 import { joinLease } from "../../src/sharing/member.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, open, type Setting, thrown, type Wish } from "../support/generator.ts";
@@ -67,8 +67,8 @@ const opens: Readonly<Record<string, (layout: Layout, clock: FakeClock) => Promi
   async "as threads, and as a child that borrows"(layout, clock) {
     const options: SnowleaseOptions = { clock, layout: layout.fingerprint, window: 10 * 60_000 };
     const ids = await snowlease({ ...options, registry: generousRegistry(clock), workerId: 1, shared: true });
-    if (!(ids.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
-    const child = await snowlease({ ...options, registry: lendingRegistry(ids.lease, ids.lanes), shared: true });
+    if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
+    const child = await snowlease({ ...options, registry: leaseServer(ids.lease, ids.blocks), shared: true });
     const threads = [ids, child].map((each) => joinLease(each.share(), { clock }));
     return [ids, child, ...threads].flatMap((each) => waysOf(each, layout));
   },

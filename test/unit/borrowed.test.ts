@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout, layouts } from "../../src/id/layout.ts";
-import type { LanesTaken, Lost, Registry } from "../../src/rule/registry.ts";
+import type { BlocksTaken, Lost, Registry } from "../../src/rule/registry.ts";
 import { lendLease } from "../../src/lend.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import type { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { settled } from "../support/generator.ts";
 
-const lane = 128;
+const block = 128;
 
 let clock: FakeClock;
 let registry: Registry;
@@ -23,8 +23,8 @@ beforeEach(async () => {
   clock = fakeClock({ start: Date.UTC(2026, 0, 1) });
   registry = memoryRegistry({ clock });
   lender = await share({ registry, pool: "0-3" });
-  if (!(lender.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
-  lent = lendingRegistry(lender.lease, lender.lanes);
+  if (!(lender.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
+  lent = leaseServer(lender.lease, lender.blocks);
 });
 
 afterEach(async () => {
@@ -41,7 +41,7 @@ async function share(options: SnowleaseOptions): Promise<SharedSnowflake> {
 function drain(maker: { next(): bigint }): bigint[] {
   const made: bigint[] = [];
   for (;;) {
-    if (made.length > 32 * lane) expect.fail(`More IDs than a tick has: ${made.slice(-3).join(", ")}`);
+    if (made.length > 32 * block) expect.fail(`More IDs than a tick has: ${made.slice(-3).join(", ")}`);
     try {
       made.push(maker.next());
     } catch (error) {
@@ -56,7 +56,7 @@ function expectDistinct(ids: readonly bigint[]): void {
 }
 
 describe("a borrowed lease that threads share", () => {
-  test("has a lane for each of them, and more for those who want more, none of them twice", async () => {
+  test("has a block for each of them, and more for those who want more, none of them twice", async () => {
     const child = await share({ registry: lent });
     const other = await share({ registry: lent });
     const threads = [joinLease(child.share(), { clock }), joinLease(child.share(), { clock })];
@@ -69,7 +69,7 @@ describe("a borrowed lease that threads share", () => {
     const all: bigint[] = [];
     for (const maker of makers) {
       const made = drain(maker);
-      expect(made.length).toBeGreaterThanOrEqual(lane - 1);
+      expect(made.length).toBeGreaterThanOrEqual(block - 1);
       all.push(...made);
     }
     for (let ms = 0; ms < 60; ms++) {
@@ -109,16 +109,16 @@ describe("a borrowed lease that threads share", () => {
     expect(() => threads[1]?.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 
-  test("goes on with its lender's next worker ID, without lanes of the last one that come late", async () => {
+  test("goes on with its lender's next worker ID, without blocks of the last one that come late", async () => {
     let hold = false;
     let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (letGo = resolve));
     const slow: Registry = {
       ...lent,
-      async takeLanes(request): Promise<LanesTaken | Lost> {
+      async takeBlocks(request): Promise<BlocksTaken | Lost> {
         const isLate = hold;
         hold = false;
-        const answer = (await lent.takeLanes?.(request)) ?? { outcome: "lost" };
+        const answer = (await lent.takeBlocks?.(request)) ?? { outcome: "lost" };
         if (isLate) await held;
         return answer;
       },
@@ -150,13 +150,13 @@ describe("a borrowed lease that threads share", () => {
     expect(all.length).toBeGreaterThan(200 * 2048);
   });
 
-  test("skips the ID 0, and touches no lane of another", async () => {
+  test("skips the ID 0, and touches no block of another", async () => {
     const { epoch, wrap = 0 } = layouts.scene;
     const start = epoch + Math.ceil((Date.UTC(2026, 0, 1) - epoch) / wrap) * wrap;
     clock = fakeClock({ start: start - 1 });
     const parent = await share({ registry: memoryRegistry({ clock }), layout: "scene", workerId: 0 });
-    if (!(parent.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
-    const child = await share({ registry: lendingRegistry(parent.lease, parent.lanes), layout: "scene" });
+    if (!(parent.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
+    const child = await share({ registry: leaseServer(parent.lease, parent.blocks), layout: "scene" });
     const thread = joinLease(child.share(), { clock });
     const all: bigint[] = [];
     for (let ms = 0; ms < 20; ms++) {

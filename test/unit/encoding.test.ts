@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeAny, type EncodingName, encodings } from "../../src/id/encodings.ts";
-import { Neighbours } from "../../src/generator/incremental-encoder.ts";
+import { IncrementalEncoder } from "../../src/generator/incremental-encoder.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 
 const max = 2n ** 63n - 1n;
@@ -106,7 +106,7 @@ describe("neighbours", () => {
   it.each(forms)(
     "in %s tell the texts of those behind one that share all but two digits, one after the other",
     (name) => {
-      const neighbours = new Neighbours();
+      const neighbours = new IncrementalEncoder();
       const { encode } = encodings[name];
       // A multiple of 62^2 and of 64^2.
       const row = 879351421382717440n - (879351421382717440n % (62n * 64n) ** 2n);
@@ -134,7 +134,7 @@ describe("neighbours", () => {
         anyId,
         fc.array(fc.oneof(fc.constant(1), fc.integer({ min: 0, max: 200 })), { maxLength: 200 }),
         (name, id, steps) => {
-          const neighbours = new Neighbours();
+          const neighbours = new IncrementalEncoder();
           const { encode } = encodings[name];
           neighbours.learn(0, name, encode(id));
           let place = 0;

@@ -3,7 +3,7 @@ import { checkpointIn, claimIn, nextEra, recordIn, renewalIn, usageIn } from "..
 import type { Stored } from "../../src/rule/window.ts";
 
 const limits = { maxWindow: 1000, maxClockSkew: 100 };
-const now = { era: 5000, eraBegin: 6200 };
+const now = { era: 5000, quarantineEnd: 6200 };
 const recents = { from: 3000, bytes: Uint8Array.of(1) };
 const record: Stored = {
   workerId: 7,
@@ -13,15 +13,15 @@ const record: Stored = {
   until: 4000,
   seenClock: 3000,
   clean: true,
-  floor: 3000,
+  knownFrom: 3000,
   recents,
 };
 
 describe("an era", () => {
   test("begins when every window has passed that may have been granted, and bears a number of its own", () => {
-    expect(nextEra({ era: 0, eraBegin: 0 }, 5000, limits)).toEqual(now);
+    expect(nextEra({ era: 0, quarantineEnd: 0 }, 5000, limits)).toEqual(now);
     // A server whose clock is behind takes the place of one that took another's.
-    expect(nextEra(now, 4990, limits)).toEqual({ era: 5001, eraBegin: 6200 });
+    expect(nextEra(now, 4990, limits)).toEqual({ era: 5001, quarantineEnd: 6200 });
   });
 
   test("lets nobody continue behind what an older one says", () => {
@@ -31,13 +31,13 @@ describe("an era", () => {
 
   test("grants nothing that begins before it, under a fence that nobody had", () => {
     const claimed = { ...record, from: 4000, until: 7000, recents: undefined };
-    expect(claimIn(now, claimed, record)).toMatchObject({ from: 6200, floor: 6200, fence: 6201 });
+    expect(claimIn(now, claimed, record)).toMatchObject({ from: 6200, knownFrom: 6200, fence: 6201 });
     expect(claimIn(now, claimed, { ...record, fence: 9000 })).toMatchObject({ fence: 9001 });
-    expect(claimIn(now, { ...claimed, from: 6500, recents }, record)).toMatchObject({ from: 6500, floor: 3000 });
+    expect(claimIn(now, { ...claimed, from: 6500, recents }, record)).toMatchObject({ from: 6500, knownFrom: 3000 });
   });
 
   test("lets a holder from before it go on behind its begin", () => {
-    expect(renewalIn(now, record, 0)).toMatchObject({ from: 6200, floor: 6200 });
+    expect(renewalIn(now, record, 0)).toMatchObject({ from: 6200, knownFrom: 6200 });
     expect(renewalIn(now, record, now.era)).toBe(record);
   });
 
@@ -55,7 +55,7 @@ describe("an era", () => {
   });
 
   test("does not know how far a window was used that began anew, and whose holder has not heard of that", () => {
-    const renewed = { ...record, from: 6200, floor: 6200, until: 7200, recents: undefined };
+    const renewed = { ...record, from: 6200, knownFrom: 6200, until: 7200, recents: undefined };
     const checkpoint = { timestamp: 3400, sequence: 0 };
     expect(usageIn(now, { until: 3500, checkpoint, recents }, renewed, now.era)).toBeUndefined();
     expect(usageIn(now, { until: 6300, checkpoint }, renewed, now.era)).toEqual({ until: 6300, checkpoint: undefined });

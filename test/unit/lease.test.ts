@@ -6,9 +6,9 @@ import { layouts } from "../../src/id/layout.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../../src/lease/lease.ts";
 import type { Grant, Registry, Renewal } from "../../src/rule/registry.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
-import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { LeaseClient } from "../../src/sharing/lease-client.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
@@ -188,9 +188,9 @@ describe("a lease", () => {
   it("is renewed in time when it was granted less than it asked for", async () => {
     const { clock, registry } = await newWorld();
     const held = await claim(registry, clock, { window: 3000 });
-    const lender = lendingRegistry(held, new SharedLedger(held, true));
+    const lender = leaseServer(held, new SharedUsageTracker(held, true));
     const lease = await claim(lender, clock);
-    const ids = new Snowflake(lease, { share: await BorrowedLanes.open(lease) });
+    const ids = new Snowflake(lease, { share: await LeaseClient.open(lease) });
     for (let second = 0; second < 20; second++) {
       await clock.advance(1000);
       expect(() => ids.next()).not.toThrow();

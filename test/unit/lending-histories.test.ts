@@ -5,9 +5,9 @@ import { Lease } from "../../src/lease/lease.ts";
 import type { Registry, Usage } from "../../src/rule/registry.ts";
 import type { Snowflake } from "../../src/generator/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
-import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { LeaseClient } from "../../src/sharing/lease-client.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { overNetwork } from "../simulation/network.ts";
@@ -35,11 +35,11 @@ describe("histories of children that borrow a lease", () => {
   }
 
   /** Who accounts for a lease, and hears of every ID that is made on it. */
-  type MakeLedger = (lease: Lease) => SharedLedger & { readonly emitted?: (id: bigint) => void };
+  type MakeLedger = (lease: Lease) => SharedUsageTracker & { readonly emitted?: (id: bigint) => void };
 
   async function play(
     seed: number,
-    makeLedger: MakeLedger = (lease) => new SharedLedger(lease, true),
+    makeLedger: MakeLedger = (lease) => new SharedUsageTracker(lease, true),
   ): Promise<{ ids: number; neighbours: number; takeovers: number; threaded: number; repeated: bigint | undefined }> {
     const world = new World(seed);
     const { random } = world;
@@ -72,7 +72,7 @@ describe("histories of children that borrow a lease", () => {
           if (lease.fence > 1) takeovers++;
           const ledger = makeLedger(lease);
           lender.emitted = ledger.emitted?.bind(ledger);
-          lender.lent = lendingRegistry(lease, ledger);
+          lender.lent = leaseServer(lease, ledger);
         },
         () => lenders.delete(lender),
       );
@@ -86,10 +86,10 @@ describe("histories of children that borrow a lease", () => {
       Lease.claim(host, { ...options, window, onLost: random.pick(["stop", "switch"]) }).then(
         async (lease) => {
           const threads = random.pick([0, 0, 1, 3]);
-          const lanes = await BorrowedLanes.open(lease, threads > 0).catch(() => undefined);
-          if (lanes === undefined) return lease.orphan();
+          const blocks = await LeaseClient.open(lease, threads > 0).catch(() => undefined);
+          if (blocks === undefined) return lease.orphan();
           if (lender.children.length > 0) neighbours++;
-          const ids = new SharedSnowflake(lease, {}, undefined, lanes);
+          const ids = new SharedSnowflake(lease, {}, undefined, blocks);
           const joined = Array.from({ length: threads }, () => joinLease(ids.share(), { clock: machine }));
           lender.children.push({ machine, ids, makers: [ids, ...joined], emitted: lender.emitted });
         },
@@ -183,8 +183,8 @@ describe("histories of children that borrow a lease", () => {
     },
   );
 
-  /** Counts as used what its children have made, and not what they may still make of the lanes that they have. */
-  class EmittedOnly extends SharedLedger {
+  /** Counts as used what its children have made, and not what they may still make of the blocks that they have. */
+  class EmittedOnly extends SharedUsageTracker {
     readonly #lease: Lease;
     #until = 0;
 

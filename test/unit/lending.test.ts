@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
-import type { ClaimRequest, Grant, LanesRequest, LanesTaken, Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, BlocksRequest, BlocksTaken, Registry } from "../../src/rule/registry.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
-import { BorrowedLanes } from "../../src/sharing/lease-client.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { LeaseClient } from "../../src/sharing/lease-client.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { epoch, Machine, World } from "../simulation/world.ts";
 import { makeToken, settled } from "../support/generator.ts";
 import { layout, options } from "../support/lent-lease.ts";
@@ -15,7 +15,7 @@ describe("a lease that is lent", () => {
   let machine: Machine;
   let registry: Registry;
   let lease: Lease;
-  let ledger: SharedLedger;
+  let ledger: SharedUsageTracker;
   let lent: Registry;
 
   beforeEach(async () => {
@@ -27,12 +27,12 @@ describe("a lease that is lent", () => {
 
   function lend(claimed: Lease, knowsAll = true): void {
     lease = claimed;
-    ledger = new SharedLedger(lease, knowsAll);
-    lent = lendingRegistry(lease, ledger);
+    ledger = new SharedUsageTracker(lease, knowsAll);
+    lent = leaseServer(lease, ledger);
   }
 
-  async function take(asked: LanesRequest): Promise<unknown> {
-    return lent.takeLanes?.(asked);
+  async function take(asked: BlocksRequest): Promise<unknown> {
+    return lent.takeBlocks?.(asked);
   }
 
   function request(asked: Partial<ClaimRequest> = {}): ClaimRequest {
@@ -60,18 +60,18 @@ describe("a lease that is lent", () => {
     );
   });
 
-  test("gives each lane of a span once, whoever asks, and only of spans that lie in its window and not far ahead", async () => {
+  test("gives each block of a span once, whoever asks, and only of spans that lie in its window and not far ahead", async () => {
     const [one, two] = [await claim(), await claim()];
-    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
     const ask = (child: Grant & { token: string }, over: object = {}): Promise<unknown> =>
-      take({ ...request(), ...child, first, spans: 2, lanes: 1, held: 0, ...over });
-    expect(await ask(one)).toEqual({ outcome: "taken", lanes: [0b1, 0b1] });
-    expect(await ask(two, { lanes: 3 })).toEqual({ outcome: "taken", lanes: [0b1110, 0b1110] });
+      take({ ...request(), ...child, first, spans: 2, blocks: 1, held: 0, ...over });
+    expect(await ask(one)).toEqual({ outcome: "taken", blocks: [0b1, 0b1] });
+    expect(await ask(two, { blocks: 3 })).toEqual({ outcome: "taken", blocks: [0b1110, 0b1110] });
     // Who has some leaves one for each other.
-    expect(await ask(one, { lanes: 32, held: 1 })).toEqual({ outcome: "taken", lanes: [0x7fff_fff0, 0x7fff_fff0] });
-    expect(await ask(two)).toEqual({ outcome: "taken", lanes: [0x8000_0000, 0x8000_0000] });
-    expect(await ask(two, { first: first - 200 })).toEqual({ outcome: "taken", lanes: [0, 0] });
-    expect(await ask(two, { first: first + 79, spans: 3 })).toEqual({ outcome: "taken", lanes: [1, 1, 0] });
+    expect(await ask(one, { blocks: 32, held: 1 })).toEqual({ outcome: "taken", blocks: [0x7fff_fff0, 0x7fff_fff0] });
+    expect(await ask(two)).toEqual({ outcome: "taken", blocks: [0x8000_0000, 0x8000_0000] });
+    expect(await ask(two, { first: first - 200 })).toEqual({ outcome: "taken", blocks: [0, 0] });
+    expect(await ask(two, { first: first + 79, spans: 3 })).toEqual({ outcome: "taken", blocks: [1, 1, 0] });
     await lease.close();
     expect(await ask(one)).toEqual({ outcome: "lost" });
   });
@@ -133,10 +133,10 @@ describe("a lease that is lent", () => {
 
   test("is given back up to the end of the last span of which anything was taken", async () => {
     const child = await claim();
-    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
-    await take({ ...request(), ...child, first, spans: 20, lanes: 1, held: 0 });
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
+    await take({ ...request(), ...child, first, spans: 20, blocks: 1, held: 0 });
     await lease.close();
-    const until = layout.timeOf((first + 20) * ledger.grid.cut.ticks);
+    const until = layout.timeOf((first + 20) * ledger.allocator.blockLayout.ticks);
     expect(await registry.worker("default", 2)).toMatchObject({ clean: true, until });
     expect(await lent.renew({ ...request(), ...child })).toEqual({ outcome: "lost" });
   });
@@ -163,10 +163,10 @@ describe("a lease that is lent", () => {
     expect((await claim()).workerId).not.toBe(child.workerId);
   });
 
-  test("ends when the clock is set back to where its children get no lanes", async () => {
+  test("ends when the clock is set back to where its children get no blocks", async () => {
     const child = await claim();
-    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
-    await take({ ...request(), ...child, first, spans: 2, lanes: 1, held: 0 });
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
+    await take({ ...request(), ...child, first, spans: 2, blocks: 1, held: 0 });
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 50) {
         world.advance(50);
@@ -200,26 +200,26 @@ describe("a lease that is lent", () => {
     await switched;
     expect([lease.workerId, lease.fence]).toEqual([child.workerId, child.fence + 1]);
     const old = { ...request(), ...child, clock: machine.now() };
-    const first = ledger.grid.cut.spanOf(layout.tickOf(machine.now()));
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
     expect(await lent.renew(old)).toEqual({ outcome: "lost" });
-    expect(await take({ ...old, first, spans: 1, lanes: 1, held: 0 })).toEqual({ outcome: "lost" });
+    expect(await take({ ...old, first, spans: 1, blocks: 1, held: 0 })).toEqual({ outcome: "lost" });
     expect(await lent.release(old)).toEqual({ outcome: "lost" });
     expect((await claim()).fence).toBe(lease.fence);
-    expect(ledger.grid.newest()).toBeUndefined();
+    expect(ledger.allocator.newest()).toBeUndefined();
   });
 
-  test("gives no lane of a span behind its window, and is given back up to the window's end at most", async () => {
+  test("gives no block of a span behind its window, and is given back up to the window's end at most", async () => {
     await lease.close();
     // The window ends in the middle of a tick.
     world.advance(60);
     lend(await Lease.claim({ registry, clock: machine, makeToken }, { ...options, window: 2990 }));
     const child = await claim();
     const { until } = lease;
-    const { cut } = ledger.grid;
-    const first = cut.spanOf(layout.tickOf(machine.now()));
-    const last = cut.spanOf(layout.tickOf(until - 1));
-    const answer = (await take({ ...request(), ...child, first, spans: 60, lanes: 1, held: 0 })) as LanesTaken;
-    expect(answer.lanes.findLastIndex((lanes) => lanes !== 0)).toBe(last - first);
+    const { blockLayout } = ledger.allocator;
+    const first = blockLayout.spanOf(layout.tickOf(machine.now()));
+    const last = blockLayout.spanOf(layout.tickOf(until - 1));
+    const answer = (await take({ ...request(), ...child, first, spans: 60, blocks: 1, held: 0 })) as BlocksTaken;
+    expect(answer.blocks.findLastIndex((blocks) => blocks !== 0)).toBe(last - first);
     expect(lease.until).toBe(until);
     expect(ledger.checkpoint()).toEqual({ timestamp: layout.timeOf(last - 1), sequence: layout.maxSequence });
     await lease.close();
@@ -234,16 +234,19 @@ describe("a lease that is lent", () => {
     await first.close();
     lend(await Lease.claim({ registry, clock: machine, makeToken }, options));
     const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, options);
-    const child = new Snowflake(borrowed, { share: await BorrowedLanes.open(borrowed) });
-    expect(layout.decompose(child.next())).toEqual({ ...layout.decompose(id), sequence: ledger.grid.cut.sequences });
+    const child = new Snowflake(borrowed, { share: await LeaseClient.open(borrowed) });
+    expect(layout.decompose(child.next())).toEqual({
+      ...layout.decompose(id),
+      sequence: ledger.allocator.blockLayout.sequences,
+    });
   });
 
   test("leaves no room for a generator that does not share it, nor for lending it twice, nor for lending it on", async () => {
     expect(() => new Snowflake(lease)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
-    expect(() => new SharedLedger(lease, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
+    expect(() => new SharedUsageTracker(lease, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
     const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, options);
     expect(() => new Snowflake(borrowed)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
-    expect(() => new SharedLedger(borrowed, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
+    expect(() => new SharedUsageTracker(borrowed, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
   });
 
   test("shows its worker ID, and lets no operator in", async () => {

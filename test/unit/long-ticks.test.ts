@@ -2,8 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -50,12 +50,12 @@ async function open(way: Way, layout: Layout, clock: FakeClock, store: Registry,
     return { ...rest, maker: ids, lease: ids.lease };
   }
   const ids = keep(await snowlease({ ...options, shared: true }));
-  const { lease, lanes } = ids;
+  const { lease, blocks } = ids;
   if (way === "shared") return { ...rest, maker: ids, lease };
   if (way === "thread") return { ...rest, maker: keep(joinLease(ids.share(), { clock })), lease };
-  if (!(lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
+  if (!(blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
   const child = keep(
-    await snowlease({ registry: lendingRegistry(lease, lanes), clock, layout, claimTimeout: 0, shared: true }),
+    await snowlease({ registry: leaseServer(lease, blocks), clock, layout, claimTimeout: 0, shared: true }),
   );
   return { ...rest, maker: way === "child" ? child : keep(joinLease(child.share(), { clock })), lease };
 }
@@ -96,9 +96,9 @@ describe.each(layouts)("with ticks of %s", (_, layout) => {
   const perTick = layout.maxSequence + 1;
   const inside = tick / 10;
 
-  /** How many it makes of so many ticks. A thread leaves a lane to its lender. */
+  /** How many it makes of so many ticks. A thread leaves a block to its lender. */
   function expectCount(made: readonly bigint[], way: Way, ticks: number): void {
-    // A child asks for more when the first of its lanes are used.
+    // A child asks for more when the first of its blocks are used.
     if (way.endsWith("child")) expect(made.length).toBeGreaterThanOrEqual((ticks * perTick) / 32);
     else expect(made.length).toBe(ticks * perTick * (way === "thread" ? 31 / 32 : 1));
   }
@@ -144,8 +144,8 @@ describe.each(layouts)("with ticks of %s", (_, layout) => {
     const store = memoryRegistry({ clock });
     const ids = await snowlease({ registry: store, clock, layout, workerId: 7, window: 60_000, shared: true });
     onTestFinished(() => ids.close());
-    if (!(ids.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
-    const registry = lendingRegistry(ids.lease, ids.lanes);
+    if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
+    const registry = leaseServer(ids.lease, ids.blocks);
     const child = await snowlease({ registry, clock, layout, shared: true });
     onTestFinished(() => child.close());
     const makers = [joinLease(child.share(), { clock }), child, joinLease(ids.share(), { clock }), ids];

@@ -29,7 +29,7 @@ function free(workerId: number, options: Partial<Stored> = {}): Stored {
     until,
     seenClock: until,
     clean: true,
-    floor: until,
+    knownFrom: until,
     holder: on("beta"),
     ...options,
   };
@@ -69,7 +69,7 @@ class PlainView implements PoolView {
     return this.#ofHost(pool, host).slice(0, limit);
   }
 
-  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+  pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
     const kept = this.#records.filter(({ workerId, owner }) => owner === ip && workerId >= first && workerId <= last);
     return kept.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
   }
@@ -137,7 +137,7 @@ describe("which worker ID a claim gets", () => {
     const ahead = { until: now + 500, seenClock: now + 500 };
     const recents = { from: now - 100, bytes: Uint8Array.of(1) };
     const records = [0, 1, 2].map((id) => free(id, ahead));
-    expect(chosen([...records, free(3, { until: now + 600, floor: now - 100, recents })])).toBe(3);
+    expect(chosen([...records, free(3, { until: now + 600, knownFrom: now - 100, recents })])).toBe(3);
   });
 
   it("none of a full pool, and when the first one comes free", () => {

@@ -15,9 +15,11 @@ function id(ms: number, sequence = 0, workerId = 3): bigint {
 }
 
 /** A window of worker 3, in ms after the start. */
-function window(from: number, until: number, fence: number, more: { floor?: number; generation?: number } = {}) {
-  const { floor = from, generation = 1 } = more;
-  return { window: { workerId: 3, fence, from: start + from, until: start + until, floor: start + floor, generation } };
+function window(from: number, until: number, fence: number, more: { knownFrom?: number; generation?: number } = {}) {
+  const { knownFrom = from, generation = 1 } = more;
+  return {
+    window: { workerId: 3, fence, from: start + from, until: start + until, knownFrom: start + knownFrom, generation },
+  };
 }
 
 /** What a holder wrote down, in its order. */
@@ -82,13 +84,13 @@ describe("the checker of the proof suite", () => {
     ["before the holder was granted more", [window(10, 20, 1), id(25), window(10, 30, 1)]],
     ["after the holder gave it up", [window(10, 20, 1), { left: "own will" }, id(12)]],
     ["after a quarantine closed its beginning", [window(10, 20, 1), window(30, 40, 1), id(12)]],
-    ["before the recents that it continues", [window(10, 20, 1, { floor: 5 }), id(4)]],
+    ["before the recents that it continues", [window(10, 20, 1, { knownFrom: 5 }), id(4)]],
   ])("finds an ID outside the window that its maker knew of: %s", async (_, life) => {
     expect(await flawsOf([life])).toEqual({ outside: 1 });
   });
 
   test("lets a holder continue behind recents, and use each tick of its window", async () => {
-    expect(await flawsOf([[window(10, 20, 1, { floor: 5 }), id(5), id(19, 4095)]])).toEqual({});
+    expect(await flawsOf([[window(10, 20, 1, { knownFrom: 5 }), id(5), id(19, 4095)]])).toEqual({});
   });
 
   test("finds an ID outside of all windows on record", async () => {

@@ -29,6 +29,8 @@ describe("a record of Redis", () => {
     ).toEqual({
       ...stored,
       clean: false,
+      floor: undefined,
+      knownFrom: 900,
       recents: { from: 900, bytes: Uint8Array.from([97, 98]) },
       checkpoint: { timestamp: 1400, sequence: 5 },
       holder: { host: "alpha", ip: "10.0.0.1", pid: 4711, instance: "" },

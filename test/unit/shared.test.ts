@@ -2,8 +2,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
-import { lendingRegistry } from "../../src/sharing/lease-server.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
+import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import type { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { snowlease } from "../../src/snowlease.ts";
@@ -61,12 +61,12 @@ describe("generators that share a lease", () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     open.push(joined);
-    /** Lets the lease answer as it does between the end of a tenure and the begin of the next one, so many times. */
+    /** Lets the lease answer as it does between the end of a claim and the begin of the next one, so many times. */
     const interrupt = (looks: number): void => {
       const get = (): undefined => {
-        if (--looks === 0) Reflect.deleteProperty(joined.lease, "tenure");
+        if (--looks === 0) Reflect.deleteProperty(joined.lease, "snapshot");
       };
-      Object.defineProperty(joined.lease, "tenure", { get, configurable: true });
+      Object.defineProperty(joined.lease, "snapshot", { get, configurable: true });
     };
     interrupt(3);
     expect(() => joined.next()).toThrow(
@@ -99,7 +99,7 @@ describe("generators that share a lease", () => {
     expect(() => joined.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 
-  test("leave one that comes late a lane", async () => {
+  test("leave one that comes late a block", async () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     expect(drain(ids)).toBe(4096 - 128);
@@ -109,7 +109,7 @@ describe("generators that share a lease", () => {
     expect(drain(ids)).toBe(4096);
   });
 
-  test("leave a lane to one that is quiet, and none any more to one that was ended without a word", async () => {
+  test("leave a block to one that is quiet, and none any more to one that was ended without a word", async () => {
     const { ids, clock } = await share({ window: 60_000 });
     const quiet = joinLease(ids.share(), { clock });
     quiet.next();
@@ -188,13 +188,13 @@ describe("generators that share a lease", () => {
 
   test("go on in a process that borrows when the clock moves by years", async () => {
     const { ids, clock } = await share({ pool: "0-7", onLost: "switch" });
-    if (!(ids.lanes instanceof SharedLedger)) expect.fail("It is borrowed.");
-    const registry = lendingRegistry(ids.lease, ids.lanes);
+    if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
+    const registry = leaseServer(ids.lease, ids.blocks);
     const child = await snowlease({ registry, clock, shared: true, onLost: "switch" });
     open.unshift(child);
     const joined = joinLease(child.share(), { clock });
     const makers = [child, joined, ids];
-    // Until there is a lane in stock for the thread, too.
+    // Until there is a block in stock for the thread, too.
     await clock.advance(7000);
     const made = makers.map((maker) => maker.next());
     for (const years of [5, -5, 8]) {
@@ -211,21 +211,24 @@ describe("generators that share a lease", () => {
   /** When the timestamp of `scene` starts again at 0. */
   const wraps = layouts.scene.epoch + Math.ceil((Date.UTC(2026, 0, 1) - layouts.scene.epoch) / wrap) * wrap;
 
-  test.each([1, 2, 5, 6])("skip the ID 0 of a tick of %i sequence bits, and touch no lane of another", async (bits) => {
-    const layout = `timestamp:21,worker:5,sequence:${bits}@${layouts.scene.epoch}/1/wraps`;
-    const clock = fakeClock({ start: wraps - 1 });
-    const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, layout, workerId: 0, shared: true });
-    open.push(ids);
-    const joined = joinLease(ids.share(), { clock });
-    const made = drained(ids, joined);
-    await clock.advance(1);
-    const first = drained(ids, joined);
-    expect(first).toHaveLength(2 ** bits - 1);
-    await clock.advance(1);
-    made.push(...first, ...drained(joined, ids));
-    expect(new Set(made).size).toBe(made.length);
-    expect(made).not.toContain(0n);
-  });
+  test.each([1, 2, 5, 6])(
+    "skip the ID 0 of a tick of %i sequence bits, and touch no block of another",
+    async (bits) => {
+      const layout = `timestamp:21,worker:5,sequence:${bits}@${layouts.scene.epoch}/1/wraps`;
+      const clock = fakeClock({ start: wraps - 1 });
+      const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, layout, workerId: 0, shared: true });
+      open.push(ids);
+      const joined = joinLease(ids.share(), { clock });
+      const made = drained(ids, joined);
+      await clock.advance(1);
+      const first = drained(ids, joined);
+      expect(first).toHaveLength(2 ** bits - 1);
+      await clock.advance(1);
+      made.push(...first, ...drained(joined, ids));
+      expect(new Set(made).size).toBe(made.length);
+      expect(made).not.toContain(0n);
+    },
+  );
 
   test("are told, once the window has passed, that the thread which leased it has ended without a word", async () => {
     const { ids } = await share({ window: 30_000 });

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout, layouts } from "../../src/id/layout.ts";
-import { Lease, type Tenure } from "../../src/lease/lease.ts";
+import { Lease, type LeaseSnapshot } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import type { Mode } from "../../src/generator/tick-allocator.ts";
@@ -155,18 +155,18 @@ describe("whatever the clock does", () => {
     async #make(ids: Snowflake, how: "next" | "fill" | "async" | "take", count: number): Promise<void> {
       try {
         // The lease as it stood before: one that leads its clock may be given up at the end of its window, behind what it made.
-        const { tenure } = ids.lease;
-        if (how === "take") this.#take(tenure, ...ids.take(count));
+        const { snapshot } = ids.lease;
+        if (how === "take") this.#take(snapshot, ...ids.take(count));
         else if (how === "fill") {
           const target = new BigUint64Array(count);
           const got = ids.fill(target);
-          this.#take(tenure, ...target.subarray(0, got));
+          this.#take(snapshot, ...target.subarray(0, got));
         } else if (how === "next") {
-          for (let i = 0; i < count; i++) this.#take(tenure, ids.next());
+          for (let i = 0; i < count; i++) this.#take(snapshot, ids.next());
         } else {
           for (let i = 0; i < count; i++) {
             const id = await ids.nextAsync({ timeout: 0 });
-            this.#take(ids.lease.tenure, id);
+            this.#take(ids.lease.snapshot, id);
           }
         }
       } catch (error) {
@@ -174,7 +174,7 @@ describe("whatever the clock does", () => {
       }
     }
 
-    #take(tenure: Tenure | undefined, ...fresh: readonly bigint[]): void {
+    #take(snapshot: LeaseSnapshot | undefined, ...fresh: readonly bigint[]): void {
       const { wrap = Infinity } = this.#layout;
       for (const id of fresh) {
         const parts = this.#layout.decompose(id, this.#clock.now());
@@ -187,9 +187,9 @@ describe("whatever the clock does", () => {
         this.rollbacks += Math.min(rollback, 1);
         this.led += Number(timestamp > this.#clock.now());
         expect(id).not.toBe(0n);
-        expect(workerId).toBe(tenure?.workerId);
-        expect(timestamp).toBeGreaterThanOrEqual(tenure?.floor ?? Infinity);
-        expect(timestamp + this.#layout.tick).toBeLessThanOrEqual(tenure?.until ?? -Infinity);
+        expect(workerId).toBe(snapshot?.workerId);
+        expect(timestamp).toBeGreaterThanOrEqual(snapshot?.knownFrom ?? Infinity);
+        expect(timestamp + this.#layout.tick).toBeLessThanOrEqual(snapshot?.until ?? -Infinity);
       }
     }
   }

@@ -367,7 +367,7 @@ describe("a clock that goes back, with rollback bits", () => {
     await expect(open({ layout, clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
     await clock.advance(2);
     const third = await open({ layout, clock, registry });
-    expect(third.lease.tenure).toMatchObject({ floor: start + 5, from: start + 5 });
-    expect(third.lease.tenure?.recents).toBeUndefined();
+    expect(third.lease.snapshot).toMatchObject({ knownFrom: start + 5, from: start + 5 });
+    expect(third.lease.snapshot?.recents).toBeUndefined();
   });
 });

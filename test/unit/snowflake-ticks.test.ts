@@ -111,7 +111,7 @@ describe("a restart within one tick", () => {
     await ids.close();
     clock.step(-11_000);
     const second = await open({ layout: seconds, clock, registry });
-    expect(second.lease.tenure?.floor).toBe(start + 4000);
+    expect(second.lease.snapshot?.knownFrom).toBe(start + 4000);
     expect(second.next()).toEqual([start + 4000, 1]);
     await second.ids.close();
     clock.step(-1);

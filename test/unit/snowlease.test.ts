@@ -20,7 +20,7 @@ import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { lendLease, lendOverSocket } from "../../src/lend.ts";
 import { toldWorkerId } from "../../src/lent.ts";
-import { SharedLedger } from "../../src/sharing/usage-tracker.ts";
+import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 
@@ -346,7 +346,7 @@ describe("a child of exec", () => {
       env: {},
     });
     const lease = await openLease(config, { env: {}, argv: [] });
-    const lender = await lendOverSocket(lease, new SharedLedger(lease, false), "memory:");
+    const lender = await lendOverSocket(lease, new SharedUsageTracker(lease, false), "memory:");
     made.push(lease, { close: async () => lender[Symbol.asyncDispose]() });
     Object.assign(process.env, lender.env, toldWorkerId(lease.workerId), { WORKER_ID: String(lease.workerId) });
     return lease;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Layout } from "../../src/id/layout.ts";
 import type { Mode } from "../../src/generator/tick-allocator.ts";
-import { type TextOptions, TextRun } from "../../src/generator/decimal-writer.ts";
+import { type TextOptions, DecimalWriter } from "../../src/generator/decimal-writer.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { coded, open, start, thrown } from "../support/generator.ts";
 
@@ -19,7 +19,7 @@ describe("texts in a row", () => {
     [9_223_372_036_854_775_000n, 1n, 808],
     [487_328_464_441_967_107n, 65_536n, 256],
   ])("from %i by %i are the numbers", (first, step, count) => {
-    const texts = new TextRun({ before: '"', after: '",' });
+    const texts = new DecimalWriter({ before: '"', after: '",' });
     const expected = Array.from({ length: count }, (_, i) => `"${first + BigInt(i) * step}",`).join("");
     const target = new Uint8Array(expected.length + 10).fill(1);
     expect(texts.fitting(first, step, expected.length)).toBe(count);
@@ -29,15 +29,15 @@ describe("texts in a row", () => {
   });
 
   it("end where the digits become more", () => {
-    expect(new TextRun().fitting(8n, 1n, 1000)).toBe(2);
-    expect(new TextRun().fitting(8n, 5n, 1000)).toBe(1);
-    expect(new TextRun().fitting(9_999_000n, 1n, 1_000_000)).toBe(1000);
+    expect(new DecimalWriter().fitting(8n, 1n, 1000)).toBe(2);
+    expect(new DecimalWriter().fitting(8n, 5n, 1000)).toBe(1);
+    expect(new DecimalWriter().fitting(9_999_000n, 1n, 1_000_000)).toBe(1000);
   });
 
   it("take nothing but short ASCII around them", () => {
     for (const bad of ["ä", "x".repeat(17), 3, null]) {
-      expect(thrown(() => new TextRun({ before: bad as string })).code).toBe("CONFIG_INVALID");
-      expect(thrown(() => new TextRun({ after: bad as string })).code).toBe("CONFIG_INVALID");
+      expect(thrown(() => new DecimalWriter({ before: bad as string })).code).toBe("CONFIG_INVALID");
+      expect(thrown(() => new DecimalWriter({ after: bad as string })).code).toBe("CONFIG_INVALID");
     }
   });
 });

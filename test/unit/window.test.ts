@@ -36,7 +36,7 @@ function request(options: Partial<ClaimRequest> = {}): ClaimRequest {
 }
 
 function record(options: Partial<Stored> = {}): Stored {
-  const window = { from: now - 10_000, until: now + 60_000, floor: now - 10_000 };
+  const window = { from: now - 10_000, until: now + 60_000, knownFrom: now - 10_000 };
   return {
     workerId: 7,
     fence: 3,
@@ -141,7 +141,7 @@ describe("whether a worker ID is free", () => {
   });
 
   it("with recents begins where they begin, for a holder that continues", () => {
-    const given = record({ token: undefined, clean: true, until: end, floor: now, recents: { from: now, bytes } });
+    const given = record({ token: undefined, clean: true, until: end, knownFrom: now, recents: { from: now, bytes } });
     expect(isFree(given, request({ clock: now }), now)).toBe(true);
     expect(isFree(given, request({ clock: now - 1 }), now)).toBe(false);
     expect(isFree(given, request({ clock: now, continues: false }), now)).toBe(false);
@@ -156,14 +156,14 @@ describe("whether a worker ID is free", () => {
 describe("a claim", () => {
   const end = now + 30_000;
   const recents = { from: now - 500, bytes };
-  const given = record({ token: undefined, clean: true, until: end, floor: recents.from, recents });
+  const given = record({ token: undefined, clean: true, until: end, knownFrom: recents.from, recents });
 
   it("that continues keeps `until`, and may hand on what reaches back to the recents", () => {
     const next = claimed(given, 7, request({ token: "t2", window: 10 }), now, info);
-    expect(next).toMatchObject({ from: end, until: end, fence: 4, floor: recents.from, recents, clean: false });
+    expect(next).toMatchObject({ from: end, until: end, fence: 4, knownFrom: recents.from, recents, clean: false });
     expect(claimed(given, 7, request({ clock: end, continues: false }), now, info)).toMatchObject({
       from: end,
-      floor: end,
+      knownFrom: end,
     });
   });
 
@@ -182,7 +182,7 @@ describe("a claim", () => {
       until: now + 60_005,
       seenClock: now + 5,
       clean: false,
-      floor: now - 10_000,
+      knownFrom: now - 10_000,
       recents: undefined,
       holder,
       claimedAt: now,
@@ -339,7 +339,7 @@ describe("from outside", () => {
   it("a record is shown without its token", () => {
     const shown = shownRecord(record({ token: "secret" }), now);
     expect(shown).not.toHaveProperty("token");
-    expect(shown).not.toHaveProperty("floor");
+    expect(shown).not.toHaveProperty("knownFrom");
     expect(JSON.stringify([shown, grantOf(record({ token: "secret" }), now)])).not.toContain("secret");
   });
 
@@ -404,7 +404,7 @@ describe("whatever is asked, by whatever clocks", () => {
             const next = renewed(stored, renewal({ ...key, clock: time + holderClock, window }), at);
             expect(next !== undefined).toBe(present);
             if (next === undefined) continue;
-            expect([next.from, next.floor]).toEqual([stored?.from, stored?.floor]);
+            expect([next.from, next.knownFrom]).toEqual([stored?.from, stored?.knownFrom]);
             expect(next.until).toBeGreaterThanOrEqual(taken);
             expect(next.recents).toBeUndefined();
             [stored, taken] = [next, next.until];
@@ -412,7 +412,7 @@ describe("whatever is asked, by whatever clocks", () => {
             if (asker === undefined) continue;
             const until =
               present && stored ? stored.from + Math.floor(part * (stored.until - stored.from)) : asker.until;
-            const recents = continues ? { from: Math.min(until, stored?.floor ?? until), bytes } : undefined;
+            const recents = continues ? { from: Math.min(until, stored?.knownFrom ?? until), bytes } : undefined;
             const used = kind === "release" ? undefined : { until, recents };
             const before = stored;
             stored = released(stored, release(used, key), at) ?? stored;

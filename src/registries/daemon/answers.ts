@@ -62,7 +62,7 @@ export const claimAnswer: z.ZodType<ClaimAnswer> = z.object({
   rollback: z.number().describe("How far this host's clock is behind what was seen of it before, ms.").optional(),
   shared: z
     .boolean()
-    .describe("Others have the same window: what may be used of it are lanes that were taken.")
+    .describe("Others have the same window: what may be used of it are blocks that were taken.")
     .optional(),
   file: z
     .object({ path: z.string(), device: decimal, inode: decimal })
@@ -72,20 +72,20 @@ export const claimAnswer: z.ZodType<ClaimAnswer> = z.object({
     .optional(),
 });
 
-/** 200 of taking lanes. */
-export interface LanesAnswer {
-  readonly lanes: readonly number[];
+/** 200 of taking blocks. */
+export interface BlocksAnswer {
+  readonly blocks: readonly number[];
 }
 
-export const lanesAnswer: z.ZodType<LanesAnswer> = z.object({
-  lanes: z
+export const blocksAnswer: z.ZodType<BlocksAnswer> = z.object({
+  blocks: z
     .array(
       z
         .int()
         .min(0)
         .max(2 ** 32 - 1),
     )
-    .describe("The lanes of each span, as bits; 0 where there were none."),
+    .describe("The blocks of each span, as bits; 0 where there were none."),
 });
 
 /** 200 of a renewal. */

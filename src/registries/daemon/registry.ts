@@ -6,7 +6,7 @@ import {
   forceRefused,
   forceReleaseAnswer,
   historyAnswer,
-  lanesAnswer,
+  blocksAnswer,
   namespaceAnswer,
   pruneAnswer,
   readyAnswer,
@@ -21,7 +21,7 @@ import type {
   ClaimBody,
   ForceReleaseBody,
   InitBody,
-  LanesBody,
+  BlocksBody,
   PinBody,
   PinsBody,
   ReleaseBody,
@@ -128,11 +128,11 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       }
     },
 
-    async takeLanes({ namespace, workerId, fence, token, first, spans, lanes, held }) {
-      const body: LanesBody = { token, fence, first, spans, lanes, held };
+    async takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held }) {
+      const body: BlocksBody = { token, fence, first, spans, blocks, held };
       try {
-        const path = pathOf(namespace, "leases", workerId, "lanes");
-        return { outcome: "taken", ...(await call({ method: "POST", path, body, answer: lanesAnswer })) };
+        const path = pathOf(namespace, "leases", workerId, "blocks");
+        return { outcome: "taken", ...(await call({ method: "POST", path, body, answer: blocksAnswer })) };
       } catch (error) {
         if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
         throw error;

@@ -140,22 +140,22 @@ export const renewBody: z.ZodType<RenewBody> = z
   })
   .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp);
 
-/** POST /v1/{ns}/leases/{workerId}/lanes. */
-export interface LanesBody {
+/** POST /v1/{ns}/leases/{workerId}/blocks. */
+export interface BlocksBody {
   readonly token: string;
   readonly fence: number;
   readonly first: number;
   readonly spans: number;
-  readonly lanes: number;
+  readonly blocks: number;
   readonly held: number;
 }
 
-export const lanesBody: z.ZodType<LanesBody> = z.strictObject({
+export const blocksBody: z.ZodType<BlocksBody> = z.strictObject({
   token: heldToken,
   fence,
   first: integer(0, Number.MAX_SAFE_INTEGER).describe("The first span."),
   spans: integer(1, 256).describe("How many spans, one after the other."),
-  lanes: integer(1, 32).describe("How many lanes of each."),
+  blocks: integer(1, 32).describe("How many blocks of each."),
   held: integer(0, 32).describe("How many the asker has of them already."),
 });
 

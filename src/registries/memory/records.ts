@@ -91,7 +91,7 @@ export class Records implements PoolView {
     );
   }
 
-  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+  pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
     return firstOf([this.#byOwner.get(ip)], pool, limit);
   }
 

@@ -14,7 +14,7 @@ export function recordOf(fields: Fields): Stored {
     until: numberOf(fields, "until"),
     seenClock: maybeNumber(fields, "seenClock") ?? 0,
     clean: textOf(fields, "clean") === "1",
-    floor: maybeNumber(fields, "floor") ?? 0,
+    knownFrom: maybeNumber(fields, "floor") ?? 0,
     recents: begin === undefined ? undefined : { from: begin, bytes: Uint8Array.from(bytes ?? []) },
     checkpoint: timestamp === undefined ? undefined : { timestamp, sequence: sequence ?? 0 },
     holder: fields.has("host") ? holderOf(fields) : undefined,

@@ -78,7 +78,7 @@ export class Candidates implements PoolView {
     const { pool, holder, preferred = [], reuse } = this.#request;
     const asks: (() => unknown)[] = [() => this.newestOfHost(pool, holder.host)];
     if (reuse !== "never") {
-      asks.push(() => this.keptFor(pool, holder.ip, look));
+      asks.push(() => this.pinnedFor(pool, holder.ip, look));
       for (const workerId of preferred.slice(0, look)) asks.push(() => this.byId(workerId));
       asks.push(() => this.oldestOfHost(pool, holder.host, look));
     }
@@ -141,7 +141,7 @@ export class Candidates implements PoolView {
     return this.#once(`host ${limit}`, () => this.#findOldest("claim.oldest-of-host", pool, { host }, limit));
   }
 
-  keptFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+  pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
     // Most namespaces never have such a pin.
     if (!this.#space.entries.has(ownedEntry)) return [];
     return this.#once("kept", async () => {

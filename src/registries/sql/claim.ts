@@ -94,7 +94,7 @@ function opened(store: Stored, space: Space, request: ClaimRequest, kept: Kept |
   // It was in nobody's hands, or never in ours: a foreigner's clock may be ahead by as much as any other's.
   const from = Math.max(record.from, space.clock + space.info.maxClockSkew);
   const until = Math.max(record.until, from + request.window);
-  return { ...record, from, until, recents: undefined, floor: from };
+  return { ...record, from, until, recents: undefined, knownFrom: from };
 }
 
 /** Shows Java processes that the number is taken. */

@@ -49,7 +49,7 @@ export async function readSpace(unit: Unit, place: Place, schema: number): Promi
     clock: numberOf(first, "clock"),
     identity: maybeText(first, "identity") ?? "",
     era: numberIn(entries, "era"),
-    eraBegin: numberIn(entries, "quarantine"),
+    quarantineEnd: numberIn(entries, "quarantine"),
     beside: entries.get("beside")?.value === "1",
     entries,
   };
@@ -73,28 +73,28 @@ export async function guard(unit: Unit, dialect: Dialect, space: Space): Promise
   const { identity, entries, info, clock } = space;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return space;
-  const { era, eraBegin } = nextEra(space, clock, info);
+  const { era, quarantineEnd } = nextEra(space, clock, info);
   await unit.write(() =>
-    Object.entries({ era, quarantine: eraBegin, identity }).map(([name, value]) => {
+    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => {
       const { version = 0 } = entries.get(name) ?? {};
       return unit.swap("meta.set", { name, value: String(value), version });
     }),
   );
-  return { ...space, era, eraBegin };
+  return { ...space, era, quarantineEnd };
 }
 
 /** What is fixed for a namespace, with its quarantine while that lasts. */
-export function shownInfo({ info, clock, eraBegin }: Space): NamespaceInfo {
-  return clock < eraBegin ? { ...info, quarantineUntil: eraBegin } : info;
+export function shownInfo({ info, clock, quarantineEnd }: Space): NamespaceInfo {
+  return clock < quarantineEnd ? { ...info, quarantineUntil: quarantineEnd } : info;
 }
 
 /** @throws SnowleaseError QUARANTINE before its end. */
-export function checkQuarantine({ clock, eraBegin }: Space, { title, where }: Place): void {
-  if (clock >= eraBegin) return;
-  const retryAfterMs = eraBegin - clock;
+export function checkQuarantine({ clock, quarantineEnd }: Space, { title, where }: Place): void {
+  if (clock >= quarantineEnd) return;
+  const retryAfterMs = quarantineEnd - clock;
   throw new SnowleaseError(
     "QUARANTINE",
     `${title} ${where} is another server than the one that wrote last (promoted, moved or restored), and may have forgotten windows: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`,
-    { retryAfterMs, until: eraBegin },
+    { retryAfterMs, until: quarantineEnd },
   );
 }

@@ -58,7 +58,7 @@ export function keptOf(row: Row): Kept {
     until: numberOf(row, "until_ms"),
     seenClock: numberOf(row, "seen_clock"),
     clean: numberOf(row, "clean") === 1,
-    floor: numberOf(row, "floor_ms"),
+    knownFrom: numberOf(row, "floor_ms"),
     checkpoint:
       timestamp === undefined ? undefined : { timestamp, sequence: maybeNumber(row, "checkpoint_sequence") ?? 0 },
     holder: maybeNumber(row, "claimed_at") === undefined ? undefined : holderOf(row),
@@ -90,7 +90,7 @@ export function columnsOf(record: Stored, pool: string | undefined, filed: strin
     until_ms: record.until,
     seen_clock: record.seenClock,
     clean: record.clean ? 1 : 0,
-    floor_ms: record.floor,
+    floor_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp,
     checkpoint_sequence: checkpoint?.sequence,
     host: holder?.host,

@@ -88,8 +88,8 @@ export async function sqlRegistry(address: SqlAddress, options: OperationsOption
         checkLimits(namespace, request, space.info);
         return space;
       });
-      if (request.new === true && space.eraBegin > 0) {
-        throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(space.eraBegin)}`);
+      if (request.new === true && space.quarantineEnd > 0) {
+        throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(space.quarantineEnd)}`);
       }
       await checkNew(registry, request);
       return shownInfo(space);

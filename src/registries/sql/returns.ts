@@ -21,7 +21,7 @@ const few = 4;
  */
 export async function restingNumbers(unit: Unit, space: Space, pool: PoolBounds): Promise<readonly Kept[]> {
   const latest = space.clock - space.info.maxClockSkew;
-  if (!space.beside || pool.first > 0 || space.eraBegin > latest) return [];
+  if (!space.beside || pool.first > 0 || space.quarantineEnd > latest) return [];
   const rows = await together(
     namesIn(space, pool).map((filed) => unit.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
   );

@@ -70,7 +70,7 @@ export class Records implements PoolView {
     return this.#oldestOf("claim.oldest-of-host", pool, { host, limit });
   }
 
-  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+  pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
     const within = { namespace_id: this.#namespaceId, pool_first: first, pool_last: last };
     return this.#sql.all("claim.kept-for", { ...within, owner: ip, limit }).map(recordOf);
   }
@@ -158,7 +158,7 @@ export function recordOf(columns: Row): Stored {
     until: row.until_ms,
     seenClock: row.seen_clock,
     clean: row.clean === 1,
-    floor: row.floor_ms,
+    knownFrom: row.floor_ms,
     checkpoint:
       checkpoint_timestamp === null
         ? undefined
@@ -182,7 +182,7 @@ function columnsOf(record: Stored): Row & RecordColumns {
     until_ms: record.until,
     seen_clock: record.seenClock,
     clean: record.clean ? 1 : 0,
-    floor_ms: record.floor,
+    floor_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp ?? null,
     checkpoint_sequence: checkpoint?.sequence ?? null,
     host: holder?.host ?? null,

@@ -318,8 +318,8 @@ export async function sqliteRegistry({
 function notBefore(earliest: number, decision: Decision): Decision {
   const { answer, store } = decision;
   if (answer.outcome !== "granted" || store === undefined || store.from >= earliest) return decision;
-  const floor = store.recents?.from ?? earliest;
-  return { ...decision, answer: { ...answer, from: earliest }, store: { ...store, from: earliest, floor } };
+  const knownFrom = store.recents?.from ?? earliest;
+  return { ...decision, answer: { ...answer, from: earliest }, store: { ...store, from: earliest, knownFrom } };
 }
 
 /**

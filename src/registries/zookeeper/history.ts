@@ -15,14 +15,14 @@ import { readRow, rowBytes } from "./records.ts";
 const page = 100;
 
 /** The row of the claim whose record this is, while it goes on. */
-function presentRow({ workerId, fence, from, until, floor, holder, claimedAt }: Stored): HistoryRow | undefined {
+function presentRow({ workerId, fence, from, until, knownFrom, holder, claimedAt }: Stored): HistoryRow | undefined {
   if (holder === undefined || claimedAt === undefined) return undefined;
   return {
     workerId,
     fence,
     from,
     until,
-    continuedFrom: floor < from ? floor : undefined,
+    continuedFrom: knownFrom < from ? knownFrom : undefined,
     holder,
     claimedAt,
   };

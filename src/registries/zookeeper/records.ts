@@ -74,17 +74,17 @@ export function readMeta(node: Node, path: string): NamespaceInfo {
   return info;
 }
 
-export function recordBytes({ recents, ...stored }: Stored, sticky: boolean): Uint8Array {
-  return bytesOf({ ...stored, ...(recents !== undefined && { recents: textual(recents) }), sticky });
+export function recordBytes({ recents, knownFrom: floor, ...stored }: Stored, sticky: boolean): Uint8Array {
+  return bytesOf({ ...stored, floor, ...(recents !== undefined && { recents: textual(recents) }), sticky });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord({ data, version }: Node, path: string, workerId: number): Kept {
-  const { recents, sticky, ...stored } = read(record, data, path);
+  const { recents, sticky, floor, ...stored } = read(record, data, path);
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const bytes = recents && Uint8Array.from(Buffer.from(recents.bytes, "base64"));
   return {
-    stored: { ...stored, recents: recents && bytes && { from: recents.from, bytes } },
+    stored: { ...stored, knownFrom: floor, recents: recents && bytes && { from: recents.from, bytes } },
     version,
     sticky,
   };

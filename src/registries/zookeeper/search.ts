@@ -72,7 +72,7 @@ export class Snapshot implements PoolView {
     return this.#oldestOf(pool, (record) => record.holder?.host === host, limit);
   }
 
-  keptFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
+  pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
     return [...this.kept.values()]
       .map(({ stored }) => stored)
       .filter((record) => record.owner === ip && record.workerId >= first && record.workerId <= last)

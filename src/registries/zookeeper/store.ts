@@ -160,7 +160,7 @@ export async function replaceLost(
     fence: Math.max(0, ...fences) + 1,
     from: until,
     until,
-    floor: until,
+    knownFrom: until,
   };
   await connection.exchange(deadline, (session) => session.create(nodes.state(workerId), recordBytes(lost, false)));
 }

@@ -1,4 +1,4 @@
-import type { Lease, Tenure } from "../../../src/lease/lease.ts";
+import type { Lease, LeaseSnapshot } from "../../../src/lease/lease.ts";
 import type { Grant } from "../../../src/rule/registry.ts";
 import { Snowflake } from "../../../src/generator/snowflake.ts";
 import type { Variant } from "../variant.ts";
@@ -66,9 +66,9 @@ const goesOnAfterRelease: Variant = {
       return {
         emit: () => snowflake.next(),
         close() {
-          const { tenure } = lease;
+          const { snapshot } = lease;
           const closing = snowflake.close();
-          if (tenure !== undefined) snowflake = new Snowflake(frozen(lease, tenure));
+          if (snapshot !== undefined) snowflake = new Snowflake(frozen(lease, snapshot));
           return closing;
         },
       };
@@ -77,10 +77,10 @@ const goesOnAfterRelease: Variant = {
 };
 
 /** A lease that never hears that it has ended. */
-function frozen(lease: Lease, tenure: Tenure): Lease {
+function frozen(lease: Lease, snapshot: LeaseSnapshot): Lease {
   const { clock, layout, namespace } = lease;
-  const { workerId, from, until } = tenure;
-  const ghost = { clock, layout, namespace, workerId, from, until, tenure, state: "held" };
+  const { workerId, from, until } = snapshot;
+  const ghost = { clock, layout, namespace, workerId, from, until, snapshot, state: "held" };
   return { ...ghost, attach() {}, noteRollback() {}, look() {}, close: async () => {} } as unknown as Lease;
 }
 

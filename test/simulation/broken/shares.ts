@@ -22,5 +22,5 @@ function emittedCounted(): Variant {
 }
 
 export const brokenShares: readonly Broken[] = [
-  { name: "emitted lanes counted, not those handed out", variant: emittedCounted, found: [twice, outside] },
+  { name: "emitted blocks counted, not those handed out", variant: emittedCounted, found: [twice, outside] },
 ];

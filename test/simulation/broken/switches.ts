@@ -1,4 +1,4 @@
-import type { Lease, Tenure } from "../../../src/lease/lease.ts";
+import type { Lease, LeaseSnapshot } from "../../../src/lease/lease.ts";
 import { Snowflake } from "../../../src/generator/snowflake.ts";
 import type { Variant } from "../variant.ts";
 import { type Broken, outside, twice } from "./distort.ts";
@@ -16,12 +16,12 @@ const keepsWindow: Variant = {
 };
 
 function withFirstWindow(lease: Lease): Lease {
-  const { tenure: first } = lease;
-  const mixed = (tenure: Tenure | undefined): Tenure | undefined =>
-    tenure && first && { ...tenure, from: first.from, floor: first.floor };
+  const { snapshot: first } = lease;
+  const mixed = (snapshot: LeaseSnapshot | undefined): LeaseSnapshot | undefined =>
+    snapshot && first && { ...snapshot, from: first.from, knownFrom: first.knownFrom };
   return new Proxy(lease, {
     get(target, name) {
-      if (name === "tenure") return mixed(target.tenure);
+      if (name === "snapshot") return mixed(target.snapshot);
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === "function" ? value.bind(target) : value;
     },

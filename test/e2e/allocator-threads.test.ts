@@ -4,16 +4,16 @@ import { setImmediate as turn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { Grid } from "../../src/sharing/shared-allocator.ts";
+import { SharedAllocator } from "../../src/sharing/shared-allocator.ts";
 
-test("threads that take lanes while tenures come and go: none twice, and none behind what the end of its tenure told", async () => {
+test("threads that take blocks while snapshots come and go: none twice, and none behind what the end of its snapshot told", async () => {
   const now = 1_790_000_000_000;
   const tick = defaultLayout.tickOf(now);
-  const grid = Grid.create(defaultLayout);
-  const base = grid.cut.spanOf(tick);
+  const allocator = SharedAllocator.create(defaultLayout);
+  const base = allocator.blockLayout.spanOf(tick);
   const stop = new Int32Array(new SharedArrayBuffer(4));
-  const file = join(import.meta.dirname, "../support/lane-taker.mjs");
-  const threads = [0, 1].map(() => new Worker(file, { workerData: { buffer: grid.buffer, base, stop } }));
+  const file = join(import.meta.dirname, "../support/block-taker.mjs");
+  const threads = [0, 1].map(() => new Worker(file, { workerData: { buffer: allocator.buffer, base, stop } }));
   onTestFinished(async () => void (await Promise.all(threads.map((thread) => thread.terminate()))));
   await Promise.all(threads.map((thread) => once(thread, "message")));
 
@@ -24,27 +24,27 @@ test("threads that take lanes while tenures come and go: none twice, and none be
       fence: generation,
       from: now,
       until: now + 60_000,
-      floor: now,
+      knownFrom: now,
       first: tick,
       since: now,
     };
-    grid.begin({ generation, ...rest });
+    allocator.begin({ generation, ...rest });
     // Until one of them came by; then it is ended in the middle of whatever they do.
-    while (grid.newest() === undefined) await turn();
-    ends.set(generation, grid.end() ?? -1);
+    while (allocator.newest() === undefined) await turn();
+    ends.set(generation, allocator.end() ?? -1);
   }
   Atomics.store(stop, 0, 1);
   const taken = (await Promise.all(threads.map((thread) => once(thread, "message")))).flatMap(
-    ([each]) => each as [generation: number, span: number, lanes: number][],
+    ([each]) => each as [generation: number, span: number, blocks: number][],
   );
 
   const both = new Set<number>();
   const seen = new Map<string, number>();
-  for (const [generation, span, lanes] of taken) {
+  for (const [generation, span, blocks] of taken) {
     const key = `${generation}/${span}`;
-    expect((seen.get(key) ?? 0) & lanes).toBe(0);
-    seen.set(key, ((seen.get(key) ?? 0) | lanes) >>> 0);
-    expect(ends.get(generation)).toBeGreaterThanOrEqual((span + 1) * grid.cut.ticks - 1);
+    expect((seen.get(key) ?? 0) & blocks).toBe(0);
+    seen.set(key, ((seen.get(key) ?? 0) | blocks) >>> 0);
+    expect(ends.get(generation)).toBeGreaterThanOrEqual((span + 1) * allocator.blockLayout.ticks - 1);
     both.add(generation);
   }
   expect(both.size).toBeGreaterThan(500);
