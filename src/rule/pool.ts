@@ -36,15 +36,88 @@ export interface Decision {
  */
 export const look = 8;
 
+/** A read of a `PoolView`: the name of the method, then its arguments. */
+export type PoolRead = {
+  readonly [Name in keyof PoolView]: readonly [name: Name, ...input: Parameters<PoolView[Name]>];
+}[keyof PoolView];
+
 /**
- * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one never used, the one whose
- * window ended longest ago. To be run inside the registry's atomic step, with `clock` read there.
+ * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one
+ * never used, the one whose window ended longest ago. To be run inside the registry's atomic step, with `clock` read there.
  */
 export function decideClaim(view: PoolView, request: ClaimRequest, clock: number, info: NamespaceInfo): Decision {
-  const repeated = view.byToken(request.token);
-  if (repeated !== undefined) return { answer: grantOf(repeated, clock) };
-  if (request.workerId !== undefined) return decideWanted(view, request, request.workerId, clock, info);
-  return decideAny(view, request, clock, info);
+  const steps = claimSteps(request, clock, info);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next(view);
+  return step.value;
+}
+
+/**
+ * The same decision for a store that reads over a network. Before each step it yields all reads that the step may make, so that they
+ * fit one round trip, and takes the view in which they are answered.
+ */
+export function* claimSteps(
+  request: ClaimRequest,
+  clock: number,
+  info: NamespaceInfo,
+): Generator<readonly PoolRead[], Decision, PoolView> {
+  const { token, workerId, pool, holder, reuse = "any" } = request;
+  if (workerId !== undefined) {
+    const view = yield [
+      ["byToken", token],
+      ["byId", workerId],
+    ];
+    return repeated(view, request, clock) ?? decideWanted(view, request, workerId, clock, info);
+  }
+  const preferred = (request.preferred ?? []).slice(0, look).filter((id) => isIn(pool, id));
+  const reused: readonly PoolRead[] = [
+    ["pinnedFor", pool, holder.ip, look],
+    ...preferred.map((id) => ["byId", id] as const),
+    ["oldestOfHost", pool, holder.host, look],
+  ];
+  const view = yield [
+    ["byToken", token],
+    ["newestOfHost", pool, holder.host],
+    ...(reuse === "never" ? [] : reused),
+    ["firstUnused", pool],
+  ];
+  const again = repeated(view, request, clock);
+  if (again !== undefined) return again;
+
+  const free = (record: Stored): boolean => isFree(record, request, clock);
+  const newest = view.newestOfHost(pool, holder.host);
+  const rollback = newest && rollbackOf(newest, request, info);
+  const granted = (workerId: number, record?: Stored): Decision =>
+    grant(record, workerId, request, clock, info, rollback);
+
+  if (reuse !== "never") {
+    const pinned = view.pinnedFor(pool, holder.ip, look).find(free);
+    if (pinned !== undefined) return granted(pinned.workerId, pinned);
+    for (const id of preferred) {
+      const record = view.byId(id);
+      if (record === undefined || free(record)) return granted(id, record);
+    }
+    const own = view.oldestOfHost(pool, holder.host, look).find(free);
+    if (own !== undefined) return granted(own.workerId, own);
+  }
+  const unused = view.firstUnused(pool);
+  if (unused !== undefined) return granted(unused);
+  if (reuse === "never") return { answer: { outcome: "exhausted", pool, clock } };
+
+  const oldest = (yield [["oldest", pool, look]]).oldest(pool, look);
+  const rested = oldest.find(free);
+  if (rested !== undefined) return granted(rested.workerId, rested);
+  return { answer: { outcome: "exhausted", pool, freeAt: oldest[0]?.until, clock } };
+}
+
+/** The answer to a claim that was granted before, and is asked again. */
+function repeated(view: PoolView, { token }: ClaimRequest, clock: number): Decision | undefined {
+  const record = view.byToken(token);
+  return record && { answer: grantOf(record, clock) };
+}
+
+function isIn({ first, last }: PoolBounds, workerId: number): boolean {
+  return Number.isInteger(workerId) && workerId >= first && workerId <= last;
 }
 
 function decideWanted(
@@ -60,34 +133,6 @@ function decideWanted(
   }
   if (record === undefined || isFree(record, request, clock)) return grant(record, workerId, request, clock, info);
   return { answer: refusalOf(record, request, clock, info) };
-}
-
-function decideAny(view: PoolView, request: ClaimRequest, clock: number, info: NamespaceInfo): Decision {
-  const { pool, holder } = request;
-  const disposable = request.reuse === "never";
-  const free = (record: Stored): boolean => isFree(record, request, clock);
-  const newest = view.newestOfHost(pool, holder.host);
-  const rollback = newest && rollbackOf(newest, request, info);
-
-  if (!disposable) {
-    const kept = view.pinnedFor(pool, holder.ip, look).find(free);
-    if (kept !== undefined) return grant(kept, kept.workerId, request, clock, info, rollback);
-    for (const workerId of (request.preferred ?? []).slice(0, look)) {
-      if (!Number.isInteger(workerId) || workerId < pool.first || workerId > pool.last) continue;
-      const record = view.byId(workerId);
-      if (record === undefined || free(record)) return grant(record, workerId, request, clock, info, rollback);
-    }
-    const own = view.oldestOfHost(pool, holder.host, look).find(free);
-    if (own !== undefined) return grant(own, own.workerId, request, clock, info, rollback);
-  }
-  const unused = view.firstUnused(pool);
-  if (unused !== undefined) return grant(undefined, unused, request, clock, info, rollback);
-  if (disposable) return { answer: { outcome: "exhausted", pool, clock } };
-
-  const candidates = view.oldest(pool, look);
-  const rested = candidates.find(free);
-  if (rested !== undefined) return grant(rested, rested.workerId, request, clock, info, rollback);
-  return { answer: { outcome: "exhausted", pool, freeAt: candidates[0]?.until, clock } };
 }
 
 function grant(
