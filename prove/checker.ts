@@ -1,8 +1,8 @@
 import { basename } from "node:path";
 import type { Layout } from "../src/id/layout.ts";
-import { HeldTimes } from "../src/ops/interval-set.ts";
-import { idOf } from "../src/ops/id-lines.ts";
-import { SortedRuns } from "../src/ops/sorted-runs.ts";
+import { HeldTimes } from "../src/ops/audit/interval-set.ts";
+import { idOf } from "../src/ops/audit/id-lines.ts";
+import { SortedRuns } from "../src/ops/audit/sorted-runs.ts";
 import { type Fact, readFacts, readIds, type Window } from "./log.ts";
 
 /** What must never be. */

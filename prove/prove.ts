@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLayout } from "../src/id/layout.ts";
-import { type HeldTimes, readHeldTimes } from "../src/ops/interval-set.ts";
+import { type HeldTimes, readHeldTimes } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
 import { check, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";

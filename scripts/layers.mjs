@@ -39,6 +39,7 @@ const layers = {
   "ops/": machinery,
   "http/": [...machinery, "ops/"],
   "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
+  "cli/terminal/": ["id/", "rule/", "ops/", "config.ts", "cli/command.ts", "cli/exit-codes.ts", "node:"],
   "cli/": [...machinery, "snowlease.ts", "lend.ts", "lent.ts", "ops/", "http/", "daemon.ts"],
 };
 

@@ -1,5 +1,5 @@
 import type { OptionScope } from "../config.ts";
-import type { Output } from "./output.ts";
+import type { Output } from "./terminal/output.ts";
 
 /** A flag of a command's own; what is configuration comes from the table in options.ts. */
 export interface Flag {

@@ -7,7 +7,7 @@ import { type FlagShape, readArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
-import { Output } from "./output.ts";
+import { Output } from "./terminal/output.ts";
 
 // Nobody is left to be told that nobody reads what goes wrong.
 process.stderr.on("error", () => undefined);
@@ -25,7 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args;
   if (name === "--version") return print(version());
   if (name === "--help" || name === "-h") {
-    const { overview } = await import("./help.ts");
+    const { overview } = await import("./terminal/help.ts");
     return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
   }
   const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -35,7 +35,7 @@ async function main(args: readonly string[]): Promise<number> {
   const command = await load();
   const { flags, operands } = readArguments(command, rest, await flagsOf(command));
   if (flags.has("help")) {
-    const { helpFor } = await import("./help.ts");
+    const { helpFor } = await import("./terminal/help.ts");
     return print(helpFor(command, await settingsOf(command)));
   }
   return (await command.run({ flags, operands, output, json: flags.has("json") })) ?? 0;
@@ -52,7 +52,7 @@ async function settingsOf({ settings, without = [] }: Command): Promise<readonly
 
 /** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
 async function flagsOf(command: Command): Promise<readonly FlagShape[]> {
-  const { commonFlags } = await import("./help.ts");
+  const { commonFlags } = await import("./terminal/help.ts");
   const { settings, flags = [] } = command;
   const shapes: readonly FlagShape[] =
     typeof settings === "string"

@@ -187,7 +187,7 @@ describe("inspect", () => {
     const register = `data:text/javascript,import{load}from${at};import node from"node:module";if("registerHooks"in node)node.registerHooks({load});else node.register(${at})`;
     await sandbox.read(["inspect", "1"], { env: { NODE_OPTIONS: `--import ${JSON.stringify(register)}` } });
     const urls = readFileSync(loaded, "utf8");
-    expect(urls).toContain("cli/inspect.js");
+    expect(urls).toContain("cli/commands/inspect.js");
     for (const name of ["zod", "hono", "pino", "libsql", "config.js"]) expect(urls).not.toContain(name);
   });
 });

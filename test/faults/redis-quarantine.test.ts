@@ -5,7 +5,7 @@ import { systemClock } from "../../src/lease/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import { defaultLimits, type Registry } from "../../src/rule/registry.ts";
-import { examine } from "../../src/ops/doctor.ts";
+import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
 import { eventually } from "../support/holder.ts";

@@ -6,7 +6,7 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { JavaPeer } from "../support/java-peer.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
-import { examine } from "../../src/ops/doctor.ts";
+import { examine } from "../../src/ops/doctor/doctor.ts";
 import { besideJava } from "../support/beside-java.ts";
 
 const namespace = "default";

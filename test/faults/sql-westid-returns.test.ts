@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, Registry } from "../../src/rule/registry.ts";
-import { examine } from "../../src/ops/doctor.ts";
+import { examine } from "../../src/ops/doctor/doctor.ts";
 import { besideJava } from "../support/beside-java.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";

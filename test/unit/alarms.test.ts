@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { drawTop } from "../../src/cli/top-view.ts";
+import { drawTop } from "../../src/cli/terminal/top-view.ts";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { alarmsOf } from "../../src/ops/alarms.ts";

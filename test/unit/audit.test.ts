@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { HistoryRow, Registry } from "../../src/rule/registry.ts";
-import { audit, type AuditOptions, type Finding } from "../../src/ops/audit.ts";
+import { audit, type AuditOptions, type Finding } from "../../src/ops/audit/audit.ts";
 import { explain } from "../../src/ops/explain.ts";
-import type { IdSource } from "../../src/ops/id-lines.ts";
+import type { IdSource } from "../../src/ops/audit/id-lines.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 

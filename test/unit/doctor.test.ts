@@ -6,7 +6,7 @@ import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
-import { examine, type Finding, type Patient } from "../../src/ops/doctor.ts";
+import { examine, type Finding, type Patient } from "../../src/ops/doctor/doctor.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type EncodingName, encodings } from "../../src/id/encodings.ts";
-import { IdLines, idOf } from "../../src/ops/id-lines.ts";
+import { IdLines, idOf } from "../../src/ops/audit/id-lines.ts";
 
 type Read = readonly [line: number, what: bigint | "beyond" | "invalid"];
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { errorLine } from "../../src/cli/exit-codes.ts";
-import { Output, table } from "../../src/cli/output.ts";
+import { Output, table } from "../../src/cli/terminal/output.ts";
 import { shown, SnowleaseError } from "../../src/id/errors.ts";
 import { printable, printableJson, printableLines } from "../../src/id/printable.ts";
 

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { check, type Flaw, type Verdict } from "../../prove/checker.ts";
 import type { Fact } from "../../prove/log.ts";
 import { defaultLayout as layout } from "../../src/id/layout.ts";
-import { HeldTimes } from "../../src/ops/interval-set.ts";
+import { HeldTimes } from "../../src/ops/audit/interval-set.ts";
 
 const start = 1_767_225_600_000;
 

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { idOf } from "../../src/ops/id-lines.ts";
-import { SortedRuns } from "../../src/ops/sorted-runs.ts";
+import { idOf } from "../../src/ops/audit/id-lines.ts";
+import { SortedRuns } from "../../src/ops/audit/sorted-runs.ts";
 
 const runLength = 4096;
 

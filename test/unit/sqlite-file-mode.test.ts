@@ -1,7 +1,7 @@
 import { chmodSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { examine } from "../../src/ops/doctor.ts";
+import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { namespace, newFolder, openSqlite } from "../support/sqlite.ts";
 

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { changes } from "../../src/ops/changes.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
-import { drawTop, type Scene, type Surface } from "../../src/cli/top-view.ts";
-import { fitted, lineOf } from "../../src/cli/columns.ts";
+import { drawTop, type Scene, type Surface } from "../../src/cli/terminal/top-view.ts";
+import { fitted, lineOf } from "../../src/cli/terminal/columns.ts";
 import { printable } from "../../src/id/printable.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 

@@ -1,7 +1,7 @@
-import { defaultLayout } from "../id/layout.ts";
-import type { Outlook, Plan } from "../ops/migrate/plan.ts";
-import type { MigrationStatus } from "../ops/migrate/status.ts";
-import { table } from "./output.ts";
+import { defaultLayout } from "../../id/layout.ts";
+import type { Outlook, Plan } from "../../ops/migrate/plan.ts";
+import type { MigrationStatus } from "../../ops/migrate/status.ts";
+import { table } from "../terminal/output.ts";
 
 /* What the steps of a migration print for people. */
 

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
-import { blaming, timeText } from "../id/errors.ts";
-import { defaultLayout, Layout } from "../id/layout.ts";
-import { inspect as inspectId } from "../ops/inspect.ts";
-import type { Command, Invocation } from "./command.ts";
-import { jsonList, table } from "./output.ts";
-import { registryConfig } from "./settings.ts";
-import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts";
+import { blaming, timeText } from "../../id/errors.ts";
+import { defaultLayout, Layout } from "../../id/layout.ts";
+import { inspect as inspectId } from "../../ops/inspect.ts";
+import type { Command, Invocation } from "../command.ts";
+import { jsonList, table } from "../terminal/output.ts";
+import { registryConfig } from "../settings.ts";
+import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
 
 export const inspect: Command = {
   name: "inspect",

@@ -1,13 +1,13 @@
-import { encodings, type EncodingName } from "../id/encodings.ts";
-import type { Lease } from "../lease/lease.ts";
-import type { Snowflake } from "../generator/snowflake.ts";
-import { timeText } from "../id/errors.ts";
-import type { Config } from "../config.ts";
-import type { Command } from "./command.ts";
-import { opensLater } from "./hold.ts";
-import { claimConfig } from "./settings.ts";
-import { onInterrupt, signalExitCode } from "./signals.ts";
-import { formatNames, integerOf, wordOf } from "./values.ts";
+import { encodings, type EncodingName } from "../../id/encodings.ts";
+import type { Lease } from "../../lease/lease.ts";
+import type { Snowflake } from "../../generator/snowflake.ts";
+import { timeText } from "../../id/errors.ts";
+import type { Config } from "../../config.ts";
+import type { Command } from "../command.ts";
+import { opensLater } from "../processes/hold.ts";
+import { claimConfig } from "../settings.ts";
+import { onInterrupt, signalExitCode } from "../processes/signals.ts";
+import { formatNames, integerOf, wordOf } from "../values.ts";
 
 const most = 1_000_000;
 /** How long to wait for the window where nothing else is said, ms; and how long a generator surely waits by itself. */
@@ -36,7 +36,7 @@ export const id: Command = {
     const { encode } = encodings[format === "json" ? "decimal" : (format satisfies EncodingName)];
 
     const config = await claimConfig(invocation);
-    const { generatorOn, openLease } = await import("../snowlease.ts");
+    const { generatorOn, openLease } = await import("../../snowlease.ts");
     const interrupted = onInterrupt();
     const stop = AbortSignal.any([interrupted, output.closed]);
     let ids: Snowflake | undefined;

@@ -1,8 +1,8 @@
-import { SnowleaseError } from "../id/errors.ts";
-import { examine } from "../ops/doctor.ts";
-import type { Command } from "./command.ts";
-import { table } from "./output.ts";
-import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "./settings.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { examine } from "../../ops/doctor/doctor.ts";
+import type { Command } from "../command.ts";
+import { table } from "../terminal/output.ts";
+import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 
 export const doctor: Command = {
   name: "doctor",

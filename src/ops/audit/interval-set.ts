@@ -1,5 +1,5 @@
-import type { Layout } from "../id/layout.ts";
-import type { HistoryRow, Registry } from "../rule/registry.ts";
+import type { Layout } from "../../id/layout.ts";
+import type { HistoryRow, Registry } from "../../rule/registry.ts";
 
 const pageSize = 10_000;
 

@@ -1,12 +1,12 @@
 import { basename, relative } from "node:path";
-import type { Config } from "../config.ts";
-import { SnowleaseError } from "../id/errors.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { Daemon } from "../daemon.ts";
-import type { TlsFiles } from "../http/certificates.ts";
-import type { Command } from "./command.ts";
-import { tellReady } from "./systemd.ts";
-import { addressOf, deferConfigured, registryConfig } from "./settings.ts";
+import type { Config } from "../../config.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Daemon } from "../../daemon.ts";
+import type { TlsFiles } from "../../http/certificates.ts";
+import type { Command } from "../command.ts";
+import { tellReady } from "../processes/systemd.ts";
+import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 
 export const daemon: Command = {
   name: "daemon",
@@ -28,7 +28,7 @@ export const daemon: Command = {
     const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
     const { claimsPerSecond, clientQuota, maxOwnLeases, maxConnections } = config;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
-      import("../daemon.ts"),
+      import("../../daemon.ts"),
       deferConfigured(config),
     ]);
     const listen = sources.listen === undefined ? undefined : config.listen;

@@ -1,6 +1,6 @@
-import type { Option } from "../config.ts";
-import type { Command, Flag } from "./command.ts";
-import { exitCodeHelp } from "./exit-codes.ts";
+import type { Option } from "../../config.ts";
+import type { Command, Flag } from "../command.ts";
+import { exitCodeHelp } from "../exit-codes.ts";
 
 /** Text is wrapped to this many columns. */
 const columns = 100;

@@ -1,15 +1,15 @@
-import type { Config } from "../config.ts";
-import type { Lender } from "../lend.ts";
-import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
-import type { Lease } from "../lease/lease.ts";
-import { Child, passedSignals, StartFailure } from "./child.ts";
-import type { Command } from "./command.ts";
-import { errorLine } from "./exit-codes.ts";
-import { type HeldLease, holdLease } from "./hold.ts";
-import { lentName, passedOn, toldWorkerId } from "../lent.ts";
-import { checkJava, javaOptions } from "./java.ts";
-import { addressOf, claimConfig, deferConfigured } from "./settings.ts";
-import { signalExitCode } from "./signals.ts";
+import type { Config } from "../../config.ts";
+import type { Lender } from "../../lend.ts";
+import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import type { Lease } from "../../lease/lease.ts";
+import { Child, passedSignals, StartFailure } from "../processes/child.ts";
+import type { Command } from "../command.ts";
+import { errorLine } from "../exit-codes.ts";
+import { type HeldLease, holdLease } from "../processes/hold.ts";
+import { lentName, passedOn, toldWorkerId } from "../../lent.ts";
+import { checkJava, javaOptions } from "../processes/java.ts";
+import { addressOf, claimConfig, deferConfigured } from "../settings.ts";
+import { signalExitCode } from "../processes/signals.ts";
 
 export const exec: Command = {
   name: "exec",
@@ -103,8 +103,8 @@ const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "
 /** Lends a lease whose worker ID other programs may use, too, such as one that knows no Snowlease: nobody can say what all of them made. */
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {
   const [{ lendOverSocket }, { SharedUsageTracker }] = await Promise.all([
-    import("../lend.ts"),
-    import("../sharing/usage-tracker.ts"),
+    import("../../lend.ts"),
+    import("../../sharing/usage-tracker.ts"),
   ]);
   return lendOverSocket(lease, new SharedUsageTracker(lease, false), lentName(addressOf(config)));
 }

@@ -1,11 +1,11 @@
-import type { WorkerRecord } from "../rule/registry.ts";
-import { formatPool } from "../id/notation.ts";
-import { timeText } from "../id/errors.ts";
-import { alarmsOf } from "../ops/alarms.ts";
-import type { Change } from "../ops/changes.ts";
-import { forecastText, layoutEnd } from "../ops/forecast.ts";
-import type { Cell, CellState, Picture } from "../ops/pool-watch.ts";
-import { printable } from "../id/printable.ts";
+import type { WorkerRecord } from "../../rule/registry.ts";
+import { formatPool } from "../../id/notation.ts";
+import { timeText } from "../../id/errors.ts";
+import { alarmsOf } from "../../ops/alarms.ts";
+import type { Change } from "../../ops/changes.ts";
+import { forecastText, layoutEnd } from "../../ops/forecast.ts";
+import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
+import { printable } from "../../id/printable.ts";
 import { fitted, lineOf, type Piece } from "./columns.ts";
 
 /** What a change was, and when it was seen. Unix ms. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import { signalExitCode } from "./signals.ts";
 
 /** Signals that a child gets when we get them. */

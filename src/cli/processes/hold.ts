@@ -1,8 +1,8 @@
 import { performance } from "node:perf_hooks";
-import type { Config } from "../config.ts";
-import { SnowleaseError, timeText } from "../id/errors.ts";
-import type { Lease } from "../lease/lease.ts";
-import type { Registry } from "../rule/registry.ts";
+import type { Config } from "../../config.ts";
+import { SnowleaseError, timeText } from "../../id/errors.ts";
+import type { Lease } from "../../lease/lease.ts";
+import type { Registry } from "../../rule/registry.ts";
 
 /** A lease whose worker ID is used by programs that know nothing of windows, so that only stopping them in time protects it. */
 export interface HeldLease {
@@ -35,7 +35,7 @@ const watchInterval = 100;
  * @throws SnowleaseError WINDOW_NOT_OPEN where it opens later than the claim may wait: beside others who keep no window.
  */
 export async function holdLease(config: Config, registry: Registry, signal: AbortSignal): Promise<HeldLease> {
-  const { openLease } = await import("../snowlease.ts");
+  const { openLease } = await import("../../snowlease.ts");
   /** When the window closes on the monotonic clock: counted from before the request was sent, since it may have begun then. */
   let end = Infinity;
   let asked: number | undefined;

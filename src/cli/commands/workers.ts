@@ -1,12 +1,12 @@
-import type { WorkerRecord, WorkerState } from "../rule/registry.ts";
-import { hasWindow } from "../rule/window.ts";
-import { timeText } from "../id/errors.ts";
-import { listWorkers } from "../ops/workers.ts";
-import { workerJson } from "../registries/daemon/codec.ts";
-import type { Command } from "./command.ts";
-import { jsonList, longTable } from "./output.ts";
-import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { wordOf } from "./values.ts";
+import type { WorkerRecord, WorkerState } from "../../rule/registry.ts";
+import { hasWindow } from "../../rule/window.ts";
+import { timeText } from "../../id/errors.ts";
+import { listWorkers } from "../../ops/workers.ts";
+import { workerJson } from "../../registries/daemon/codec.ts";
+import type { Command } from "../command.ts";
+import { jsonList, longTable } from "../terminal/output.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { wordOf } from "../values.ts";
 
 const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "foreign"];
 

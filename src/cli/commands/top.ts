@@ -1,15 +1,15 @@
-import { systemClock } from "../lease/clock.ts";
-import { noNamespace } from "../rule/window.ts";
-import { alarmsOf } from "../ops/alarms.ts";
-import { changes } from "../ops/changes.ts";
-import { type Look, type Picture, PoolWatch } from "../ops/pool-watch.ts";
-import { workerJson } from "../registries/daemon/codec.ts";
-import type { Command } from "./command.ts";
-import type { Output } from "./output.ts";
-import { type Key, Screen } from "./screen.ts";
-import { addressOf, registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { beforeAbort, onInterrupt, signalExitCode } from "./signals.ts";
-import { drawTop, type SeenChange, type Surface } from "./top-view.ts";
+import { systemClock } from "../../lease/clock.ts";
+import { noNamespace } from "../../rule/window.ts";
+import { alarmsOf } from "../../ops/alarms.ts";
+import { changes } from "../../ops/changes.ts";
+import { type Look, type Picture, PoolWatch } from "../../ops/pool-watch.ts";
+import { workerJson } from "../../registries/daemon/codec.ts";
+import type { Command } from "../command.ts";
+import type { Output } from "../terminal/output.ts";
+import { type Key, Screen } from "../terminal/screen.ts";
+import { addressOf, registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { beforeAbort, onInterrupt, signalExitCode } from "../processes/signals.ts";
+import { drawTop, type SeenChange, type Surface } from "../terminal/top-view.ts";
 
 /** How often it is drawn, and the registry asked, ms. */
 const second = 1000;

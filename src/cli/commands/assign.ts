@@ -1,9 +1,9 @@
 import { fstatSync } from "node:fs";
-import { SnowleaseError } from "../id/errors.ts";
-import type { Command } from "./command.ts";
-import { holdLease } from "./hold.ts";
-import { claimConfig, deferConfigured } from "./settings.ts";
-import { aborted, onInterrupt } from "./signals.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Command } from "../command.ts";
+import { holdLease } from "../processes/hold.ts";
+import { claimConfig, deferConfigured } from "../settings.ts";
+import { aborted, onInterrupt } from "../processes/signals.ts";
 
 export const assign: Command = {
   name: "assign",

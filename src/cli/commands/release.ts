@@ -1,8 +1,8 @@
-import { SnowleaseError, timeText } from "../id/errors.ts";
-import { releaseWorker } from "../ops/workers.ts";
-import type { Command } from "./command.ts";
-import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { integerOf } from "./values.ts";
+import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { releaseWorker } from "../../ops/workers.ts";
+import type { Command } from "../command.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { integerOf } from "../values.ts";
 
 export const release: Command = {
   name: "release",

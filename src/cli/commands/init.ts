@@ -1,7 +1,7 @@
-import type { RegistryAddress } from "../registries/address.ts";
-import { timeText } from "../id/errors.ts";
-import type { Command } from "./command.ts";
-import { addressOf, openConfigured, registryConfig } from "./settings.ts";
+import type { RegistryAddress } from "../../registries/address.ts";
+import { timeText } from "../../id/errors.ts";
+import type { Command } from "../command.ts";
+import { addressOf, openConfigured, registryConfig } from "../settings.ts";
 
 export const init: Command = {
   name: "init",
@@ -60,7 +60,7 @@ export const init: Command = {
 
 /** The statements that set up a store; none where it needs none. */
 async function schemaOf(kind: RegistryAddress["kind"], namespace: string): Promise<string> {
-  if (kind === "sqlite") return (await import("../assets.ts")).readSql("sqlite/schema.sql").trimEnd();
+  if (kind === "sqlite") return (await import("../../assets.ts")).readSql("sqlite/schema.sql").trimEnd();
   if (kind !== "mysql" && kind !== "oracle" && kind !== "postgres") return "";
-  return (await import("../registries/sql/init.ts")).schemaText(kind, namespace);
+  return (await import("../../registries/sql/init.ts")).schemaText(kind, namespace);
 }

@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
-import type { Config } from "../config.ts";
-import { blaming, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
-import { Layout } from "../id/layout.ts";
-import { printable } from "../id/printable.ts";
-import { utf8Text } from "../id/utf8.ts";
-import { readHosts } from "../ops/migrate/addresses.ts";
-import type { Plan } from "../ops/migrate/plan.ts";
-import type { Findings, SourceKind } from "../ops/migrate/source.ts";
-import { isSameStore, readSource, sourceLayouts } from "../ops/migrate/sources.ts";
-import { hostFindings } from "../ops/migrate/sources/ip.ts";
-import type { Invocation } from "./command.ts";
-import { addressOf } from "./settings.ts";
-import { integerOf } from "./values.ts";
+import type { Config } from "../../config.ts";
+import { blaming, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import { printable } from "../../id/printable.ts";
+import { utf8Text } from "../../id/utf8.ts";
+import { readHosts } from "../../ops/migrate/addresses.ts";
+import type { Plan } from "../../ops/migrate/plan.ts";
+import type { Findings, SourceKind } from "../../ops/migrate/source.ts";
+import { isSameStore, readSource, sourceLayouts } from "../../ops/migrate/sources.ts";
+import { hostFindings } from "../../ops/migrate/sources/ip.ts";
+import type { Invocation } from "../command.ts";
+import { addressOf } from "../settings.ts";
+import { integerOf } from "../values.ts";
 
 /** A source, and what it holds. */
 export interface SourceRead {

@@ -1,7 +1,7 @@
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /** Words of a record, uint32 each: upper and lower half of the ID, and its place behind the run's first one. */
 const recordWords = 3;

@@ -1,5 +1,5 @@
-import { encodings, type EncodingName } from "../id/encodings.ts";
-import { isSnowleaseError, shown, SnowleaseError } from "../id/errors.ts";
+import { encodings, type EncodingName } from "../../id/encodings.ts";
+import { isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
 
 /** Text that holds IDs, one a line. */
 export interface IdSource {

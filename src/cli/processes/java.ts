@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /**
  * From where a JVM takes options, each stronger than the ones before: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command

@@ -1,7 +1,7 @@
-import { unpinWorkers } from "../ops/workers.ts";
-import type { Command } from "./command.ts";
-import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { workerIdsOf } from "./values.ts";
+import { unpinWorkers } from "../../ops/workers.ts";
+import type { Command } from "../command.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { workerIdsOf } from "../values.ts";
 
 export const unpin: Command = {
   name: "unpin",

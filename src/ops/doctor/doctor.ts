@@ -2,17 +2,17 @@ import { constants, existsSync, readlinkSync, statSync } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { systemClock } from "../lease/clock.ts";
-import { asSnowleaseError } from "../id/errors.ts";
-import { askInTime } from "../lease/late-request.ts";
-import { defaultLayout, Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import { formatPool } from "../id/notation.ts";
-import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../rule/registry.ts";
-import { forecastText, Growth, layoutEnd } from "./forecast.ts";
+import { systemClock } from "../../lease/clock.ts";
+import { asSnowleaseError } from "../../id/errors.ts";
+import { askInTime } from "../../lease/late-request.ts";
+import { defaultLayout, Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { formatPool } from "../../id/notation.ts";
+import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../../rule/registry.ts";
+import { forecastText, Growth, layoutEnd } from "../forecast.ts";
 import { clockSync } from "./clock-sync.ts";
-import { exposedFiles, exposureText } from "../registries/sqlite/file-mode.ts";
-import { listWorkers } from "./workers.ts";
+import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts";
+import { listWorkers } from "../workers.ts";
 
 /** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
 export interface Finding {

@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
-import type { EncodingName } from "../id/encodings.ts";
-import type { Layout } from "../id/layout.ts";
-import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../rule/registry.ts";
-import { isUtf16 } from "../id/utf8.ts";
-import { absenceOf } from "./unheld-reason.ts";
+import type { EncodingName } from "../../id/encodings.ts";
+import type { Layout } from "../../id/layout.ts";
+import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
+import { isUtf16 } from "../../id/utf8.ts";
+import { absenceOf } from "../unheld-reason.ts";
 import { type HeldTimes, readHeldTimes } from "./interval-set.ts";
 import { IdLines, idOf, type IdSource, inUtf16, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";

@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { SnowleaseError } from "../id/errors.ts";
-import { printable, printableJson, printableLines } from "../id/printable.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { printable, printableJson, printableLines } from "../../id/printable.ts";
 
 /** Texts are gathered up to this size, so that a million short lines are not a million writes. */
 const chunkSize = 65_536;

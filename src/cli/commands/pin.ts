@@ -1,8 +1,8 @@
-import { SnowleaseError } from "../id/errors.ts";
-import { pinWorkers } from "../ops/workers.ts";
-import type { Command } from "./command.ts";
-import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { workerIdsOf } from "./values.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { pinWorkers } from "../../ops/workers.ts";
+import type { Command } from "../command.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { workerIdsOf } from "../values.ts";
 
 export const pin: Command = {
   name: "pin",

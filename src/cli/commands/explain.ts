@@ -1,11 +1,11 @@
-import { timeText } from "../id/errors.ts";
-import { endText, explain as explainId, type Explanation, holderText } from "../ops/explain.ts";
-import { historyJson } from "../registries/daemon/codec.ts";
-import type { Command } from "./command.ts";
-import { printable } from "../id/printable.ts";
-import { jsonList } from "./output.ts";
-import { registryConfig, registrySettings, withRegistry } from "./settings.ts";
-import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "./values.ts";
+import { timeText } from "../../id/errors.ts";
+import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
+import { historyJson } from "../../registries/daemon/codec.ts";
+import type { Command } from "../command.ts";
+import { printable } from "../../id/printable.ts";
+import { jsonList } from "../terminal/output.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
 
 export const explain: Command = {
   name: "explain",
