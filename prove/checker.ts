@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { Layout } from "../src/id/layout.ts";
-import { HeldTimes } from "../src/ops/audit/interval-set.ts";
+import { HeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { idOf } from "../src/ops/audit/id-lines.ts";
 import { SortedRuns } from "../src/ops/audit/sorted-runs.ts";
 import { type Fact, readFacts, readIds, type Window } from "./log.ts";
@@ -54,16 +54,16 @@ const mostFindings = 5;
 export async function check(
   logs: readonly string[],
   layout: Layout,
-  history?: (workerId: number) => Promise<HeldTimes>,
+  history?: (workerId: number) => Promise<HeldIntervals>,
 ): Promise<Verdict> {
   const verdict = new Findings();
   const runs = new SortedRuns();
   const leases: Lease[] = [];
   /** How many IDs came before those of each life. */
   const before: number[] = [];
-  const recorded = new Map<number, HeldTimes>();
-  const heldBy = async (workerId: number): Promise<HeldTimes> => {
-    const held = recorded.get(workerId) ?? (await history?.(workerId)) ?? new HeldTimes([], layout);
+  const recorded = new Map<number, HeldIntervals>();
+  const heldBy = async (workerId: number): Promise<HeldIntervals> => {
+    const held = recorded.get(workerId) ?? (await history?.(workerId)) ?? new HeldIntervals([], layout);
     recorded.set(workerId, held);
     return held;
   };

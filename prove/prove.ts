@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLayout } from "../src/id/layout.ts";
-import { type HeldTimes, readHeldTimes } from "../src/ops/audit/interval-set.ts";
+import { type HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
 import { check, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";
@@ -141,8 +141,8 @@ function ownClock(): number {
 }
 
 /** When each worker ID was held; undefined where the registry may have forgotten some of it. */
-export function recordOf({ registry, remembers }: Scene): ((workerId: number) => Promise<HeldTimes>) | undefined {
-  return remembers ? (workerId) => readHeldTimes(registry, namespace, workerId, defaultLayout) : undefined;
+export function recordOf({ registry, remembers }: Scene): ((workerId: number) => Promise<HeldIntervals>) | undefined {
+  return remembers ? (workerId) => readHeldIntervals(registry, namespace, workerId, defaultLayout) : undefined;
 }
 
 /** The command that does the same again. */

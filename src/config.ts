@@ -3,11 +3,11 @@ import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
 import { pathAddress, type RegistryAddress } from "./registries/address.ts";
 import { numberWithin, type WorkerIdAssigner } from "./lease/assigner.ts";
-import { blaming, shown, SnowleaseError } from "./id/errors.ts";
+import { withSource, shown, SnowleaseError } from "./id/errors.ts";
 import { defaultLayout, type Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import type { LeaseOptions } from "./lease/lease.ts";
-import { nearest } from "./id/did-you-mean.ts";
+import { didYouMean } from "./id/did-you-mean.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "./rule/registry.ts";
 import { defaultRollback } from "./generator/rollback.ts";
 import type { Mode, SnowflakeOptions } from "./generator/tick-allocator.ts";
@@ -154,7 +154,7 @@ export function resolveConfig(from: ConfigSources): Config {
     maxWait: values.maxWait ?? defaultRollback.maxWait,
     maxTell: values.maxTell ?? defaultRollback.maxTell,
     mode: values.mode ?? "wall",
-    spread: blaming(sources.spread?.text ?? "", () => checkSpread(values.spread ?? 1, layout)),
+    spread: withSource(sources.spread?.text ?? "", () => checkSpread(values.spread ?? 1, layout)),
     limits: {
       ...(maxWindow !== undefined && !borrows && { maxWindow }),
       ...(maxClockSkew !== undefined && !borrows && { maxClockSkew }),
@@ -323,7 +323,7 @@ function narrowed(
     (source) => source?.text,
   );
   if (query.size > 0) blamed.push(url);
-  return blaming(blamed.filter((text) => text !== undefined).join(" or "), () => ({
+  return withSource(blamed.filter((text) => text !== undefined).join(" or "), () => ({
     pool: layout.narrow(fixed as Record<string, number>, pool),
     fixed: layout.narrow(fixed as Record<string, number>),
   }));
@@ -335,7 +335,7 @@ function checkWindow(
   layout: Layout,
   sources: Config["sources"],
 ): void {
-  if (value !== undefined) blaming(sources[name]?.text ?? "", () => checkTerm(name, value, layout));
+  if (value !== undefined) withSource(sources[name]?.text ?? "", () => checkTerm(name, value, layout));
 }
 
 function checkLongest({ window, maxWindow }: OptionValues, sources: Config["sources"]): void {
@@ -388,7 +388,7 @@ function unset(name: OptionName): SnowleaseError {
 function known<Name extends string>(name: string, names: readonly Name[], from: string): Name {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;
-  const meant = nearest(name, names);
+  const meant = didYouMean(name, names);
   const quoted = shown(name).replace(/ \(string\)$/, "");
   throw new SnowleaseError(
     "CONFIG_INVALID",

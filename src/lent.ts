@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { pathAddress, type RegistryAddress } from "./registries/address.ts";
-import { blaming } from "./id/errors.ts";
+import { withSource } from "./id/errors.ts";
 import { defaultLayout, type Layout } from "./id/layout.ts";
 import type { Registry } from "./rule/registry.ts";
 import { readOption } from "./options.ts";
@@ -36,7 +36,7 @@ export function lentLease(env: Environment): LentLease | undefined {
   if (socket === undefined) return undefined;
   const layout = env[names.layout];
   return {
-    address: blaming(names.socket, () => pathAddress("unix", socket)),
+    address: withSource(names.socket, () => pathAddress("unix", socket)),
     namespace: readOption("namespace", env[names.namespace], names.namespace),
     layout: layout === undefined ? defaultLayout : readOption("layout", layout, names.layout),
     registry: env[names.registry] || undefined,
@@ -71,7 +71,7 @@ export function passedOn(env: Environment, namespace: string): Readonly<Record<s
 }
 
 /** How `snowlease exec` tells a program its worker ID, which stays the same as long as the program runs. */
-export function toldWorkerId(workerId: number): Readonly<Record<string, string>> {
+export function workerIdVariables(workerId: number): Readonly<Record<string, string>> {
   const text = String(workerId);
   return { SNOWLEASE_WORKER_ID: text, WESTID_WORKERID: text, [names.workerId]: text };
 }

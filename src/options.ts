@@ -1,7 +1,7 @@
 import type { RegistryAddress } from "./registries/address.ts";
 import type { WorkerIdAssigner } from "./lease/assigner.ts";
 import { classText } from "./registries/driver-client.ts";
-import { blaming, shown, SnowleaseError } from "./id/errors.ts";
+import { withSource, shown, SnowleaseError } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { presetNames, presets } from "./id/notation.ts";
@@ -384,7 +384,7 @@ export function readOption<Name extends OptionName>(
   from: string,
 ): NonNullable<OptionValues[Name]> {
   const { read, rule, secret = false } = definitions[name];
-  const result = blaming(from, () => read(value));
+  const result = withSource(from, () => read(value));
   if (result !== undefined) return result as NonNullable<OptionValues[Name]>;
   // An object may hold a password somewhere inside, and need not have a JSON form.
   const got = secret

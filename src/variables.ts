@@ -1,5 +1,5 @@
 import { SnowleaseError } from "./id/errors.ts";
-import { nearest } from "./id/did-you-mean.ts";
+import { didYouMean } from "./id/did-you-mean.ts";
 import { lentVariables } from "./lent.ts";
 import { optionTable } from "./options.ts";
 
@@ -44,7 +44,7 @@ export function checkVariables(env: Readonly<Record<string, string | undefined>>
 /** The variable that was probably meant: misspelt, or with words too many or too few (`SNOWLEASE_REGISTRY_URL`, `SNOWLEASE_WORKER`). */
 function nearestVariable(name: string): string | undefined {
   const word = name.slice(prefix.length);
-  const misspelt = nearest(
+  const misspelt = didYouMean(
     word,
     optionVariables.map((variable) => variable.slice(prefix.length)),
   );

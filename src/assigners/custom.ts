@@ -4,7 +4,7 @@ import type { AssignRequest, WorkerIdAssigner } from "../lease/assigner.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { Lease } from "../lease/lease.ts";
 
-type Answer = number | Lease | undefined;
+type AssignerAnswer = number | Lease | undefined;
 
 /**
  * An assigner of somebody's own: an object, or the path, from the current folder, of a module whose default export is one.
@@ -16,7 +16,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
   if (typeof custom !== "string") checkShape(custom, "The assigner");
   const name = typeof custom === "string" ? resolve(custom) : custom.name;
 
-  async function ask(request: AssignRequest, signal: AbortSignal): Promise<Answer> {
+  async function ask(request: AssignRequest, signal: AbortSignal): Promise<AssignerAnswer> {
     const own = typeof custom === "string" ? checkShape(await load(name), `The default export of ${name}`) : custom;
     try {
       return await own.assign(request, signal);
@@ -43,8 +43,8 @@ async function inTime(
   name: string,
   { options: { clock, lease } }: AssignRequest,
   signal: AbortSignal,
-  ask: (signal: AbortSignal) => Promise<Answer>,
-): Promise<Answer> {
+  ask: (signal: AbortSignal) => Promise<AssignerAnswer>,
+): Promise<AssignerAnswer> {
   const timeout = lease.operationTimeout + lease.claimTimeout;
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);

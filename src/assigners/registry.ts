@@ -1,6 +1,6 @@
 import { parseAddress } from "../registries/address.ts";
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
-import { blaming, SnowleaseError } from "../id/errors.ts";
+import { withSource, SnowleaseError } from "../id/errors.ts";
 import { Lease } from "../lease/lease.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { ClientWithSettings, RegistryClient } from "../registries/driver-client.ts";
@@ -19,7 +19,7 @@ export function registryAssigner(target: string | Registry | RegistryClient | Cl
       if (typeof target === "object" && "claim" in target) {
         return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
       }
-      const address = blaming("the registry of the assigner", () => {
+      const address = withSource("the registry of the assigner", () => {
         return typeof target === "object" ? addressOfClient(target) : parseAddress(target);
       });
       const [parameter] = Object.keys(address.parameters);

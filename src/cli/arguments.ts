@@ -1,16 +1,16 @@
 import { parseArgs } from "node:util";
 import { shown, SnowleaseError } from "../id/errors.ts";
-import { nearest } from "../id/did-you-mean.ts";
-import type { Command, Flag, Operands } from "./command.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
+import type { CliCommand, CommandFlag, Operands } from "./command.ts";
 
 /** Flags and operands as they were written. */
-export interface Arguments {
+export interface ParsedArguments {
   readonly flags: ReadonlyMap<string, string | true>;
   readonly operands: readonly string[];
 }
 
 /** A flag as far as reading a command line goes. */
-export type FlagShape = Pick<Flag, "name" | "short" | "value">;
+export type FlagShape = Pick<CommandFlag, "name" | "short" | "value">;
 
 /**
  * Reads a command line by hand-picked rules where `parseArgs` has none of its own: every flag is known, is given once, and has a
@@ -18,10 +18,10 @@ export type FlagShape = Pick<Flag, "name" | "short" | "value">;
  * @throws SnowleaseError CONFIG_INVALID that names what is wrong, and the flag that was probably meant.
  */
 export function readArguments(
-  { name: command, operands }: Pick<Command, "name" | "operands">,
+  { name: command, operands }: Pick<CliCommand, "name" | "operands">,
   args: readonly string[],
   known: readonly FlagShape[],
-): Arguments {
+): ParsedArguments {
   const options = Object.fromEntries(
     known.map(({ name, short, value }) => [
       name,
@@ -60,7 +60,7 @@ function valueOf(
 ): string | true {
   const flag = known.find((flag) => flag.name === name);
   if (flag === undefined) {
-    const meant = nearest(
+    const meant = didYouMean(
       name,
       known.map((flag) => flag.name),
     );

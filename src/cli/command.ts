@@ -2,7 +2,7 @@ import type { OptionScope } from "../config.ts";
 import type { Output } from "./terminal/output.ts";
 
 /** A flag of a command's own; what is configuration comes from the table in options.ts. */
-export interface Flag {
+export interface CommandFlag {
   /** Without the dashes. */
   readonly name: string;
   readonly short?: string | undefined;
@@ -32,7 +32,7 @@ export interface Invocation {
 }
 
 /** A command of the CLI. */
-export interface Command {
+export interface CliCommand {
   readonly name: string;
   /** One line. */
   readonly summary: string;
@@ -47,7 +47,7 @@ export interface Command {
   readonly settings: OptionScope | readonly string[];
   /** Of a whole scope, those that mean nothing to it. */
   readonly without?: readonly string[] | undefined;
-  readonly flags?: readonly Flag[] | undefined;
+  readonly flags?: readonly CommandFlag[] | undefined;
   readonly operands?: Operands | undefined;
   /** Runs it; resolves to the exit code, 0 when left out. */
   run(invocation: Invocation): Promise<number | void>;

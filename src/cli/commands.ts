@@ -1,7 +1,7 @@
-import type { Command } from "./command.ts";
+import type { CliCommand } from "./command.ts";
 
 /** Every command, in the order of `snowlease --help`. Each is loaded when it is named. */
-export const commands: Readonly<Record<string, () => Promise<Command>>> = {
+export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   id: async () => (await import("./commands/id.ts")).id,
   exec: async () => (await import("./commands/exec.ts")).exec,
   assign: async () => (await import("./commands/assign.ts")).assign,

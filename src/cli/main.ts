@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
-import { nearest } from "../id/did-you-mean.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import type { CliCommand } from "./command.ts";
 import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
 import { Output } from "./terminal/output.ts";
@@ -42,7 +42,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 /** The options of config.ts that a command takes. */
-async function settingsOf({ settings, without = [] }: Command): Promise<readonly Option[]> {
+async function settingsOf({ settings, without = [] }: CliCommand): Promise<readonly Option[]> {
   const { optionTable } = await import("../config.ts");
   return optionTable.filter(({ name, scopes }) => {
     if (typeof settings !== "string") return settings.includes(name);
@@ -51,7 +51,7 @@ async function settingsOf({ settings, without = [] }: Command): Promise<readonly
 }
 
 /** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
-async function flagsOf(command: Command): Promise<readonly FlagShape[]> {
+async function flagsOf(command: CliCommand): Promise<readonly FlagShape[]> {
   const { commonFlags } = await import("./terminal/help.ts");
   const { settings, flags = [] } = command;
   const shapes: readonly FlagShape[] =
@@ -76,7 +76,7 @@ function report(error: unknown): number {
 
 function unknownCommand(name: string | undefined): SnowleaseError {
   const names = Object.keys(commands);
-  const meant = name === undefined ? undefined : nearest(name, names);
+  const meant = name === undefined ? undefined : didYouMean(name, names);
   const got = name === undefined ? "nothing" : shown(name);
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
   return new SnowleaseError("CONFIG_INVALID", `Expected a command (${names.join(", ")}), got ${got}; ${advice}`);

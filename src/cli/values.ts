@@ -1,12 +1,12 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { encodings, type EncodingName } from "../id/encodings.ts";
-import type { Flag, Invocation } from "./command.ts";
+import type { CommandFlag, Invocation } from "./command.ts";
 
 /** The forms of IDs, for `--format`. */
 export const formatNames: readonly EncodingName[] = Object.keys(encodings) as EncodingName[];
 
 /** `--format` of a command that reads IDs. */
-export const inputFormat: Flag = {
+export const inputFormat: CommandFlag = {
   name: "format",
   value: "FORMAT",
   description: `The form the IDs are written in: ${formatNames.join(", ")}. Left out, the look of each tells.`,
@@ -29,7 +29,7 @@ export function wordOf<Word extends string>(
 }
 
 /** `--at` of a command that reads IDs. */
-export const nearFlag: Flag = {
+export const nearFlag: CommandFlag = {
   name: "at",
   value: "TIME",
   description:

@@ -7,7 +7,7 @@ import { shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout, type Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import type { NamespaceLimits, Registry } from "../rule/registry.ts";
-import type { IdSource } from "../ops/ids.ts";
+import type { IdMaker } from "../ops/ids.ts";
 import { AnswerMemory } from "./answer-memory.ts";
 import type { AppContext } from "./context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
@@ -43,7 +43,7 @@ export interface AppOptions {
   /** Of a namespace that does not exist yet, where nobody asks for others. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
-  readonly ids?: IdSource | undefined;
+  readonly ids?: IdMaker | undefined;
   /** Whom it lets do what. Default: everybody everything. */
   readonly tokens?: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { encodings, type EncodingName } from "../id/encodings.ts";
 import { explain, type Explanation } from "../ops/explain.ts";
-import type { IdSource } from "../ops/ids.ts";
+import type { IdMaker } from "../ops/ids.ts";
 import type { Reading } from "../ops/inspect.ts";
 import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
 import { historyJson } from "../registries/daemon/codec.ts";
@@ -68,7 +68,7 @@ const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
 });
 
 /** IDs of the daemon's own lease, and what an ID tells. */
-export function idRoutes({ registry }: AppContext, source: IdSource | undefined): readonly Route[] {
+export function idRoutes({ registry }: AppContext, source: IdMaker | undefined): readonly Route[] {
   const explained = route({
     method: "GET",
     path: "/v1/:namespace/ids/:id",

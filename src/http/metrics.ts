@@ -6,7 +6,7 @@ import type { PoolBounds } from "../id/pool-bounds.ts";
 import type { Lease } from "../lease/lease.ts";
 import type { Pong, Registry } from "../rule/registry.ts";
 import { Survey } from "../ops/survey.ts";
-import type { RegistryCall } from "../ops/instrumented.ts";
+import type { InstrumentedCall } from "../ops/instrumented.ts";
 import type { Connections } from "./connections.ts";
 import type { EventStreams } from "./events.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
@@ -35,7 +35,7 @@ const lookInterval = 1000;
 const stepTolerance = 250;
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** What proves that a namespace exists. */
-const proofs: Readonly<Partial<Record<RegistryCall["operation"], (answer: unknown) => boolean>>> = {
+const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: unknown) => boolean>>> = {
   init: () => true,
   pin: () => true,
   describe: (answer) => answer !== undefined,
@@ -167,7 +167,7 @@ export class Metrics {
   }
 
   /** Counts and times a call of the registry. */
-  watch({ operation, namespace, seconds, answer, error }: RegistryCall): void {
+  watch({ operation, namespace, seconds, answer, error }: InstrumentedCall): void {
     this.#calls.observe({ operation }, seconds);
     if (error !== undefined) this.#callErrors.inc({ operation, code: error.code });
     else if (namespace !== undefined && proofs[operation]?.(answer) === true) this.#note(namespace);

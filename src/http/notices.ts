@@ -2,7 +2,7 @@ import type { Clock } from "../lease/clock.ts";
 import type { Registry } from "../rule/registry.ts";
 import { overdueIn } from "../ops/alarms.ts";
 import type { Picture } from "../ops/pool-watch.ts";
-import type { RegistryCall } from "../ops/instrumented.ts";
+import type { InstrumentedCall } from "../ops/instrumented.ts";
 import type { Journal, JournalEvent } from "./journal.ts";
 
 /** Claims that wait to be looked at; of a storm of more, some are not. */
@@ -50,7 +50,7 @@ export function noticeTakeOvers(journal: Journal, registry: Registry): void {
 }
 
 /** Tells of quarantines, each once. The returned function is to be told of every call of the registry. */
-export function noticeQuarantine(journal: Journal, clock: Clock): (call: RegistryCall) => void {
+export function noticeQuarantine(journal: Journal, clock: Clock): (call: InstrumentedCall) => void {
   /** Namespace -> when it ends, Unix ms. */
   const ends = new Map<string, number>();
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../lease/clock.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import type { Registry } from "../rule/registry.ts";
-import { watchedRegistry } from "../ops/instrumented.ts";
+import { instrumentedRegistry } from "../ops/instrumented.ts";
 import { EventStreams, type StreamLimits } from "./events.ts";
 import { Journal } from "./journal.ts";
 import type { Log } from "./log.ts";
@@ -35,7 +35,7 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
   const refusals = new Refusals(journal, clock);
-  const registry = watchedRegistry(options.registry, clock, (call) => {
+  const registry = instrumentedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);
     refusals.watch(call);

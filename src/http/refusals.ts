@@ -3,7 +3,7 @@ import type { Clock } from "../lease/clock.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Grant, Refusal } from "../rule/registry.ts";
 import type { RefusedClaims } from "../ops/alarms.ts";
-import type { RegistryCall } from "../ops/instrumented.ts";
+import type { InstrumentedCall } from "../ops/instrumented.ts";
 import type { Journal } from "./journal.ts";
 
 /** Claims that were refused are remembered for so many spans of so long, ms. */
@@ -46,7 +46,7 @@ export class Refusals {
   }
 
   /** To be told of every call of the registry. */
-  watch({ operation, namespace, answer, error }: RegistryCall): void {
+  watch({ operation, namespace, answer, error }: InstrumentedCall): void {
     if (operation !== "claim" || namespace === undefined) return;
     const refused = error ?? errorOf(answer as Grant | Refusal | undefined, namespace, this.#clock.now());
     // A registry that did not answer has refused nothing.

@@ -2,7 +2,7 @@
 const most = 2;
 
 /** The known word that an unknown one was probably meant to be; undefined when none is near. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
+export function didYouMean(word: string, known: readonly string[]): string | undefined {
   const [best] = known
     .map((candidate) => ({ candidate, edits: editsBetween(word.slice(0, 64).toLowerCase(), candidate.toLowerCase()) }))
     .filter(({ candidate, edits }) => edits <= most && edits * 2 < candidate.length)

@@ -113,7 +113,7 @@ export function asSnowleaseError(cause: unknown): SnowleaseError {
 }
 
 /** Adds to a refusal where the refused value came from. */
-export function blaming<Result>(from: string, read: () => Result): Result {
+export function withSource<Result>(from: string, read: () => Result): Result {
   try {
     return read();
   } catch (error) {

@@ -24,13 +24,13 @@ export interface Quarantine {
 }
 
 /** What is known besides the picture, if there is one. */
-export interface Known {
+export interface ClaimReports {
   readonly refused?: RefusedClaims | undefined;
   readonly quarantine?: Quarantine | undefined;
 }
 
 /** What is wrong in a namespace, the worst first. */
-export function alarmsOf(picture: Picture | undefined, known: Known = {}): readonly Alarm[] {
+export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {}): readonly Alarm[] {
   const { quarantine = picture && quarantineOf(picture), refused } = known;
   return [
     quarantine && quarantined(quarantine),

@@ -2,7 +2,7 @@ import { type IdParts, Layout } from "../id/layout.ts";
 import { presentNamespace } from "../rule/namespace.ts";
 import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../rule/registry.ts";
 import { timeText } from "../id/errors.ts";
-import { type Absence, absenceOf } from "./unheld-reason.ts";
+import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
 import { inspect, type Reading } from "./inspect.ts";
 
 /** What an ID tells, and who can have made it. */
@@ -17,14 +17,14 @@ export interface Explanation {
    */
   readonly holders: readonly HistoryRow[];
   /** Why there are none. */
-  readonly nobody?: Nobody | undefined;
+  readonly nobody?: UnheldText | undefined;
   /** The registry's, Unix ms. */
   readonly clock: number;
 }
 
 /** Why nobody on record held a worker ID. */
-interface Nobody {
-  readonly why: Absence;
+interface UnheldText {
+  readonly why: UnheldReason;
   /** One sentence for people. */
   readonly detail: string;
 }
@@ -54,13 +54,13 @@ export async function explain(
   const [before] = await registry.history(namespace, workerId, { until: from, limit: 1 });
   const [after] = await registry.history(namespace, workerId, { from: until });
   const latest = clock + info.maxClockSkew;
-  const why = absenceOf(record, { timestamp: from, latest, claimedBefore: before !== undefined });
+  const why = unheldReason(record, { timestamp: from, latest, claimedBefore: before !== undefined });
   const detail = detailOf(why, workerId, { holder: record?.holder, reason: record?.pinned, before, after, clock });
   return { id, layout, parts, holders, nobody: { why, detail }, clock };
 }
 
 /** What is known around a time in no window. */
-interface Around {
+interface UnheldContext {
   readonly holder: HolderLabel | undefined;
   readonly reason: string | undefined;
   /** The newest claim that began before it, and the oldest that ended behind it. */
@@ -69,7 +69,11 @@ interface Around {
   readonly clock: number;
 }
 
-function detailOf(why: Absence, workerId: number, { holder, reason, before, after, clock }: Around): string {
+function detailOf(
+  why: UnheldReason,
+  workerId: number,
+  { holder, reason, before, after, clock }: UnheldContext,
+): string {
   const earlier = before && `the window of ${holderText(before.holder)} ended at ${timeText(before.until)}`;
   const later = after && `that of ${holderText(after.holder)} began at ${timeText(after.continuedFrom ?? after.from)}`;
   switch (why) {

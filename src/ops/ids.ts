@@ -8,7 +8,7 @@ import { Snowflake } from "../generator/snowflake.ts";
 import { usualWindow } from "../lease/window-length.ts";
 
 /** Makes IDs for others. */
-export interface IdSource {
+export interface IdMaker {
   /** Whether there is a lease in this namespace; else the next `take` claims one. */
   holds(namespace: string): boolean;
   /**
@@ -50,7 +50,7 @@ const usualMost = 100;
 const retryAfterMs = 1000;
 
 /** The lease in one namespace. */
-interface OwnLease {
+interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;
   /** Aborted when it is given back or lost. */
@@ -62,10 +62,10 @@ interface OwnLease {
 }
 
 /** One lease a namespace: claimed when an ID is asked for, given back when none is for a while. */
-export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
+export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   const { onLease, onMade, onNotReleased, most = usualMost, ...shared } = options;
   const { clock } = host;
-  const leases = new Map<string, OwnLease>();
+  const leases = new Map<string, NamespaceLease>();
   /** Namespace -> its worker ID that is being given back. */
   const leaving = new Map<string, Promise<void>>();
   const stop = new AbortController();
@@ -92,7 +92,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
   }
 
   /** The lease of a namespace, with one more user. */
-  function enter(namespace: string): OwnLease {
+  function enter(namespace: string): NamespaceLease {
     const known = leases.get(namespace);
     if (known !== undefined) {
       known.users++;
@@ -103,7 +103,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
     const ended = new AbortController();
     // The number that is being given back may be the only one of the pool.
     const generator = Promise.allSettled(left).then(() => claim(namespace, ended));
-    const own: OwnLease = { namespace, generator, ended, users: 1, lastUse: 0 };
+    const own: NamespaceLease = { namespace, generator, ended, users: 1, lastUse: 0 };
     leases.set(namespace, own);
     // A lease that cannot be had any more is asked for anew, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
@@ -112,8 +112,8 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
     return own;
   }
 
-  function longestUnused(): OwnLease {
-    let found: OwnLease | undefined;
+  function longestUnused(): NamespaceLease {
+    let found: NamespaceLease | undefined;
     for (const own of leases.values()) {
       if (own.users === 0 && own.lastUse < (found?.lastUse ?? Infinity)) found = own;
     }
@@ -126,7 +126,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
   }
 
   /** Gives a worker ID back. No ID is made on it from here on, whatever becomes of the call. */
-  function release({ namespace, generator, ended }: OwnLease): Promise<void> {
+  function release({ namespace, generator, ended }: NamespaceLease): Promise<void> {
     ended.abort();
     const left = generator
       .then((generator) => generator.close())
@@ -135,7 +135,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdSource {
     return left;
   }
 
-  function releaseAlone(own: OwnLease): Promise<void> {
+  function releaseAlone(own: NamespaceLease): Promise<void> {
     return release(own).catch((error: unknown) => onNotReleased?.(error, own.namespace));
   }
 

@@ -1,5 +1,5 @@
 import { decodeAny, type EncodingName } from "../id/encodings.ts";
-import { blaming } from "../id/errors.ts";
+import { withSource } from "../id/errors.ts";
 import type { IdParts, Layout } from "../id/layout.ts";
 
 /** An ID taken apart. */
@@ -23,6 +23,6 @@ export interface Reading {
  * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold, or a time is missing.
  */
 export function inspect(text: string, layout: Layout, { format, at }: Reading = {}): Inspection {
-  const { id, encoding } = blaming("the ID", () => decodeAny(text, format, layout.totalBits));
+  const { id, encoding } = withSource("the ID", () => decodeAny(text, format, layout.totalBits));
   return { id, format: encoding, parts: layout.decompose(id, at) };
 }

@@ -22,11 +22,11 @@ const operations = [
   "ping",
 ] as const;
 
-type Operation = (typeof operations)[number];
+type RegistryOperation = (typeof operations)[number];
 
 /** A call that has come back, with an answer or an error. */
-export interface RegistryCall {
-  readonly operation: Operation;
+export interface InstrumentedCall {
+  readonly operation: RegistryOperation;
   /** Undefined for `ping`. */
   readonly namespace: string | undefined;
   /** How long it took, on the monotonic clock. */
@@ -38,12 +38,12 @@ export interface RegistryCall {
 type AnyOperation = (...args: readonly unknown[]) => Promise<unknown>;
 
 /** The same registry; `watch` is told of every call. */
-export function watchedRegistry<Watched extends Registry>(
+export function instrumentedRegistry<Watched extends Registry>(
   registry: Watched,
   clock: Clock,
-  watch: (call: RegistryCall) => void,
+  watch: (call: InstrumentedCall) => void,
 ): Watched {
-  const watched = (operation: Operation): AnyOperation => {
+  const watched = (operation: RegistryOperation): AnyOperation => {
     return async (...args) => {
       const namespace = namespaceOf(args[0]);
       const asked = monotonic(clock);

@@ -7,10 +7,10 @@ import type { WorkerRecord } from "../rule/registry.ts";
  * is kept out of the pool: mostly for a host that makes IDs without a lease. unused: nobody ever claimed it. early: before the first
  * claim on record. gap: behind one, and in none.
  */
-export type Absence = "future" | "foreign" | "pinned" | "unused" | "early" | "gap";
+export type UnheldReason = "future" | "foreign" | "pinned" | "unused" | "early" | "gap";
 
 /** What is asked about a time of a worker ID that is in no window on record. */
-export interface AbsentTime {
+export interface UnheldTime {
   /** Unix ms. */
   readonly timestamp: number;
   /** The latest time that any clock can show: the registry's and maxClockSkew, Unix ms. */
@@ -20,7 +20,10 @@ export interface AbsentTime {
 }
 
 /** @param record of the worker ID, as it is now. */
-export function absenceOf(record: WorkerRecord | undefined, { timestamp, latest, claimedBefore }: AbsentTime): Absence {
+export function unheldReason(
+  record: WorkerRecord | undefined,
+  { timestamp, latest, claimedBefore }: UnheldTime,
+): UnheldReason {
   if (timestamp > latest) return "future";
   if (record?.state === "foreign") return "foreign";
   if (claimedBefore) return "gap";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { Layout, layouts } from "../../src/id/layout.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
-import type { Findings, SourceKind } from "../../src/ops/migrate/source.ts";
+import type { SourceContents, SourceKind } from "../../src/ops/migrate/source.ts";
 import { readSource } from "../../src/ops/migrate/sources.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
@@ -12,7 +12,7 @@ import { RedisCluster } from "../support/redis-groups.ts";
 /** As many numbers as the layout has: what a source holds is told, whatever comes of it. */
 const westid = layouts.westid;
 
-async function read(from: Exclude<SourceKind, "ip">, url: string, layout = westid): Promise<Findings> {
+async function read(from: Exclude<SourceKind, "ip">, url: string, layout = westid): Promise<SourceContents> {
   const how = { numbers: layout.pool.last + 1, operationTimeout: 20_000 };
   return (await readSource(from, url, how)).findings;
 }
@@ -34,7 +34,7 @@ async function refused(from: Exclude<SourceKind, "ip">, url: string, layout = we
   );
 }
 
-const shown = ({ makers }: Pick<Findings, "makers">): unknown[] =>
+const shown = ({ makers }: Pick<SourceContents, "makers">): unknown[] =>
   makers.map(({ workerId, name, address }) => [workerId, name, address]);
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet in Redis", () => {

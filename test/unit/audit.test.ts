@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { HistoryRow, Registry } from "../../src/rule/registry.ts";
-import { audit, type AuditOptions, type Finding } from "../../src/ops/audit/audit.ts";
+import { audit, type AuditOptions, type AuditFinding } from "../../src/ops/audit/audit.ts";
 import { explain } from "../../src/ops/explain.ts";
-import type { IdSource } from "../../src/ops/audit/id-lines.ts";
+import type { IdInput } from "../../src/ops/audit/id-lines.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 
 const options: AuditOptions = { format: "decimal", layout: defaultLayout, limit: 100 };
 
-function source(name: string, text: string, size = 1000): IdSource {
+function source(name: string, text: string, size = 1000): IdInput {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     const bytes = Buffer.from(text);
     for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -18,7 +18,7 @@ function source(name: string, text: string, size = 1000): IdSource {
   return { name, chunks: chunks() };
 }
 
-const ofKind = (findings: readonly Finding[], kind: Finding["kind"]): Finding[] =>
+const ofKind = (findings: readonly AuditFinding[], kind: AuditFinding["kind"]): AuditFinding[] =>
   findings.filter((finding) => finding.kind === kind);
 
 describe("duplicates", () => {
@@ -69,7 +69,7 @@ describe("duplicates", () => {
         expect({ ids, duplicates }).toEqual({ ids: lists.flat().length, duplicates: twice.size });
         const inOrder = [...twice].toSorted((a, b) => (a < b ? -1 : 1));
         expect(findings.map((finding) => "id" in finding && finding.id)).toEqual(inOrder);
-        for (const { id, places, times = 0 } of findings as (Finding & { id: bigint; times: number })[]) {
+        for (const { id, places, times = 0 } of findings as (AuditFinding & { id: bigint; times: number })[]) {
           expect(times).toBe(lists.flat().filter((other) => other === id).length);
           expect(places).toHaveLength(Math.min(times, 5));
           for (const { source, line } of places) expect(lists[Number(source)]?.[line - 1]).toBe(id);
@@ -262,7 +262,7 @@ describe("windows", () => {
   test("ask for a time where the timestamp wraps, before anything is read", async () => {
     const registry = memoryRegistry();
     const settings = { ...options, layout: layouts.scene, windows: { registry, namespace } };
-    const untouched: IdSource = { name: "a", chunks: { [Symbol.asyncIterator]: () => expect.unreachable() } };
+    const untouched: IdInput = { name: "a", chunks: { [Symbol.asyncIterator]: () => expect.unreachable() } };
     await expect(audit([untouched], settings)).rejects.toThrow("tell a time near");
     const at = Date.now();
     const request = claimRequest({ namespace, layout: layouts.scene.fingerprint, pool: { first: 7, last: 7 } });

@@ -6,7 +6,7 @@ import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
-import { examine, type Finding, type Patient } from "../../src/ops/doctor/doctor.ts";
+import { examine, type CheckResult, type ExamineRequest } from "../../src/ops/doctor/doctor.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -18,7 +18,7 @@ beforeEach(() => {
   registry = memoryRegistry({ clock });
 });
 
-async function examined(patient: Partial<Patient> = {}): Promise<Record<string, Finding>> {
+async function examined(patient: Partial<ExamineRequest> = {}): Promise<Record<string, CheckResult>> {
   const findings = await examine({
     open: async () => registry,
     named: true,
@@ -30,7 +30,7 @@ async function examined(patient: Partial<Patient> = {}): Promise<Record<string, 
 }
 
 /** The registry as something that is no embedded one, seen from afar. */
-function remote(changes: Partial<Registry> = {}): Partial<Patient> {
+function remote(changes: Partial<Registry> = {}): Partial<ExamineRequest> {
   return { open: async () => ({ ...registry, kind: "daemon", ...changes }) };
 }
 
@@ -223,7 +223,7 @@ describe("the synchronization of the clock", () => {
   const tracking = (leap: string): string =>
     `echo '7F7F0101,,10,1795288713.63,0.000001,0.000002,0.000003,-1.2,0.0,0.1,0.0,0.0,64.0,${leap}'`;
 
-  test.each<[status: Finding["status"], what: string, programs: Record<string, string>]>([
+  test.each<[status: CheckResult["status"], what: string, programs: Record<string, string>]>([
     ["unknown", "there is nobody to ask", {}],
     [
       "unknown",
@@ -249,7 +249,7 @@ describe("the file of an embedded registry", () => {
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   });
 
-  const sqlite = (file: string): Partial<Patient> => ({
+  const sqlite = (file: string): Partial<ExamineRequest> => ({
     file,
     open: () => sqliteRegistry({ path: file, operationTimeout: 1000 }),
   });

@@ -4,7 +4,7 @@ import { firstEqual, roomier, sameIds } from "../../src/ops/migrate/overlap.ts";
 import { makePlan, pinsOf, type PlanRequest } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import { isSameStore } from "../../src/ops/migrate/sources.ts";
-import type { Findings, Reach } from "../../src/ops/migrate/source.ts";
+import type { SourceContents, Reach } from "../../src/ops/migrate/source.ts";
 import { parseAddress } from "../../src/registries/address.ts";
 
 const now = Date.UTC(2026, 10, 22);
@@ -17,7 +17,7 @@ async function planned(
   more: Partial<PlanRequest> & Pick<PlanRequest, "from">,
 ): ReturnType<typeof makePlan> {
   const { sourceLayout = westid } = more;
-  const findings: Findings = {
+  const findings: SourceContents = {
     makers: [{ workerId: 3, name: "a:80", address: "10.0.0.3" }],
     retired: [],
     reach,

@@ -6,7 +6,7 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { applyPlan, revertPlan } from "../../src/ops/migrate/apply.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
-import type { Findings, Maker } from "../../src/ops/migrate/source.ts";
+import type { SourceContents, Maker } from "../../src/ops/migrate/source.ts";
 import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts";
 import { addressWorkerId } from "../../src/assigners/ip.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -33,13 +33,13 @@ async function planFor(
     findings = {},
     registry,
     now = 1_700_000_000_000,
-  }: { findings?: Partial<Findings>; registry?: Registry; now?: number } = {},
+  }: { findings?: Partial<SourceContents>; registry?: Registry; now?: number } = {},
 ): ReturnType<typeof makePlan> {
   const makers = addresses.map((address): Maker => {
     return { name: `host-${address}`, address, workerId: addressWorkerId(address, layout) };
   });
   const reach = { next: "none", highest: -1 } as const;
-  const all: Findings = { makers, retired: [], reach, takesOver: true, remarks: [], ...findings };
+  const all: SourceContents = { makers, retired: [], reach, takesOver: true, remarks: [], ...findings };
   const about = { layout, sourceLayout: layout, numbers: 1024 };
   return makePlan(all, { namespace, ...about, from: "ip", source: "hosts.txt", now, registry });
 }

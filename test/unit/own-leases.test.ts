@@ -8,7 +8,7 @@ import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { claimRate } from "../../src/http/claim-rate.ts";
 import { tokenFile } from "../../src/http/tokens.ts";
-import { type IdSource, type OwnLeaseOptions, ownLeases } from "../../src/ops/ids.ts";
+import { type IdMaker, type OwnLeaseOptions, ownLeases } from "../../src/ops/ids.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi } from "../support/api.ts";
 import { recordWindows } from "../support/recorded-windows.ts";
@@ -17,7 +17,7 @@ const window = 60_000;
 const idle = 5 * window;
 const holder = { host: "here", ip: "127.0.0.1", pid: 1, instance: "daemon" };
 
-function makeSource(registry: Registry, clock = systemClock, options: Partial<OwnLeaseOptions> = {}): IdSource {
+function makeSource(registry: Registry, clock = systemClock, options: Partial<OwnLeaseOptions> = {}): IdMaker {
   const makeToken = (): string => crypto.randomUUID().replaceAll("-", "");
   const terms = { layout: layouts.westid, window, operationTimeout: 1000, claimTimeout: 0, maxWait: 500 };
   return ownLeases({ registry, clock, makeToken }, { ...terms, reuse: "any", holder, ...options });

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { check, type Flaw, type Verdict } from "../../prove/checker.ts";
 import type { Fact } from "../../prove/log.ts";
 import { defaultLayout as layout } from "../../src/id/layout.ts";
-import { HeldTimes } from "../../src/ops/audit/interval-set.ts";
+import { HeldIntervals } from "../../src/ops/audit/interval-set.ts";
 
 const start = 1_767_225_600_000;
 
@@ -43,7 +43,7 @@ async function verdictOf(lives: readonly Life[], record?: readonly [from: number
   });
   if (record === undefined) return check(logs, layout);
   const rows = record.map(([from, until]) => ({ from: start + from, until: start + until }));
-  return check(logs, layout, async (workerId) => new HeldTimes(workerId === 3 ? (rows as never) : [], layout));
+  return check(logs, layout, async (workerId) => new HeldIntervals(workerId === 3 ? (rows as never) : [], layout));
 }
 
 /** How many there are of each flaw, where there is any. */

@@ -8,7 +8,7 @@ import type { RegistryAddress, ServerAddress } from "../../src/registries/addres
 import type { ClientWithSettings, RegistryClient } from "../../src/registries/driver-client.ts";
 import { resolveConfig } from "../../src/config.ts";
 import { addressOfClient } from "../../src/registries/index.ts";
-import { likewise } from "../../src/registries/redis/client.ts";
+import { sameTarget } from "../../src/registries/redis/client.ts";
 import { poolConfig as mysqlConfig } from "../../src/registries/sql/mysql/client.ts";
 import { poolConfig as postgresConfig } from "../../src/registries/sql/postgres/client.ts";
 import { thrown } from "../support/generator.ts";
@@ -111,7 +111,7 @@ describe("what is taken of a ready client", () => {
     ["5.9", Redis5 as unknown as typeof Redis],
   ])("ioredis %s: where and who, and nothing of how", (_, Driver) => {
     const places = { host: "h", port: 7, username: "ada", password: secret, db: 3, tls: { servername: "x" } };
-    const made = likewise(new Driver({ ...hostile, ...places, role: "slave" }), ours, {}) as Redis;
+    const made = sameTarget(new Driver({ ...hostile, ...places, role: "slave" }), ours, {}) as Redis;
     expect(told(made.options)).toEqual(told(new Driver({ ...places, ...ours }).options));
   });
 
@@ -129,7 +129,7 @@ describe("what is taken of a ready client", () => {
       natMap: {},
       redisOptions: { ...hostile, ...places },
     });
-    const made = likewise(theirs, ours, { lazyConnect }) as Cluster;
+    const made = sameTarget(theirs, ours, { lazyConnect }) as Cluster;
     const expected = new Driver([node], { lazyConnect, natMap: {}, redisOptions: { ...places, ...ours } });
     expect(told(made.options)).toEqual(told(expected.options));
     expect(told({ nodes: Reflect.get(made, "startupNodes") })).toEqual(told({ nodes: [node] }));

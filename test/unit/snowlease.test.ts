@@ -19,7 +19,7 @@ import type { Snowflake } from "../../src/generator/snowflake.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { lendLease, lendOverSocket } from "../../src/lend.ts";
-import { toldWorkerId } from "../../src/lent.ts";
+import { workerIdVariables } from "../../src/lent.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { joinLease } from "../../src/sharing/member.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
@@ -348,7 +348,7 @@ describe("a child of exec", () => {
     const lease = await openLease(config, { env: {}, argv: [] });
     const lender = await lendOverSocket(lease, new SharedUsageTracker(lease, false), "memory:");
     made.push(lease, { close: async () => lender[Symbol.asyncDispose]() });
-    Object.assign(process.env, lender.env, toldWorkerId(lease.workerId), { WORKER_ID: String(lease.workerId) });
+    Object.assign(process.env, lender.env, workerIdVariables(lease.workerId), { WORKER_ID: String(lease.workerId) });
     return lease;
   }
 

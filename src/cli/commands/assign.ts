@@ -1,11 +1,11 @@
 import { fstatSync } from "node:fs";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { holdLease } from "../processes/hold.ts";
 import { claimConfig, deferConfigured } from "../settings.ts";
 import { aborted, onInterrupt } from "../processes/signals.ts";
 
-export const assign: Command = {
+export const assign: CliCommand = {
   name: "assign",
   summary:
     "Claim a worker ID, print it as a line of JSON, and hold it until stdin closes, or SIGINT, SIGTERM or SIGHUP comes.",

@@ -5,10 +5,16 @@ import { presentNamespace } from "../../rule/namespace.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { checkLayout } from "../../rule/window.ts";
 import { timeText } from "../../id/errors.ts";
-import { audit as auditIds, type Audit, type AuditOptions, type Finding, type Note } from "../../ops/audit/audit.ts";
+import {
+  audit as auditIds,
+  type Audit,
+  type AuditOptions,
+  type AuditFinding,
+  type UnleasedIds,
+} from "../../ops/audit/audit.ts";
 import { holderText } from "../../ops/explain.ts";
-import { type IdSource, unreadable } from "../../ops/audit/id-lines.ts";
-import type { Command } from "../command.ts";
+import { type IdInput, unreadable } from "../../ops/audit/id-lines.ts";
+import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { Progress } from "../terminal/progress.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
@@ -18,7 +24,7 @@ const defaultLimit = 100;
 const mostFindings = 100_000;
 const chunkSize = 256 * 1024;
 
-export const audit: Command = {
+export const audit: CliCommand = {
   name: "audit",
   summary:
     "Read IDs, one a line, from files or stdin, and find duplicates and IDs outside of every recorded window. Exits with 1 when there are any.",
@@ -106,8 +112,8 @@ async function layoutIn(registry: Registry, { namespace, layout, sources }: Conf
 }
 
 /** What to read, and how many bytes, where that is known. A file that is not there is told before any other is read. */
-function sourcesOf(paths: readonly string[]): { readonly sources: IdSource[]; readonly size?: number } {
-  const sources: IdSource[] = [];
+function sourcesOf(paths: readonly string[]): { readonly sources: IdInput[]; readonly size?: number } {
+  const sources: IdInput[] = [];
   let size = 0;
   for (const path of paths) {
     const name = path === "-" ? "stdin" : path;
@@ -129,11 +135,11 @@ async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(path, { highWaterMark: chunkSize });
 }
 
-function asJson(finding: Finding): object {
+function asJson(finding: AuditFinding): object {
   return finding.kind === "invalid" ? finding : { ...finding, id: String(finding.id) };
 }
 
-function asText(finding: Finding): string {
+function asText(finding: AuditFinding): string {
   const where = finding.places.map(({ source, line }) => `${source}:${line}`).join(", ");
   switch (finding.kind) {
     case "invalid":
@@ -151,7 +157,7 @@ function asText(finding: Finding): string {
   }
 }
 
-function noteText({ kind, workerId, ids, by, reason }: Note): string {
+function noteText({ kind, workerId, ids, by, reason }: UnleasedIds): string {
   const those = `Worker ${workerId}: ${ids} ${ids === 1 ? "ID" : "IDs"} in no window`;
   if (kind === "pinned") return `${those}, from before it was ever claimed: it is pinned (${reason}).`;
   return `${those}: ${by === undefined ? "a foreign holder" : holderText(by)} has it, which records no windows.`;

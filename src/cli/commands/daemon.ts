@@ -4,11 +4,11 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
 import type { TlsFiles } from "../../http/certificates.ts";
-import type { Command } from "../command.ts";
-import { tellReady } from "../processes/systemd.ts";
+import type { CliCommand } from "../command.ts";
+import { notifyReady } from "../processes/systemd.ts";
 import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 
-export const daemon: Command = {
+export const daemon: CliCommand = {
   name: "daemon",
   summary:
     "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
@@ -54,7 +54,7 @@ export const daemon: Command = {
     });
     const stopped = closeOnSignals(running);
     const address = addressOf(config).redacted;
-    tellReady();
+    notifyReady();
     if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
     else await output.line(news(address, running, tokens !== undefined));
     await stopped;

@@ -1,10 +1,10 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { examine } from "../../ops/doctor/doctor.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { table } from "../terminal/output.ts";
 import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 
-export const doctor: Command = {
+export const doctor: CliCommand = {
   name: "doctor",
   summary:
     "Examine what making IDs here rests on: registry, clocks, layout, pool. Exits with 1 when anything is wrong.",

@@ -3,15 +3,15 @@ import type { Lender } from "../../lend.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import { Child, passedSignals, StartFailure } from "../processes/child.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { errorLine } from "../exit-codes.ts";
 import { type HeldLease, holdLease } from "../processes/hold.ts";
-import { lentName, passedOn, toldWorkerId } from "../../lent.ts";
+import { lentName, passedOn, workerIdVariables } from "../../lent.ts";
 import { checkJava, javaOptions } from "../processes/java.ts";
 import { addressOf, claimConfig, deferConfigured } from "../settings.ts";
 import { signalExitCode } from "../processes/signals.ts";
 
-export const exec: Command = {
+export const exec: CliCommand = {
   name: "exec",
   summary: "Claim a worker ID, and run a program that uses it.",
   details: [
@@ -73,7 +73,10 @@ export const exec: Command = {
         checkJava(invocation.operands, process.env, lease.workerId, java);
         await using lender = config.registryFrom === "borrowed" ? undefined : await lendAll(lease, config);
         stop.throwIfAborted();
-        const env = { ...(lender?.env ?? passedOn(process.env, lease.namespace)), ...toldWorkerId(lease.workerId) };
+        const env = {
+          ...(lender?.env ?? passedOn(process.env, lease.namespace)),
+          ...workerIdVariables(lease.workerId),
+        };
         child = new Child(invocation.operands, environment(lease, env, java));
         const over = new AbortController();
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);

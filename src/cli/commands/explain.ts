@@ -1,13 +1,13 @@
 import { timeText } from "../../id/errors.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
 import { historyJson } from "../../registries/daemon/codec.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { jsonList } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
 
-export const explain: Command = {
+export const explain: CliCommand = {
   name: "explain",
   summary: "Take IDs apart, and say who held their worker ID at that time, or that nobody did.",
   details: [

@@ -3,7 +3,7 @@ import type { Lease } from "../../lease/lease.ts";
 import type { Snowflake } from "../../generator/snowflake.ts";
 import { timeText } from "../../id/errors.ts";
 import type { Config } from "../../config.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { opensLater } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";
 import { onInterrupt, signalExitCode } from "../processes/signals.ts";
@@ -13,7 +13,7 @@ const most = 1_000_000;
 /** How long to wait for the window where nothing else is said, ms; and how long a generator surely waits by itself. */
 const [patience, usualWait] = [60_000, 4000];
 
-export const id: Command = {
+export const id: CliCommand = {
   name: "id",
   summary: "Claim a worker ID, print IDs, give the worker ID back.",
   details: ["JSON is an array of strings: an ID does not fit a number of JavaScript."],

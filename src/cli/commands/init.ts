@@ -1,9 +1,9 @@
 import type { RegistryAddress } from "../../registries/address.ts";
 import { timeText } from "../../id/errors.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { addressOf, openConfigured, registryConfig } from "../settings.ts";
 
-export const init: Command = {
+export const init: CliCommand = {
   name: "init",
   summary: "Create a namespace in a registry, or check that it is as asked.",
   details: [

@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
-import { blaming, timeText } from "../../id/errors.ts";
+import { withSource, timeText } from "../../id/errors.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import { inspect as inspectId } from "../../ops/inspect.ts";
-import type { Command, Invocation } from "../command.ts";
+import type { CliCommand, Invocation } from "../command.ts";
 import { jsonList, table } from "../terminal/output.ts";
 import { registryConfig } from "../settings.ts";
 import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
 
-export const inspect: Command = {
+export const inspect: CliCommand = {
   name: "inspect",
   summary: "Take IDs apart by their layout. Asks no registry.",
   details: ["Times are those of the beginning of an ID's tick."],
@@ -55,5 +55,7 @@ async function layoutOf(invocation: Invocation): Promise<Layout> {
     invocation.flags.has("config") || process.env["SNOWLEASE_CONFIG"] !== undefined || existsSync("snowlease.json");
   if (hasFile || process.env["SNOWLEASE_REGISTRY"] !== undefined) return (await registryConfig(invocation)).layout;
   if (given === undefined) return defaultLayout;
-  return blaming(invocation.flags.has("layout") ? "--layout" : "SNOWLEASE_LAYOUT", () => Layout.parse(String(given)));
+  return withSource(invocation.flags.has("layout") ? "--layout" : "SNOWLEASE_LAYOUT", () =>
+    Layout.parse(String(given)),
+  );
 }

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { leaseDefaults, type Config } from "../../config.ts";
 import { systemClock } from "../../lease/clock.ts";
-import { blaming, isSnowleaseError, shown, SnowleaseError, timeText } from "../../id/errors.ts";
+import { withSource, isSnowleaseError, shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { parsePool } from "../../id/notation.ts";
@@ -10,9 +10,9 @@ import { checkLayout } from "../../rule/window.ts";
 import { applyPlan, type MigrationRequest, revertPlan, unpinAll } from "../../ops/migrate/apply.ts";
 import { hostText, makePlan, type Plan } from "../../ops/migrate/plan.ts";
 import { planText, readPlan } from "../../ops/migrate/plan-file.ts";
-import { type Findings, sourceKinds } from "../../ops/migrate/source.ts";
+import { type SourceContents, sourceKinds } from "../../ops/migrate/source.ts";
 import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../../ops/migrate/status.ts";
-import type { Command, Invocation } from "../command.ts";
+import type { CliCommand, Invocation } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "../migration/source.ts";
@@ -27,10 +27,10 @@ const defaultFile = "snowlease-migration.json";
 const interval = 2000;
 
 const steps = { plan: planStep, apply: applyStep, status: statusStep, finish: finishStep } as const;
-type Step = keyof typeof steps;
+type MigrationStep = keyof typeof steps;
 
 /** The flags that only some steps have. */
-const stepsOf: Readonly<Record<string, readonly Step[]>> = {
+const stepsOf: Readonly<Record<string, readonly MigrationStep[]>> = {
   from: ["plan"],
   hosts: ["plan", "apply", "status", "finish"],
   source: ["apply", "status", "finish"],
@@ -45,7 +45,7 @@ const stepsOf: Readonly<Record<string, readonly Step[]>> = {
   force: ["apply", "finish"],
 };
 
-export const migrate: Command = {
+export const migrate: CliCommand = {
   name: "migrate",
   summary:
     "Move a fleet from worker IDs of another scheme (its IP addresses, westid, Leaf, …) to leased ones, host by host.",
@@ -127,7 +127,7 @@ export const migrate: Command = {
         `Expected plan, apply, status or finish, got ${shown(word)}; name one.`,
       );
     }
-    const step = word as Step;
+    const step = word as MigrationStep;
     const misplaced = Object.keys(stepsOf).find((name) => flags.has(name) && stepsOf[name]?.includes(step) !== true);
     if (misplaced !== undefined) {
       throw new SnowleaseError(
@@ -177,7 +177,7 @@ function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly
   const [headroom, pool] = [flags.get("headroom"), flags.get("pool")];
   return {
     ...(headroom !== undefined && { headroom: integerOf(headroom, "`--headroom`", 0, 2 ** 31 - 1) }),
-    ...(pool !== undefined && { pool: blaming("--pool", () => parsePool(String(pool))) }),
+    ...(pool !== undefined && { pool: withSource("--pool", () => parsePool(String(pool))) }),
   };
 }
 
@@ -222,10 +222,10 @@ function write(file: string, plan: Plan): void {
 }
 
 /** Reads the source of a plan once more. */
-type Again = () => Promise<Findings>;
+type Again = () => Promise<SourceContents>;
 
 /** The same, where a step can do without: with a line on the terminal why. */
-async function ifReadable(again: Again): Promise<Findings | undefined> {
+async function ifReadable(again: Again): Promise<SourceContents | undefined> {
   try {
     return await again();
   } catch (error) {
@@ -250,7 +250,7 @@ async function withPlan<Result>(
   const progress = new Progress();
   const onProgress = (done: number, of: number): void => progress.show(phase, `${done} of ${of}`, done / of);
   try {
-    const again = (): Promise<Findings> => readAgain(invocation, plan, config);
+    const again = (): Promise<SourceContents> => readAgain(invocation, plan, config);
     return await withRegistry(config, (registry) =>
       use({ registry, plan, named, onProgress }, config, progress, again),
     );

@@ -1,10 +1,10 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { pinWorkers } from "../../ops/workers.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { workerIdsOf } from "../values.ts";
 
-export const pin: Command = {
+export const pin: CliCommand = {
   name: "pin",
   summary: "Keep worker IDs out of the pool. A present holder goes on; pinning again replaces the reason.",
   examples: [

@@ -1,10 +1,10 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { releaseWorker } from "../../ops/workers.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { integerOf } from "../values.ts";
 
-export const release: Command = {
+export const release: CliCommand = {
   name: "release",
   summary:
     "End the claim of a holder that is gone. The worker ID's window stays closed: nobody gets it before that has passed.",

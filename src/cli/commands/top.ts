@@ -4,9 +4,9 @@ import { alarmsOf } from "../../ops/alarms.ts";
 import { changes } from "../../ops/changes.ts";
 import { type Look, type Picture, PoolWatch } from "../../ops/pool-watch.ts";
 import { workerJson } from "../../registries/daemon/codec.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import type { Output } from "../terminal/output.ts";
-import { type Key, Screen } from "../terminal/screen.ts";
+import { type KeyPress, Screen } from "../terminal/screen.ts";
 import { addressOf, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { beforeAbort, onInterrupt, signalExitCode } from "../processes/signals.ts";
 import { drawTop, type SeenChange, type Surface } from "../terminal/top-view.ts";
@@ -18,7 +18,7 @@ const changesKept = 100;
 /** Of a snapshot that is no terminal's. */
 const plainColumns = 120;
 
-export const top: Command = {
+export const top: CliCommand = {
   name: "top",
   summary: "Watch a pool: how many worker IDs are taken, who holds them, whose window ends next, what happens.",
   details: [
@@ -80,7 +80,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     scroll = Math.min(scroll, mostScroll);
     screen?.show(drawn.lines);
   };
-  const press = (key: Key): void => {
+  const press = (key: KeyPress): void => {
     if (key === "quit") return ended.abort(0);
     if (key === "interrupt") return ended.abort(signalExitCode("SIGINT"));
     const page = Math.max(1, Math.floor((screen?.rows ?? 24) / 3));

@@ -1,9 +1,9 @@
 import { unpinWorkers } from "../../ops/workers.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { workerIdsOf } from "../values.ts";
 
-export const unpin: Command = {
+export const unpin: CliCommand = {
   name: "unpin",
   summary: "Put pinned worker IDs back into the pool. Their windows stay as they were.",
   examples: ["snowlease unpin 7", "snowlease unpin 7 8 9 --json"],

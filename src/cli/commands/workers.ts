@@ -3,14 +3,14 @@ import { hasWindow } from "../../rule/window.ts";
 import { timeText } from "../../id/errors.ts";
 import { listWorkers } from "../../ops/workers.ts";
 import { workerJson } from "../../registries/daemon/codec.ts";
-import type { Command } from "../command.ts";
+import type { CliCommand } from "../command.ts";
 import { jsonList, longTable } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { wordOf } from "../values.ts";
 
 const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "foreign"];
 
-export const workers: Command = {
+export const workers: CliCommand = {
   name: "workers",
   summary: "Show who holds, or last held, which worker ID. Those that were never used are not listed.",
   details: [

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import type { Config } from "../../config.ts";
-import { blaming, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import { withSource, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
 import { readHosts } from "../../ops/migrate/addresses.ts";
 import type { Plan } from "../../ops/migrate/plan.ts";
-import type { Findings, SourceKind } from "../../ops/migrate/source.ts";
+import type { SourceContents, SourceKind } from "../../ops/migrate/source.ts";
 import { isSameStore, readSource, sourceLayouts } from "../../ops/migrate/sources.ts";
 import { hostFindings } from "../../ops/migrate/sources/ip.ts";
 import type { Invocation } from "../command.ts";
@@ -15,7 +15,7 @@ import { integerOf } from "../values.ts";
 
 /** A source, and what it holds. */
 export interface SourceRead {
-  readonly findings: Findings;
+  readonly findings: SourceContents;
   /** Where it was read, without a login and settings. */
   readonly source: string;
 }
@@ -24,7 +24,7 @@ export interface SourceRead {
 export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback: Layout, now: number): Layout {
   const named = flags.get("source-layout");
   const own = from === "ip" ? fallback : Layout.parse(sourceLayouts[from]);
-  const layout = named === undefined ? own : blaming("--source-layout", () => Layout.parse(String(named)));
+  const layout = named === undefined ? own : withSource("--source-layout", () => Layout.parse(String(named)));
   // That of a list of hosts is the namespace's own, which other commands judge.
   if (from === "ip" || layout.endOfLife > now) return layout;
   throw new SnowleaseError(
@@ -84,7 +84,11 @@ export function sharesStore({ operands }: Invocation, from: SourceKind, config: 
  * What the source of a plan holds now.
  * @throws SnowleaseError CONFIG_INVALID where the plan does not tell how to reach it, or another one is named; and what reading it throws.
  */
-export async function readAgain({ flags }: Invocation, plan: Plan, { operationTimeout }: Config): Promise<Findings> {
+export async function readAgain(
+  { flags }: Invocation,
+  plan: Plan,
+  { operationTimeout }: Config,
+): Promise<SourceContents> {
   const { from, source, sourceLayout, numbers, highest } = plan;
   const [hosts, url] = [flags.get("hosts"), flags.get("source")];
   if (from === "ip") {

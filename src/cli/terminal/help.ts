@@ -1,5 +1,5 @@
 import type { Option } from "../../config.ts";
-import type { Command, Flag } from "../command.ts";
+import type { CliCommand, CommandFlag } from "../command.ts";
 import { exitCodeHelp } from "../exit-codes.ts";
 
 /** Text is wrapped to this many columns. */
@@ -7,13 +7,13 @@ const columns = 100;
 const indent = "  ";
 
 /** Flags of every command; `--json` where it prints anything but its own news. */
-export const commonFlags: readonly Flag[] = [
+export const commonFlags: readonly CommandFlag[] = [
   { name: "json", description: "Print JSON." },
   { name: "help", short: "h", description: "Print this help." },
 ];
 
 /** What `snowlease --help` prints. */
-export function overview(commands: readonly Pick<Command, "name" | "summary">[]): string {
+export function overview(commands: readonly Pick<CliCommand, "name" | "summary">[]): string {
   return [
     "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.",
     "",
@@ -30,11 +30,11 @@ export function overview(commands: readonly Pick<Command, "name" | "summary">[])
 }
 
 /** What `snowlease COMMAND --help` prints: from the command's own flags and the options it takes. */
-export function helpFor(command: Command, settings: readonly Option[]): string {
+export function helpFor(command: CliCommand, settings: readonly Option[]): string {
   const { name, summary, details = [], operands, examples, flags = [] } = command;
   const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
-  const own = [...flags, ...commonFlags].map((flag): Row => [written(flag), flag.description]);
-  const options = settings.map((option): Row => [
+  const own = [...flags, ...commonFlags].map((flag): HelpRow => [written(flag), flag.description]);
+  const options = settings.map((option): HelpRow => [
     `${option.flag ?? ""} ${option.value ?? ""}`.trimEnd(),
     plain(`${option.description} (${notes(option)})`),
   ]);
@@ -55,9 +55,9 @@ export function helpFor(command: Command, settings: readonly Option[]): string {
   ].join("\n");
 }
 
-type Row = readonly [left: string, right: string];
+type HelpRow = readonly [left: string, right: string];
 
-function written({ name, short, value }: Flag): string {
+function written({ name, short, value }: CommandFlag): string {
   return `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`;
 }
 
@@ -70,7 +70,7 @@ function plain(text: string): string {
   return text.replaceAll("`", "");
 }
 
-function listing(rows: readonly Row[]): string[] {
+function listing(rows: readonly HelpRow[]): string[] {
   const width = Math.min(28, Math.max(...rows.map(([left]) => left.length)));
   const gap = `${indent}${" ".repeat(width)}${indent}`;
   return rows.flatMap(([left, right]) => {

@@ -2,9 +2,9 @@ const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
 const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 
 /** What somebody pressed. */
-export type Key = "quit" | "interrupt" | "up" | "down" | "page-up" | "page-down" | "first" | "last";
+export type KeyPress = "quit" | "interrupt" | "up" | "down" | "page-up" | "page-down" | "first" | "last";
 
-const keys: Readonly<Record<string, Key>> = {
+const keys: Readonly<Record<string, KeyPress>> = {
   q: "quit",
   Q: "quit",
   "\u001b": "quit",
@@ -39,7 +39,7 @@ export class Screen {
 
   /** `redraw` is called when the terminal has another size, or is in the foreground again. */
   constructor(
-    { press, redraw }: { readonly press: (key: Key) => void; readonly redraw: () => void },
+    { press, redraw }: { readonly press: (key: KeyPress) => void; readonly redraw: () => void },
     output: NodeJS.WriteStream = process.stdout,
     input: NodeJS.ReadStream = process.stdin,
   ) {

@@ -3,38 +3,38 @@ import type { EncodingName } from "../../id/encodings.ts";
 import type { Layout } from "../../id/layout.ts";
 import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { isUtf16 } from "../../id/utf8.ts";
-import { absenceOf } from "../unheld-reason.ts";
-import { type HeldTimes, readHeldTimes } from "./interval-set.ts";
-import { IdLines, idOf, type IdSource, inUtf16, unreadable } from "./id-lines.ts";
+import { unheldReason } from "../unheld-reason.ts";
+import { type HeldIntervals, readHeldIntervals } from "./interval-set.ts";
+import { IdLines, idOf, type IdInput, inUtf16, unreadable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 
 /** A line of a source, from 1. */
-interface Place {
+interface SourceLine {
   readonly source: string;
   readonly line: number;
 }
 
 /** What is wrong with an ID, or with a line that should hold one. */
-export type Finding =
-  | { readonly kind: "invalid"; readonly why: string; readonly places: readonly Place[] }
+export type AuditFinding =
+  | { readonly kind: "invalid"; readonly why: string; readonly places: readonly SourceLine[] }
   /** The layout has fewer bits. */
-  | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly Place[] }
+  | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly SourceLine[] }
   /** `places`: the first five. */
-  | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly Place[] }
+  | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly SourceLine[] }
   /** Nobody who is on record held the worker ID then, and nothing on record tells who else may have used it. `timestamp`: Unix ms. */
   | {
       readonly kind: "outside";
       readonly id: bigint;
       readonly workerId: number;
       readonly timestamp: number;
-      readonly places: readonly Place[];
+      readonly places: readonly SourceLine[];
     };
 
 /**
  * IDs of one worker ID that are in no window, and need not be: whoever made them holds no lease. foreign: `by` has the number now, and
  * records no windows. pinned: it is kept out of the pool (`reason`), and the IDs are older than its first claim on record.
  */
-export interface Note {
+export interface UnleasedIds {
   readonly kind: "foreign" | "pinned";
   readonly workerId: number;
   /** How many different IDs. */
@@ -60,9 +60,9 @@ export interface Audit {
   /** How many lines hold no ID at all. */
   readonly invalid: number;
   /** Of each kind the first so many. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly AuditFinding[];
   /** What is no finding, by worker ID. */
-  readonly notes: readonly Note[];
+  readonly notes: readonly UnleasedIds[];
 }
 
 /** How far an audit has come. */
@@ -98,7 +98,7 @@ const mostPlaces = 5;
  * number of IDs, but for the windows of each worker ID that occurs; beyond 2 million IDs on disk, 12 bytes each.
  * @throws SnowleaseError CONFIG_INVALID for a source that cannot be read, a full disk, or a missing `at`; what `history` throws.
  */
-export async function audit(sources: Iterable<IdSource>, options: AuditOptions): Promise<Audit> {
+export async function audit(sources: Iterable<IdInput>, options: AuditOptions): Promise<Audit> {
   const { layout, windows, at } = options;
   // A missing time is told before anything is read.
   if (windows !== undefined) layout.decompose(0n, at);
@@ -112,7 +112,7 @@ export async function audit(sources: Iterable<IdSource>, options: AuditOptions):
   }
   const { ids, counts, findings, notes } = report;
   const { duplicate: duplicates, beyond, invalid } = counts;
-  const noted = (wanted: Note["kind"]): number | undefined =>
+  const noted = (wanted: UnleasedIds["kind"]): number | undefined =>
     windows && notes.reduce((sum, { kind, ids }) => (kind === wanted ? sum + ids : sum), 0);
   return {
     ids,
@@ -129,10 +129,10 @@ export async function audit(sources: Iterable<IdSource>, options: AuditOptions):
 
 /** What was found so far. */
 class Report {
-  readonly findings: Finding[] = [];
-  readonly counts: Record<Finding["kind"], number> = { invalid: 0, beyond: 0, duplicate: 0, outside: 0 };
+  readonly findings: AuditFinding[] = [];
+  readonly counts: Record<AuditFinding["kind"], number> = { invalid: 0, beyond: 0, duplicate: 0, outside: 0 };
   ids = 0;
-  readonly #notes = new Map<string, Note & { ids: number }>();
+  readonly #notes = new Map<string, UnleasedIds & { ids: number }>();
   readonly #limit: number;
   /** Sources, and how many lines came before each. */
   readonly #sources: { readonly name: string; readonly before: number }[] = [];
@@ -146,18 +146,18 @@ class Report {
   }
 
   /** The line that is the `place`-th of all. */
-  placeOf(place: number): Place {
+  placeOf(place: number): SourceLine {
     const source = this.#sources.findLast(({ before }) => before < place);
     return { source: source?.name ?? "", line: place - (source?.before ?? 0) };
   }
 
   /** By worker ID, ascending. */
-  get notes(): readonly Note[] {
+  get notes(): readonly UnleasedIds[] {
     return [...this.#notes.values()].toSorted((a, b) => a.workerId - b.workerId || (a.kind < b.kind ? -1 : 1));
   }
 
   /** Counts an ID that is no finding. */
-  note(note: Omit<Note, "ids">): void {
+  note(note: Omit<UnleasedIds, "ids">): void {
     const key = `${note.kind} ${note.workerId}`;
     const noted = this.#notes.get(key);
     if (noted === undefined) this.#notes.set(key, { ...note, ids: 1 });
@@ -165,13 +165,13 @@ class Report {
   }
 
   /** Counts a finding, and lists it where there is room. */
-  add(kind: Finding["kind"], finding: () => Finding): void {
+  add(kind: AuditFinding["kind"], finding: () => AuditFinding): void {
     if (this.counts[kind]++ < this.#limit) this.findings.push(finding());
   }
 }
 
 async function read(
-  sources: Iterable<IdSource>,
+  sources: Iterable<IdInput>,
   runs: SortedRuns,
   report: Report,
   { format, layout, onProgress }: AuditOptions,
@@ -180,7 +180,7 @@ async function read(
   let bytes = 0;
   for (const { name, chunks } of sources) {
     const start = before;
-    const placesOf = (line: number): Place[] => [{ source: name, line }];
+    const placesOf = (line: number): SourceLine[] => [{ source: name, line }];
     report.begin(name, start);
     const lines = new IdLines(format, layout.totalBits, {
       id(upper, lower, line) {
@@ -222,7 +222,7 @@ async function compare(
   report: Report,
   { layout, windows, at, onProgress }: AuditOptions,
 ): Promise<void> {
-  const heldBy = new Map<number, HeldTimes>();
+  const heldBy = new Map<number, HeldIntervals>();
   const isElsewheres = windows === undefined ? undefined : await unleased(windows, report);
   // The ID whose lines are being counted, by its halves.
   let upper = 0;
@@ -235,7 +235,7 @@ async function compare(
   const conclude = (): void => {
     if (times < 2 && outside === undefined) return;
     const id = idOf(upper, lower);
-    const places = (): Place[] => first.map((place) => report.placeOf(place));
+    const places = (): SourceLine[] => first.map((place) => report.placeOf(place));
     if (times > 1) report.add("duplicate", () => ({ kind: "duplicate", id, times, places: places() }));
     const made = outside;
     if (made !== undefined) report.add("outside", () => ({ kind: "outside", id, ...made, places: places() }));
@@ -259,7 +259,7 @@ async function compare(
       const { workerId, timestamp } = layout.decompose(idOf(upper, lower), at);
       let held = heldBy.get(workerId);
       if (held === undefined) {
-        held = await readHeldTimes(windows.registry, windows.namespace, workerId, layout);
+        held = await readHeldIntervals(windows.registry, windows.namespace, workerId, layout);
         heldBy.set(workerId, held);
       }
       if (held.has(timestamp) || (await isElsewheres?.(workerId, timestamp, held)) === true) continue;
@@ -279,14 +279,14 @@ async function compare(
 async function unleased(
   { registry, namespace }: NonNullable<AuditOptions["windows"]>,
   report: Report,
-): Promise<(workerId: number, timestamp: number, held: HeldTimes) => Promise<boolean>> {
+): Promise<(workerId: number, timestamp: number, held: HeldIntervals) => Promise<boolean>> {
   const { maxClockSkew } = (await registry.describe(namespace)) ?? defaultLimits;
   const latest = (await registry.ping()).clock + maxClockSkew;
   const records = new Map<number, WorkerRecord | undefined>();
   return async (workerId, timestamp, held) => {
     if (!records.has(workerId)) records.set(workerId, await registry.worker(namespace, workerId));
     const record = records.get(workerId);
-    const kind = absenceOf(record, { timestamp, latest, claimedBefore: held.first < timestamp });
+    const kind = unheldReason(record, { timestamp, latest, claimedBefore: held.first < timestamp });
     if (kind === "foreign") report.note({ kind, workerId, by: record?.holder });
     else if (kind === "pinned") report.note({ kind, workerId, reason: record?.pinned });
     else return false;

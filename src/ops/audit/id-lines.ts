@@ -2,7 +2,7 @@ import { encodings, type EncodingName } from "../../id/encodings.ts";
 import { isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
 
 /** Text that holds IDs, one a line. */
-export interface IdSource {
+export interface IdInput {
   /** For people: a path, or `stdin`. */
   readonly name: string;
   readonly chunks: AsyncIterable<Uint8Array>;

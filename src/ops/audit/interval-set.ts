@@ -4,7 +4,7 @@ import type { HistoryRow, Registry } from "../../rule/registry.ts";
 const pageSize = 10_000;
 
 /** When somebody held a worker ID, as far as it is on record. */
-export class HeldTimes {
+export class HeldIntervals {
   /** Unix ms, ascending: from, until, from, until, ... Whole ticks. */
   readonly #bounds: number[] = [];
   #last = 0;
@@ -50,17 +50,17 @@ export class HeldTimes {
 }
 
 /** Reads when a worker ID was held, a page of its history after the other. */
-export async function readHeldTimes(
+export async function readHeldIntervals(
   registry: Registry,
   namespace: string,
   workerId: number,
   layout: Layout,
-): Promise<HeldTimes> {
+): Promise<HeldIntervals> {
   const rows: HistoryRow[] = [];
   for (let until: number | undefined; ;) {
     const page = await registry.history(namespace, workerId, { until, limit: pageSize });
     rows.push(...page);
-    if (page.length < pageSize) return new HeldTimes(rows, layout);
+    if (page.length < pageSize) return new HeldIntervals(rows, layout);
     // Older rows that begin later lie in what one of these inherited, so that they add nothing.
     until = Math.min(...page.map(({ from, continuedFrom = from }) => continuedFrom));
   }

@@ -15,14 +15,14 @@ import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts
 import { listWorkers } from "../workers.ts";
 
 /** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
-export interface Finding {
+export interface CheckResult {
   readonly check: string;
   readonly status: "ok" | "warn" | "fail" | "unknown";
   readonly detail: string;
 }
 
 /** What to examine. */
-export interface Patient {
+export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
   readonly open: () => Promise<Registry>;
   readonly namespace: string;
@@ -58,7 +58,7 @@ const unfit: ReadonlyMap<number, string> = new Map([
   [0xfe534d42, "on SMB: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
 ]);
 
-const unnamed: Finding = {
+const unnamed: CheckResult = {
   check: "hosts",
   status: "warn",
   detail:
@@ -67,7 +67,7 @@ const unnamed: Finding = {
 };
 
 /** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
-export async function examine(patient: Patient): Promise<readonly Finding[]> {
+export async function examine(patient: ExamineRequest): Promise<readonly CheckResult[]> {
   const { file, named, open, namespace, layout, now } = patient;
   const place = [
     ...(named ? [] : [unnamed]),
@@ -112,8 +112,8 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
   }
 }
 
-interface Reached {
-  readonly finding: Finding;
+interface PingResult {
+  readonly finding: CheckResult;
   readonly answer?: Pong | undefined;
   /** How far the registry's clock is ahead of this host's, give or take `margin`, ms. */
   readonly ahead: number;
@@ -121,7 +121,7 @@ interface Reached {
 }
 
 /** Asks a few times: the first answer opens the connection, and the quickest one tells the clocks apart best. */
-async function reach(registry: Registry, now: () => number): Promise<Reached> {
+async function reach(registry: Registry, now: () => number): Promise<PingResult> {
   const check = "registry";
   let best: { readonly took: number; readonly ahead: number; readonly answer: Pong } | undefined;
   try {
@@ -141,7 +141,7 @@ async function reach(registry: Registry, now: () => number): Promise<Reached> {
   return { finding: { check, status: isSlow ? "warn" : "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
 }
 
-function checkClock(kind: string, { ahead, margin }: Reached, maxClockSkew: number): Finding {
+function checkClock(kind: string, { ahead, margin }: PingResult, maxClockSkew: number): CheckResult {
   const check = "clock";
   if (kind === "sqlite" || kind === "memory") {
     return { check, status: "ok", detail: "The registry goes by this host's own clock." };
@@ -153,10 +153,10 @@ function checkClock(kind: string, { ahead, margin }: Reached, maxClockSkew: numb
 }
 
 async function checkNamespace(
-  { namespace, layout: asked, pool, now }: Patient,
+  { namespace, layout: asked, pool, now }: ExamineRequest,
   registry: Registry,
   info: NamespaceInfo | undefined,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckResult[]> {
   const check = "namespace";
   if (info === undefined) {
     return [{ check, ...absence(registry.kind, namespace) }, checkEnd(asked ?? defaultLayout, now())];
@@ -175,7 +175,7 @@ async function checkNamespace(
 }
 
 /** What a namespace that is not there means, which a store that forgets cannot tell from one that never was. */
-function absence(kind: string, namespace: string): Omit<Finding, "check"> {
+function absence(kind: string, namespace: string): Omit<CheckResult, "check"> {
   const absent = `\`${namespace}\` does not exist yet`;
   switch (kind) {
     case "redis":
@@ -200,7 +200,7 @@ async function checkRenewal(
   registry: Registry,
   namespace: string,
   terms: { readonly clock: number; readonly window: number },
-): Promise<Finding> {
+): Promise<CheckResult> {
   const check = "renewal";
   const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), ...terms };
   const answer = await failing(check, async () => {
@@ -210,11 +210,11 @@ async function checkRenewal(
   return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
 }
 
-function checkEnd(layout: Layout, now: number): Finding {
+function checkEnd(layout: Layout, now: number): CheckResult {
   return { check: "layout", ...layoutEnd(layout, now) };
 }
 
-async function checkPool(registry: Registry, namespace: string, pool: PoolBounds, now: number): Promise<Finding> {
+async function checkPool(registry: Registry, namespace: string, pool: PoolBounds, now: number): Promise<CheckResult> {
   const check = "pool";
   const growth = new Growth(now);
   const size = pool.last - pool.first + 1;
@@ -246,7 +246,7 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };
 }
 
-async function checkFile(file: string): Promise<Finding> {
+async function checkFile(file: string): Promise<CheckResult> {
   const check = "file";
   const present = existsSync(file);
   try {
@@ -279,7 +279,7 @@ function nearestFolder(file: string): string {
   return folder;
 }
 
-async function checkSync(): Promise<Finding> {
+async function checkSync(): Promise<CheckResult> {
   const check = "clock-sync";
   const sync = await clockSync();
   if (sync === undefined) {
@@ -292,7 +292,7 @@ async function checkSync(): Promise<Finding> {
   return { check, status: "warn", detail };
 }
 
-function checkProcess(): Finding {
+function checkProcess(): CheckResult {
   const check = "process";
   const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
   if (own === undefined) {
@@ -313,7 +313,10 @@ function pidNamespace(): string | undefined {
   }
 }
 
-async function failing<Value>(check: string, run: () => Promise<Value>): Promise<{ readonly value: Value } | Finding> {
+async function failing<Value>(
+  check: string,
+  run: () => Promise<Value>,
+): Promise<{ readonly value: Value } | CheckResult> {
   try {
     return { value: await run() };
   } catch (cause) {
@@ -321,7 +324,7 @@ async function failing<Value>(check: string, run: () => Promise<Value>): Promise
   }
 }
 
-function failed(check: string, cause: unknown): Finding {
+function failed(check: string, cause: unknown): CheckResult {
   const { code, message } = asSnowleaseError(cause);
   return { check, status: "fail", detail: `${code}: ${message}` };
 }

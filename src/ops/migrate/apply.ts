@@ -5,7 +5,7 @@ import { checkPin } from "../../rule/pin.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { batchesOf, pinEach, unpinEach } from "../../registries/pin-batches.ts";
 import { listWorkers } from "../workers.ts";
-import type { Findings } from "./source.ts";
+import type { SourceContents } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 
 /** What applying a plan came to. */
@@ -27,7 +27,7 @@ export interface MigrationRequest {
   /** The namespace that was named, where one was. */
   readonly named?: string | undefined;
   /** What the source holds now; undefined where it was not read again. */
-  readonly findings?: Findings | undefined;
+  readonly findings?: SourceContents | undefined;
   readonly onProgress?: ((done: number, of: number) => void) | undefined;
 }
 
@@ -87,7 +87,7 @@ async function pinHeld(registry: Registry, namespace: string, pins: readonly Pla
 }
 
 /** Refuses a plan whose source has since handed out what would be leased. */
-function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { makers, reach }: Findings): void {
+function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { makers, reach }: SourceContents): void {
   const outrun = reach.next === "above" && reach.highest > highest && reach.highest >= leased.first;
   const missing = reach.next === "none" ? makers.filter(({ name }) => !hosts.some((host) => host.name === name)) : [];
   if (!outrun && missing.length === 0) return;

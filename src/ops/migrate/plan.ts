@@ -6,7 +6,7 @@ import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { listWorkers } from "../workers.ts";
 import { checkOverlap, sameIds } from "./overlap.ts";
 import { type Apart, apartFrom, reserveOf } from "./reserve.ts";
-import { type Findings, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
+import { type SourceContents, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
 
 /** A host that makes IDs without a lease, and what becomes of its worker ID. */
 export interface PlannedHost extends Maker {
@@ -86,7 +86,7 @@ export interface PlanRequest {
  * @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, LAYOUT_MISMATCH for a layout whose IDs could equal the source's.
  */
 export async function makePlan(
-  findings: Findings,
+  findings: SourceContents,
   request: PlanRequest,
 ): Promise<{ readonly plan: Plan; readonly outlook: Outlook }> {
   const { namespace, layout, from, source, sourceLayout, numbers, sharesStore = false, now, registry } = request;
@@ -184,7 +184,7 @@ function whyRenumbered(
   maker: Maker,
   rivals: readonly string[],
   apart: Apart | undefined,
-  { retired, takesOver }: Findings,
+  { retired, takesOver }: SourceContents,
   atAddress: number,
 ): string | undefined {
   if (rivals.length > 0) return clipped(`collides with ${rivals.join(", ")}`);

@@ -62,7 +62,7 @@ export interface Reach {
 }
 
 /** What a source holds. */
-export interface Findings {
+export interface SourceContents {
   readonly makers: readonly Maker[];
   readonly retired: readonly RetiredRange[];
   readonly reach: Reach;

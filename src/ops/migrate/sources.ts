@@ -1,6 +1,6 @@
 import { parseAddress, type RegistryAddress, type ServerAddress } from "../../registries/address.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Findings, SourceKind, SourceRequest } from "./source.ts";
+import type { SourceContents, SourceKind, SourceRequest } from "./source.ts";
 
 /** The layout of the IDs of a source, unless its programs are configured otherwise. */
 export const sourceLayouts: Readonly<Record<SourceKind, string>> = {
@@ -22,7 +22,7 @@ const readers: Readonly<
       readonly kinds: readonly ServerAddress["kind"][];
       /** The parameter of the URL that says which of several. */
       readonly parameter?: string;
-      load(): Promise<(request: SourceRequest) => Promise<Findings>>;
+      load(): Promise<(request: SourceRequest) => Promise<SourceContents>>;
     }
   >
 > = {
@@ -75,7 +75,7 @@ export async function readSource(
   from: Exclude<SourceKind, "ip">,
   url: string,
   how: Pick<SourceRequest, "numbers" | "operationTimeout">,
-): Promise<{ readonly findings: Findings; readonly source: string }> {
+): Promise<{ readonly findings: SourceContents; readonly source: string }> {
   const { kinds, parameter, load } = readers[from];
   const address = parseAddress(url);
   if (!("servers" in address) || !kinds.includes(address.kind)) {

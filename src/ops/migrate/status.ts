@@ -2,7 +2,7 @@ import type { HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { isOurs, recordsOf } from "./apply.ts";
-import type { Findings, Maker } from "./source.ts";
+import type { SourceContents, Maker } from "./source.ts";
 
 /**
  * moved: has claimed. old: never did since the plan was made, or makes IDs the old way again. conflict: the same, and another one uses
@@ -52,7 +52,7 @@ export interface StatusRequest {
   readonly plan: Plan;
   readonly named?: string | undefined;
   /** What the source holds now; undefined where it was not read again. */
-  readonly findings?: Findings | undefined;
+  readonly findings?: SourceContents | undefined;
 }
 
 /** A claim of a host. */
@@ -117,7 +117,7 @@ export async function migrationStatus({ registry, plan, named, findings }: Statu
 /** Those that the source shows now, and that are not in the plan: one that was started again has another worker ID, or another name. */
 function startedSince(
   { hosts, sharesStore }: Plan,
-  { makers }: Findings,
+  { makers }: SourceContents,
   records: ReadonlyMap<number, WorkerRecord>,
 ): readonly KnownHost[] {
   const known = new Set(hosts.map(makerKey));
@@ -130,7 +130,7 @@ function startedSince(
   return fresh.map((maker) => ({ ...maker, renumbered: "it has started since the plan was made", fresh: true }));
 }
 
-function headroomOf({ highest, leased }: Plan, { reach }: Findings): Headroom | undefined {
+function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): Headroom | undefined {
   if (reach.next !== "above") return undefined;
   return { kept: leased.first - 1 - highest, used: Math.max(0, reach.highest - highest) };
 }

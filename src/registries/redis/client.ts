@@ -76,7 +76,7 @@ export function redisClient(client: object): ClientTarget | undefined {
  * A client of our own that connects as a ready one does. Whatever else that was told (to queue, to retry, to read from replicas, to
  * change replies), this one is not: what `settings` leaves out is as the driver has it by default.
  */
-export function likewise(client: object, settings: Settings, clusterSettings: Settings): unknown {
+export function sameTarget(client: object, settings: Settings, clusterSettings: Settings): unknown {
   const ready = client as Single | Cluster;
   if (ready.isCluster !== true) return ready.duplicate({ ...places(ready.options), ...settings });
   const nodes = ready.startupNodes.map((node) => (typeof node === "object" ? places(node as Settings) : node));

@@ -2,7 +2,7 @@ import { type EventEmitter, once } from "node:events";
 import { type ServerAddress, whereOf } from "../address.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
-import { likewise } from "./client.ts";
+import { sameTarget } from "./client.ts";
 import {
   databaseError,
   isElsewhere,
@@ -74,7 +74,7 @@ export async function openConnection(
   const client =
     address.client === undefined
       ? makeClient(await loadDriver(), address, settings, operationTimeout)
-      : (likewise(address.client, rules(operationTimeout), clusterRules(operationTimeout)) as Client);
+      : (sameTarget(address.client, rules(operationTimeout), clusterRules(operationTimeout)) as Client);
   const where = whereOf(address.servers);
   /** What the client last said about its connection: it says it to nobody who waits. */
   let said: unknown;

@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../../../id/errors.ts";
 import { plainAddress } from "../addresses.ts";
-import { type Findings, type Maker, quoted, type Reach, type SourceRequest, wholeNumber } from "../source.ts";
+import { type SourceContents, type Maker, quoted, type Reach, type SourceRequest, wholeNumber } from "../source.ts";
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
@@ -12,7 +12,7 @@ const why = "given out by CosId";
 const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
 /** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`; `:revert`: given back; `:adder`: the highest that was ever given out. */
-export function readCosidRedis(request: SourceRequest): Promise<Findings> {
+export function readCosidRedis(request: SourceRequest): Promise<SourceContents> {
   return readRedis(request, async (source) => {
     const namespace = await namespaceIn(source, request.address.parameters["namespace"]);
     const reach = reachOf(request);
@@ -57,7 +57,7 @@ async function namespaceIn({ scan }: RedisSource, named: string | undefined): Pr
 }
 
 /** `cosid_machine`: a row a machine ID. Without an instance it was given back. */
-export async function readCosidSql(request: SourceRequest): Promise<Findings> {
+export async function readCosidSql(request: SourceRequest): Promise<SourceContents> {
   const select = "SELECT namespace AS name, machine_id, instance_id FROM cosid_machine ORDER BY machine_id";
   const rows = await readSql(request, select, "table cosid_machine");
   const named = request.address.parameters["namespace"];

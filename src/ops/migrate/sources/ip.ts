@@ -1,13 +1,13 @@
 import { addressWorkerId } from "../../../assigners/ip.ts";
 import type { Layout } from "../../../id/layout.ts";
 import { firstBytes, type Host, whyShared } from "../addresses.ts";
-import type { Findings, Maker, RetiredRange } from "../source.ts";
+import type { SourceContents, Maker, RetiredRange } from "../source.ts";
 
 /**
  * Hosts that take the last bits of their address. Of an IPv6 address Java's westid takes those of the first 4 bytes: both numbers may
  * be in use, so no host gets that one.
  */
-export function hostFindings(hosts: readonly Host[], layout: Layout): Findings {
+export function hostFindings(hosts: readonly Host[], layout: Layout): SourceContents {
   const makers: Maker[] = [];
   const retired = new Map<number, RetiredRange>();
   const remarks: string[] = [];

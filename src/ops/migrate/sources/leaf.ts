@@ -3,7 +3,7 @@ import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { Session } from "../../../registries/zookeeper/session.ts";
 import { parseSettings } from "../../../registries/zookeeper/parameters.ts";
 import { plainAddress } from "../addresses.ts";
-import type { Findings, Maker, Reach, SourceRequest } from "../source.ts";
+import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
 
 /** How long a Leaf may have used its number since it last said so, ms: it does every 3 s. */
 const lag = 3000;
@@ -14,7 +14,7 @@ const batch = 100;
  * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. A first Leaf uses 0 whatever its node says, so that 0
  * is nobody's.
  */
-export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<Findings> {
+export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
   const { chroot, ...settings } = parseSettings(address);
   const connection = await openConnection(address, { ...settings, operationTimeout });
   const ask = async <Answer>(calls: (session: Session) => Promise<Answer>): Promise<Answer> => {

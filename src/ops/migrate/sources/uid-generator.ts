@@ -1,6 +1,6 @@
 import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
 import { plainAddress } from "../addresses.ts";
-import { type Findings, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
+import { type SourceContents, type Maker, quoted, type SourceRequest, wholeNumber } from "../source.ts";
 import { column, readSql } from "./sql.ts";
 
 /**
@@ -46,7 +46,7 @@ async function counted(request: SourceRequest): Promise<number | undefined> {
  * `WORKER_NODE`: a row a start, whose ID is the number. Each start takes a new one; all that were ever given out are burnt, and for good:
  * a cached generator may run ahead of the clock. A host is where the newest of its rows says.
  */
-export async function readUidGenerator(request: SourceRequest): Promise<Findings> {
+export async function readUidGenerator(request: SourceRequest): Promise<SourceContents> {
   const select =
     "SELECT HOST_NAME AS host_name, MAX(ID) AS worker_id FROM WORKER_NODE GROUP BY HOST_NAME ORDER BY MAX(ID)";
   const makers: Maker[] = [];

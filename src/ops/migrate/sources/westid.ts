@@ -1,6 +1,6 @@
 import { plainAddress, whyShared } from "../addresses.ts";
 import {
-  type Findings,
+  type SourceContents,
   type Maker,
   quoted,
   type Reach,
@@ -41,7 +41,7 @@ class Entries {
     this.#remarks.add(text);
   }
 
-  findings(request: SourceRequest): Findings {
+  findings(request: SourceRequest): SourceContents {
     const makers = [...this.#makers.values()].toSorted((a, b) => a.workerId - b.workerId);
     const retired = [...this.#retired.values()].toSorted((a, b) => a.first - b.first);
     return { makers, retired, reach: reachOf(request), takesOver, remarks: [...this.#remarks] };
@@ -64,7 +64,7 @@ function whyUnknown(ip: string): string | undefined {
  * `workerId:pid:{ip}` = list of `{pid}x{N}`: a program at that address takes a number that stands there for a process which is gone,
  * whether its `use` key is there or another program has it. What our own leases left there is no program's.
  */
-export function readWestidRedis(request: SourceRequest): Promise<Findings> {
+export function readWestidRedis(request: SourceRequest): Promise<SourceContents> {
   return readRedis(request, async (source) => {
     const entries = new Entries();
     for await (const keys of source.scan("workerId:[pu]*")) {
@@ -130,7 +130,7 @@ function printed(key: string): string {
 }
 
 /** `workerid_assign`: a row a number that is taken. Those of our own bear a marker in the place of an address. */
-export async function readWestidSql(request: SourceRequest): Promise<Findings> {
+export async function readWestidSql(request: SourceRequest): Promise<SourceContents> {
   const select = "SELECT worker_id, pid, ip, hostname FROM workerid_assign ORDER BY worker_id";
   const entries = new Entries();
   for (const row of await readSql(request, select, "table workerid_assign")) {
