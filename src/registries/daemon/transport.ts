@@ -10,6 +10,7 @@ import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import type { z } from "zod";
 import { monotonic, type Clock } from "../../lease/clock.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
+import { firstPause, nextPause } from "../backoff.ts";
 import { problem, type Problem } from "./answers.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
@@ -46,8 +47,6 @@ export interface TransportOptions {
 
 /** Longest answer that is read, bytes. */
 const maxAnswer = 4 * 1024 * 1024;
-/** Pauses after all addresses failed, ms. */
-const [firstPause, longestPause] = [20, 500];
 /** Idle connections are kept so many, and no more are opened at once. */
 const maxSockets = 32;
 
@@ -116,7 +115,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       const deadline = monotonic(clock) + operationTimeout;
       /** Why a daemon's own registry did not answer: the last time there may be no time left to hear it again. */
       let why: SnowleaseError | undefined;
-      for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
+      for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const attempt = await round(call, deadline);
         if ("outcome" in attempt) {

@@ -2,6 +2,8 @@ import { type EventEmitter, once } from "node:events";
 import { type ServerAddress, whereOf } from "../address.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { firstPause, nextPause } from "../backoff.ts";
+import { within } from "../deadline.ts";
 import { sameTarget } from "./client.ts";
 import {
   databaseError,
@@ -62,9 +64,6 @@ interface ConnectionOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Pauses between two tries to connect, ms. */
-const [firstPause, longestPause] = [20, 500];
-
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function openConnection(
   address: ServerAddress,
@@ -104,7 +103,7 @@ export async function openConnection(
   async function ready(deadline: number): Promise<void> {
     // Of several tries the last one that said why it failed is told: time may run out in the middle of another.
     said = undefined;
-    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+    for (let pause = firstPause; ; pause = nextPause(pause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(clock);
       if (left <= 0) throw silentError(where, operationTimeout, false, said);
@@ -142,7 +141,7 @@ export async function openConnection(
 
     async send(deadline, ...commands) {
       try {
-        for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+        for (let pause = firstPause; ; pause = nextPause(pause)) {
           if (closed || !isReady()) await ready(deadline);
           const replies = await exchange(commands, deadline);
           const [first] = replies;
@@ -185,15 +184,6 @@ function nothing(): undefined {}
 function refusal(error: unknown): Error {
   if (isReply(error) || isUnsent(error)) return error;
   throw error;
-}
-
-function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("")), ms);
-    const over = (): void => clearTimeout(timer);
-    promise.then(resolve, reject);
-    promise.then(over, over);
-  });
 }
 
 /** A connection does not keep a program alive that has nothing else to do: whoever waits for a reply has a timer that does. */

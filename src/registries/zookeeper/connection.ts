@@ -5,7 +5,8 @@ import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts
 import type { Session } from "./session.ts";
 import type { ZooKeeperSettings } from "./parameters.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
-import { tooLate, within } from "./deadline.ts";
+import { firstPause, nextPause } from "../backoff.ts";
+import { TooLate, within } from "../deadline.ts";
 
 /** An ensemble. It is connected to when there is something to ask, and then kept to as long as the session can live. */
 export interface Connection {
@@ -30,9 +31,6 @@ interface ConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
 }
-
-/** Pauses between two rounds of tries to connect, ms. */
-const [firstPause, longestPause] = [20, 500];
 
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function openConnection(
@@ -60,7 +58,7 @@ export async function openConnection(
   }
 
   async function keepTrying(): Promise<void> {
-    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+    for (let pause = firstPause; ; pause = nextPause(pause)) {
       for (let tries = 0; tries < servers.length; tries++) {
         // Nobody asks, and there is no session left to keep.
         if (closed || (asking === 0 && monotonic(clock) > heard + sessionTimeout)) return;
@@ -145,7 +143,7 @@ export async function openConnection(
         const answers = calls(used.calls(sessionNumber));
         return await within(left, Promise.race([answers, lost])).catch((error: unknown) => {
           if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
-          if (error !== tooLate) throw error;
+          if (!(error instanceof TooLate)) throw error;
           // One that had little time left says nothing about the connection, on which others may wait.
           if (left >= operationTimeout / 2) used.end(new Error("no answer"));
           throw silentError(where, operationTimeout, true);

@@ -6,7 +6,7 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { Tls } from "../url-parameters.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Node, Session } from "./session.ts";
-import { within } from "./deadline.ts";
+import { within } from "../deadline.ts";
 
 /*
  * node-zookeeper-client 1.1.3, and everything it does wrong. No other file knows it. What is contained here:
