@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import { decideClaim, look, type Decision, type PoolView } from "../../src/rule/pool.ts";
+import { claimSteps, decideClaim, look, type Decision, type PoolRead, type PoolView } from "../../src/rule/pool.ts";
 import type { ClaimRequest, HolderLabel } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
 import { Records } from "../../src/registries/memory/records.ts";
@@ -90,8 +90,28 @@ class PlainView implements PoolView {
   }
 }
 
+/** A view that answers only the reads of one batch. */
+function batchView(view: PoolView, reads: readonly PoolRead[]): PoolView {
+  const named = reads.map((read) => JSON.stringify(read));
+  return new Proxy(view, {
+    get: (_, name: keyof PoolView) => {
+      return (...input: unknown[]): unknown => {
+        expect(named).toContain(JSON.stringify([name, ...input]));
+        return (view[name] as (...input: unknown[]) => unknown).apply(view, input);
+      };
+    },
+  });
+}
+
+/** A decision in one step. A store that reads in batches comes to the same. */
 function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}): Decision {
-  return decideClaim(new PlainView(records), request(options), now, info);
+  const view = new PlainView(records);
+  const decision = decideClaim(view, request(options), now, info);
+  const steps = claimSteps(request(options), now, info);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next(batchView(view, step.value));
+  expect(step.value).toEqual(decision);
+  return decision;
 }
 
 /** The worker ID that is granted; how it is refused otherwise. */
