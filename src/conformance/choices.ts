@@ -1,19 +1,19 @@
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+import { long, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** A layout of 22 bits of worker. */
 const wideLayout = "timestamp:40,worker:22,sequence:1@1490346283706/1";
 
 /** Claims until the pool refuses, each from a host of its own. */
-async function fill(trial: Trial, pool: { first: number; last: number }): Promise<Held[]> {
-  const held: Held[] = [];
+async function fill(trial: Trial, pool: { first: number; last: number }): Promise<GrantedClaim[]> {
+  const held: GrantedClaim[] = [];
   for (let i = pool.first; i <= pool.last; i++) held.push(await trial.claim({ pool, holder: on(`host-${i}`) }));
   return held;
 }
 
-const idOf = ({ grant }: Held): number => grant.workerId;
-const ascending = (held: readonly Held[]): number[] => held.map(idOf).toSorted((a, b) => a - b);
+const idOf = ({ grant }: GrantedClaim): number => grant.workerId;
+const ascending = (held: readonly GrantedClaim[]): number[] => held.map(idOf).toSorted((a, b) => a - b);
 
 /** Which worker ID is given out where any of the pool will do. */
 export const choices: readonly ConformanceCheck[] = [
@@ -96,7 +96,7 @@ export const choices: readonly ConformanceCheck[] = [
       for (const each of held) if (idOf(each) % 3 !== 0) await trial.released(each, { until: each.grant.from });
       let hosts = 0;
       const some = async (first: number, last: number, count: number): Promise<number[]> => {
-        const granted: Held[] = [];
+        const granted: GrantedClaim[] = [];
         for (let i = 0; i < count; i++) {
           granted.push(await trial.claim({ pool: { first, last }, holder: on(`new-${hosts++}`) }));
         }
@@ -152,7 +152,7 @@ export const choices: readonly ConformanceCheck[] = [
 
   check("`reuse: never` gives each number out once", async (trial) => {
     const pool = { first: 0, last: 2 };
-    const claims: Held[] = [];
+    const claims: GrantedClaim[] = [];
     for (let i = 0; i < 3; i++) {
       const held = await trial.claim({ pool, reuse: "never", preferred: [0] });
       await trial.released(held, { until: held.grant.from });

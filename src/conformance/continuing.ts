@@ -1,9 +1,9 @@
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { heldBy, long, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+import { grantedClaim, long, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** Worker 7, used on host alpha up to half a second ahead of the clock, and given back with recents. */
-async function givenBack(trial: Trial, begin = 100): Promise<{ first: Held; until: number; inside: number }> {
+async function givenBack(trial: Trial, begin = 100): Promise<{ first: GrantedClaim; until: number; inside: number }> {
   const first = await trial.claim({ workerId: 7 });
   const until = first.request.clock + 500;
   // Its clock stands still meanwhile: however long that takes, `inside` is not behind it.
@@ -174,7 +174,7 @@ export const continuing: readonly ConformanceCheck[] = [
     const request = trial.request({ workerId: 7, clock: inside, holder: on("beta") });
     const answer = await trial.registry.claim(request);
     outcome(answer, "granted", "this claim");
-    const held = heldBy(request, answer);
+    const held = grantedClaim(request, answer);
     const begin = first.grant.from + 100;
     const rows = async (): Promise<unknown> => {
       const found = await trial.registry.history(trial.namespace, 7, { from: begin, until: begin + 1 });

@@ -1,7 +1,7 @@
 import { defaultLimits } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { heldBy, long, newToken, on, recentsFrom, short } from "./trial.ts";
+import { grantedClaim, long, newToken, on, recentsFrom, short } from "./trial.ts";
 
 const { maxClockSkew, maxWindow } = defaultLimits;
 
@@ -146,6 +146,6 @@ export const grants: readonly ConformanceCheck[] = [
     equal(granted.length, 1, "the number of grants");
     const winner = answers.findIndex((answer) => answer.outcome === "granted");
     const [request, grant] = [requests[winner], granted[0]];
-    if (request !== undefined && grant !== undefined) await trial.renewed(heldBy(request, grant));
+    if (request !== undefined && grant !== undefined) await trial.renewed(grantedClaim(request, grant));
   }),
 ];

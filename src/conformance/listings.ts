@@ -2,7 +2,7 @@ import { layouts } from "../id/layout.ts";
 import type { HistoryRange, HistoryRow, WorkersPage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, newToken, on, recentsFrom, short, type Held, type Trial } from "./trial.ts";
+import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 async function idsOf(trial: Trial, page?: WorkersPage): Promise<number[]> {
   return (await trial.registry.workers(trial.namespace, page)).map(({ workerId }) => workerId);
@@ -17,7 +17,7 @@ async function fencesOf(trial: Trial, range?: HistoryRange): Promise<number[]> {
 }
 
 /** Worker 7 in three hands: two that gave it back, one second into their windows, and one that holds it. */
-async function threeClaims(trial: Trial): Promise<[Held, Held, Held]> {
+async function threeClaims(trial: Trial): Promise<[GrantedClaim, GrantedClaim, GrantedClaim]> {
   const first = await trial.usedOnce(7, 1000, "alpha");
   const second = await trial.usedOnce(7, 1000, "beta");
   return [first, second, await trial.claim({ workerId: 7 })];

@@ -1,7 +1,7 @@
 import type { Registry } from "../rule/registry.ts";
 import { ensure, equal } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { heldBy, on, recentsFrom, type Held, type Trial } from "./trial.ts";
+import { grantedClaim, on, recentsFrom, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** Numbers that are the same in every run (mulberry32), so that a failure comes back. */
 function seeded(seed: number): (n: number) => number {
@@ -15,22 +15,22 @@ function seeded(seed: number): (n: number) => number {
 }
 
 const hosts = ["alpha", "beta", "gamma"] as const;
-const steps = 160;
+const stepsPerWalk = 160;
 
 /** What the rule says about one worker ID: who holds it, and up to where its embedded time is taken. */
-interface Known {
-  readonly held: Held;
+interface ExpectedWindow {
+  readonly held: GrantedClaim;
   readonly until: number;
   readonly released: boolean;
 }
 
 /** Does one thing after the other to three worker IDs and compares each answer with the rule. */
-class Walk {
+class RandomWalk {
   readonly #trial: Trial;
   readonly #pick: (n: number) => number;
-  readonly #known = new Map<number, Known>();
+  readonly #expected = new Map<number, ExpectedWindow>();
   /** Everybody who ever held something: they come back, late. */
-  readonly #holders: Held[] = [];
+  readonly #holders: GrantedClaim[] = [];
 
   constructor(trial: Trial, pick: (n: number) => number) {
     this.#trial = trial;
@@ -58,8 +58,8 @@ class Walk {
         return;
       case 7: {
         const answer = await registry.forceRelease({ namespace, workerId, force: this.#pick(2) === 0 });
-        const known = this.#known.get(workerId);
-        if (answer.outcome === "released" && known) this.#known.set(workerId, { ...known, released: true });
+        const known = this.#expected.get(workerId);
+        if (answer.outcome === "released" && known) this.#expected.set(workerId, { ...known, released: true });
         return;
       }
       default:
@@ -69,7 +69,7 @@ class Walk {
 
   /** That every record says what its holders were told. */
   async compare(): Promise<void> {
-    for (const [workerId, { until, held }] of this.#known) {
+    for (const [workerId, { until, held }] of this.#expected) {
       const record = await this.#trial.record(workerId);
       equal([record.until, record.fence], [until, held.grant.fence], `\`until\` and fence of worker ${workerId}`);
     }
@@ -83,27 +83,27 @@ class Walk {
     const request = this.#trial.request({ ...wanted, pool, holder, clock, window: 20 + this.#pick(40) });
     const grant = await this.#trial.registry.claim(request);
     if (grant.outcome !== "granted") return;
-    const before = this.#known.get(grant.workerId);
+    const before = this.#expected.get(grant.workerId);
     if (before !== undefined) {
       const { until, held } = before;
       ensure(grant.from >= until, `a window of worker ${grant.workerId} that begins at or after ${until}`, grant);
       ensure(grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, grant);
     }
-    const held = heldBy(request, grant);
+    const held = grantedClaim(request, grant);
     this.#holders.push(held);
-    this.#known.set(grant.workerId, { held, until: grant.until, released: false });
+    this.#expected.set(grant.workerId, { held, until: grant.until, released: false });
   }
 
-  async #renew(held: Held): Promise<void> {
+  async #renew(held: GrantedClaim): Promise<void> {
     const answer = await this.#trial.renew(held, { window: 20 + this.#pick(40) });
     const known = this.#presentOf(held);
     equal(answer.outcome, known ? "renewed" : "lost", `the answer to a holder that ${known ? "is" : "is not"} present`);
     if (answer.outcome !== "renewed" || known === undefined) return;
     ensure(answer.until >= known.until && answer.from === held.grant.from, "a window that only grows", answer);
-    this.#known.set(held.grant.workerId, { ...known, until: answer.until });
+    this.#expected.set(held.grant.workerId, { ...known, until: answer.until });
   }
 
-  async #release(held: Held): Promise<void> {
+  async #release(held: GrantedClaim): Promise<void> {
     const known = this.#presentOf(held);
     const { from } = held.grant;
     const until = known === undefined ? held.grant.until : from + this.#pick(known.until - from + 1);
@@ -112,10 +112,10 @@ class Walk {
     const { outcome } = await this.#trial.release(held, used);
     if (known === undefined) return;
     equal(outcome, "released", "the answer to the present holder");
-    this.#known.set(held.grant.workerId, { ...known, until: used?.until ?? known.until, released: true });
+    this.#expected.set(held.grant.workerId, { ...known, until: used?.until ?? known.until, released: true });
   }
 
-  async #repeat(held: Held): Promise<void> {
+  async #repeat(held: GrantedClaim): Promise<void> {
     const known = this.#presentOf(held);
     if (known === undefined) return;
     const answer = await this.#trial.registry.claim({ ...held.request, clock: this.#trial.now() });
@@ -129,14 +129,14 @@ class Walk {
   }
 
   /** What is known of a holder's worker ID, when that holder is the present one. */
-  #presentOf(held: Held): Known | undefined {
-    const known = this.#known.get(held.grant.workerId);
+  #presentOf(held: GrantedClaim): ExpectedWindow | undefined {
+    const known = this.#expected.get(held.grant.workerId);
     return known?.held === held && !known.released ? known : undefined;
   }
 }
 
 /** A window as its holder could use it. */
-interface Span {
+interface UsedWindow {
   readonly workerId: number;
   readonly fence: number;
   readonly from: number;
@@ -144,8 +144,13 @@ interface Span {
 }
 
 /** Claims, renews, and gives back or crashes, again and again. */
-async function compete(trial: Trial, registry: Registry, host: string, pick: (n: number) => number): Promise<Span[]> {
-  const spans: Span[] = [];
+async function compete(
+  trial: Trial,
+  registry: Registry,
+  host: string,
+  pick: (n: number) => number,
+): Promise<UsedWindow[]> {
+  const spans: UsedWindow[] = [];
   for (let round = 0; round < 8; round++) {
     const window = 20 + pick(20);
     const request = trial.request({ pool: { first: 0, last: 1 }, holder: on(host), window });
@@ -154,7 +159,7 @@ async function compete(trial: Trial, registry: Registry, host: string, pick: (n:
       await trial.pause(10);
       continue;
     }
-    const held = heldBy(request, answer);
+    const held = grantedClaim(request, answer);
     const { workerId, fence, from } = answer;
     let { until } = answer;
     await trial.pause(pick(30));
@@ -174,8 +179,8 @@ async function compete(trial: Trial, registry: Registry, host: string, pick: (n:
 export const overlaps: readonly ConformanceCheck[] = [
   check("the windows ever granted for a worker ID never overlap, whatever is asked", async (trial) => {
     for (const seed of [1, 2]) {
-      const walk = new Walk(trial, seeded(seed));
-      for (let i = 0; i < steps; i++) await walk.step();
+      const walk = new RandomWalk(trial, seeded(seed));
+      for (let i = 0; i < stepsPerWalk; i++) await walk.step();
       await walk.compare();
       // The next walk knows nothing of this one's worker IDs: they have to be nobody's, and their windows over.
       await trial.pause(200);

@@ -49,7 +49,7 @@ export function recentsFrom(from: number, ...used: number[]): Recents {
 }
 
 /** A claim that was granted: what proves it, what was asked, what was answered. */
-export interface Held {
+export interface GrantedClaim {
   readonly key: ClaimKey;
   readonly request: ClaimRequest;
   readonly grant: Grant;
@@ -139,29 +139,29 @@ export class Trial {
   }
 
   /** Asks for a worker ID that has to be granted. */
-  async claim(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<Held> {
+  async claim(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<GrantedClaim> {
     const request = this.request(options);
     const answer = await registry.claim(request);
     outcome(answer, "granted", "this claim");
-    return heldBy(request, answer);
+    return grantedClaim(request, answer);
   }
 
   renew(
-    { key }: Held,
+    { key }: GrantedClaim,
     { registry = this.registry, ...options }: KeyedOptions & { window?: number; checkpoint?: Checkpoint } = {},
   ): Promise<Renewal | Lost> {
     return registry.renew({ ...key, clock: this.now(), window: long, ...options });
   }
 
   /** Renews a claim that has to go on. */
-  async renewed(held: Held, options: Parameters<Trial["renew"]>[1] = {}): Promise<Renewal> {
+  async renewed(held: GrantedClaim, options: Parameters<Trial["renew"]>[1] = {}): Promise<Renewal> {
     const answer = await this.renew(held, options);
     outcome(answer, "renewed", "this renewal");
     return answer;
   }
 
   release(
-    { key }: Held,
+    { key }: GrantedClaim,
     used?: Usage,
     { registry = this.registry, ...options }: KeyedOptions = {},
   ): Promise<Released | Lost> {
@@ -169,7 +169,7 @@ export class Trial {
   }
 
   /** Gives back a worker ID that has to be taken back. */
-  async released(held: Held, used?: Usage, options: KeyedOptions = {}): Promise<void> {
+  async released(held: GrantedClaim, used?: Usage, options: KeyedOptions = {}): Promise<void> {
     outcome(await this.release(held, used, options), "released", "this release");
   }
 
@@ -181,7 +181,7 @@ export class Trial {
   }
 
   /** Lets another holder claim a worker ID and give it back, used up to `until` ms behind the begin of its window. */
-  async usedOnce(workerId: number, until: number, host: string): Promise<Held> {
+  async usedOnce(workerId: number, until: number, host: string): Promise<GrantedClaim> {
     const held = await this.claim({ workerId, holder: on(host) });
     await this.released(held, { until: held.grant.from + until });
     return held;
@@ -189,7 +189,7 @@ export class Trial {
 }
 
 /** The claim that this grant makes. */
-export function heldBy(request: ClaimRequest, grant: Grant): Held {
+export function grantedClaim(request: ClaimRequest, grant: Grant): GrantedClaim {
   const { namespace, token } = request;
   const { workerId, fence } = grant;
   return { key: { namespace, workerId, fence, token }, request, grant };

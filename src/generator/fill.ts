@@ -5,7 +5,7 @@
  * @param start the first ID, read as a float64; `unit` is how much the second one is above it.
  * @returns false, and nothing is written, where an ID would not be finite.
  */
-export function writeRun(target: BigUint64Array, at: number, count: number, start: number, unit: number): boolean {
+export function fillIds(target: BigUint64Array, at: number, count: number, start: number, unit: number): boolean {
   if (!Number.isFinite(start + count * unit)) return false;
   const floats = new Float64Array(target.buffer, target.byteOffset + 8 * at, count);
   // Eight chains of additions, so that one need not wait for the one before. Not out of a destructured array: V8 then takes them

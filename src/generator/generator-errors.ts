@@ -10,7 +10,7 @@ import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
  * Nothing is held: for now, or for good. A lease that another thread keeps may be held again between the look that found nothing and
  * this one.
  */
-export function notHeld({ workerId, namespace, state }: LeaseView): SnowleaseError {
+export function notHeldError({ workerId, namespace, state }: LeaseView): SnowleaseError {
   switch (state) {
     case "held":
       return new SnowleaseError(
@@ -24,16 +24,16 @@ export function notHeld({ workerId, namespace, state }: LeaseView): SnowleaseErr
         `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
       );
     default:
-      return leaseEnded({ workerId, namespace, state });
+      return leaseEndedError({ workerId, namespace, state });
   }
 }
 
 /** The generator has made its last ID of this lease. */
-export function sealed(lease: LeaseView): SnowleaseError {
-  return lease.state === "held" ? leaseEnded(lease) : notHeld(lease);
+export function sealedError(lease: LeaseView): SnowleaseError {
+  return lease.state === "held" ? leaseEndedError(lease) : notHeldError(lease);
 }
 
-function leaseEnded({
+function leaseEndedError({
   workerId,
   namespace,
   state,
@@ -45,7 +45,7 @@ function leaseEnded({
 }
 
 /** The window has passed. */
-export function windowPassed({ workerId, until }: LeaseSnapshot, wall: number): SnowleaseError {
+export function windowPassedError({ workerId, until }: LeaseSnapshot, wall: number): SnowleaseError {
   return new SnowleaseError(
     "LEASE_EXPIRED",
     `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
@@ -54,7 +54,7 @@ export function windowPassed({ workerId, until }: LeaseSnapshot, wall: number): 
 }
 
 /** The window has yet to open. */
-export function windowToCome({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
+export function windowNotOpenError({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
     `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`,
@@ -63,7 +63,7 @@ export function windowToCome({ workerId }: LeaseSnapshot, opens: number, retryAf
 }
 
 /** Every sequence of the present tick is used. */
-export function tickFull({ maxSequence }: Layout, retryAfterMs: number): SnowleaseError {
+export function tickFullError({ maxSequence }: Layout, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "SEQUENCE_EXHAUSTED",
     `All ${maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`,
@@ -72,7 +72,11 @@ export function tickFull({ maxSequence }: Layout, retryAfterMs: number): Snowlea
 }
 
 /** In lead mode, all that the window holds is used, and the clock has yet to come there. */
-export function windowUsedUp({ workerId, until }: LeaseSnapshot, wall: number, retryAfterMs: number): SnowleaseError {
+export function windowUsedUpError(
+  { workerId, until }: LeaseSnapshot,
+  wall: number,
+  retryAfterMs: number,
+): SnowleaseError {
   return new SnowleaseError(
     "SEQUENCE_EXHAUSTED",
     `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock; the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`,
@@ -81,7 +85,11 @@ export function windowUsedUp({ workerId, until }: LeaseSnapshot, wall: number, r
 }
 
 /** The clock was set back too far. */
-export function clockSetBack({ workerId, state }: LeaseView, behindMs: number, retryAfterMs: number): SnowleaseError {
+export function clockSetBackError(
+  { workerId, state }: LeaseView,
+  behindMs: number,
+  retryAfterMs: number,
+): SnowleaseError {
   const advice =
     state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
   return new SnowleaseError(

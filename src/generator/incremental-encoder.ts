@@ -7,7 +7,7 @@ import {
 } from "../id/encodings.ts";
 
 /** A form of which neighbours are written together, and how its texts end. */
-interface Endings {
+interface TextEndings {
   readonly alphabet: string;
   /** The ends of the texts of n, n+1, ... for any multiple n of their count. */
   readonly tails: readonly string[];
@@ -19,19 +19,19 @@ interface Endings {
  * Only where a text has at most 12 characters: the sum of two strings is then copied, while a longer one would be a rope, which leaves
  * the copying to its reader. Tails of two digits would be 4000 strings, which cost more to fetch than they save.
  */
-const endingsOf: { readonly [Name in EncodingName]?: Endings } = {
-  base62: endings(base62Digits),
+const textEndings: { readonly [Name in EncodingName]?: TextEndings } = {
+  base62: digitEndings(base62Digits),
   // The digit before `=` counts four bits of the ID, and ends in two zero bits.
   base64url: {
     alphabet: base64urlDigits,
     tails: Array.from({ length: 16 }, (_, value) => `${base64urlDigits.charAt(4 * value)}=`),
     step: 4,
   },
-  base62sort: endings(base62SortDigits),
-  base64sort: endings(base64SortDigits),
+  base62sort: digitEndings(base62SortDigits),
+  base64sort: digitEndings(base64SortDigits),
 };
 
-function endings(alphabet: string): Endings {
+function digitEndings(alphabet: string): TextEndings {
   return { alphabet, tails: alphabet.split(""), step: 1 };
 }
 
@@ -56,7 +56,7 @@ export class IncrementalEncoder {
 
   /** Learns from the text of the ID at `place`; the one at `place + 1` is to be greater by 1. */
   learn(place: number, name: EncodingName, text: string): void {
-    const known = endingsOf[name];
+    const known = textEndings[name];
     if (known === undefined) return;
     const { alphabet, tails, step } = known;
     const cut = text.length - (tails[0]?.length ?? 0);

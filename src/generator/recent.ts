@@ -75,7 +75,8 @@ export class RecentTicks implements Ticks {
     this.#mask = slots - 1;
     this.#slots = new Float64Array(2 * slots).fill(-1);
     this.#from = firstWholeTick(layout, from);
-    if (inherited !== undefined) for (const [tick, sequence] of read(layout, inherited)) this.raise(tick, sequence);
+    if (inherited !== undefined)
+      for (const [tick, sequence] of decodeEntries(layout, inherited)) this.raise(tick, sequence);
   }
 
   /** Lowest tick that may still be used. */
@@ -125,11 +126,11 @@ export class RecentTicks implements Ticks {
       if (sequence >= 0) entries.push(tick, sequence);
     }
     let first = floor;
-    let bytes = write(first, entries);
+    let bytes = encodeEntries(first, entries);
     while (bytes.length > maxBytes) {
       entries.splice(0, Math.ceil(entries.length / 8) * 2);
       first = entries[0] ?? this.#highest + 1;
-      bytes = write(first, entries);
+      bytes = encodeEntries(first, entries);
     }
     return { from: Math.min(this.#layout.timeOf(first), until), bytes };
   }
@@ -140,7 +141,7 @@ export function listRecents(
   layout: Layout,
   recents: Recents,
 ): ReadonlyArray<readonly [tick: number, sequence: number]> {
-  return [...read(layout, recents)];
+  return [...decodeEntries(layout, recents)];
 }
 
 /*
@@ -148,7 +149,7 @@ export function listRecents(
  * the first whole tick at or after `from`), and its highest sequence; each number in groups of 7 bits, lowest first, the top
  * bit set while more follow (LEB128).
  */
-function write(first: number, entries: readonly number[]): Uint8Array {
+function encodeEntries(first: number, entries: readonly number[]): Uint8Array {
   const bytes: number[] = [formatVersion];
   let next = first;
   for (let i = 0; i < entries.length; i += 2) {
@@ -165,7 +166,7 @@ function writeNumber(bytes: number[], value: number): void {
   bytes.push(value);
 }
 
-function* read(layout: Layout, { from, bytes }: Recents): Generator<readonly [number, number]> {
+function* decodeEntries(layout: Layout, { from, bytes }: Recents): Generator<readonly [number, number]> {
   if (bytes[0] !== formatVersion) throw unreadable(`version ${bytes[0] ?? "missing"}`);
   let at = 1;
   const number = (): number => {

@@ -5,9 +5,9 @@ import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { LeaseView, Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { IncrementalEncoder } from "./incremental-encoder.ts";
-import { notHeld } from "./generator-errors.ts";
+import { notHeldError } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
-import { writeRun } from "./fill.ts";
+import { fillIds } from "./fill.ts";
 import { type TextOptions, DecimalWriter } from "./decimal-writer.ts";
 import { type Mode, type SnowflakeOptions, TickAllocator } from "./tick-allocator.ts";
 import { littleEndian, lowerWord, upperWord } from "../id/endianness.ts";
@@ -22,7 +22,7 @@ export interface WaitOptions {
 const defaultWait = 5000;
 
 /** Who waits for the next tick. */
-interface Waiter {
+interface TickWaiter {
   /** On the monotonic clock, ms. */
   readonly deadline: number;
   /** Without an ID: to see for itself. */
@@ -36,7 +36,7 @@ const longestSpin = 2;
  * Who waits for the next tick may have what is left of the last few: of so many ms, the present tick included, and of so many ticks at
  * least. A busy event loop comes back after some ms; what it missed by then is not lost to the layout's ceiling.
  */
-const [fewMs, fewTicks] = [20, 5];
+const [lookBackMs, lookBackTicks] = [20, 5];
 
 /** The most that `take` makes at once: 128 MiB. */
 const mostTaken = 2 ** 24;
@@ -54,20 +54,20 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly mode: Mode;
   readonly #isAlone: boolean;
   /** How many ticks who waits may go back. */
-  readonly #few: number;
+  readonly #ticksBack: number;
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
-  readonly #book: TickAllocator;
+  readonly #allocator: TickAllocator;
 
   /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline: at first, one. */
   #next = 0;
   #last = -1;
   #deadline = 0n;
   /** What the wall clock showed when the tick was opened; 0: none is open. */
-  #opened = 0;
+  #openedAt = 0;
   /** What the wall clock showed when the lease was last asked whether its store still stands. */
-  #looked = 0;
+  #storeCheckedAt = 0;
   #snapshot: LeaseSnapshot | undefined;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
@@ -80,24 +80,24 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   #low = 0;
   readonly #fitsNumber: boolean;
   #baseNumber = 0;
-  readonly #neighbours = new IncrementalEncoder();
-  readonly #queue: Waiter[] = [];
+  readonly #encoder = new IncrementalEncoder();
+  readonly #queue: TickWaiter[] = [];
 
   /**
    * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when it has a generator already, and for a lease that
    * others use without a share of it.
    */
   constructor(lease: Held, options: SnowflakeOptions = {}) {
-    this.#book = new TickAllocator(lease, options);
+    this.#allocator = new TickAllocator(lease, options);
     if (options.share === undefined && lease.snapshot?.shared) {
       refuse("lease", "to be this generator's alone", "one that others use");
     }
     (options.share ?? lease).attach(this);
     this.lease = lease;
-    this.mode = this.#book.mode;
+    this.mode = this.#allocator.mode;
     this.#isAlone = options.share === undefined;
     this.#layout = lease.layout;
-    this.#few = Math.max(fewTicks, Math.ceil(fewMs / this.#layout.tick));
+    this.#ticksBack = Math.max(lookBackTicks, Math.ceil(lookBackMs / this.#layout.tick));
     this.#clock = lease.clock;
     this.#gate = new WallGate(lease.clock);
     this.#shift = this.#layout.shiftOf("sequence");
@@ -131,7 +131,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   nextString(format: EncodingName = "decimal"): string {
     if (format === "decimal") return this.next().toString();
     if (!this.#isOpen()) this.#openOrThrow();
-    const text = this.#neighbours.at(this.#next, format);
+    const text = this.#encoder.at(this.#next, format);
     if (text === undefined) return this.#takeString(format);
     this.#next++;
     return text;
@@ -152,7 +152,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
       signal?.throwIfAborted();
       if (!queues) {
         if (this.#isOpen()) return this.#take();
-        const error = this.#open(this.#few);
+        const error = this.#open(this.#ticksBack);
         if (error === undefined) return this.#take();
         const now = monotonic(this.#clock);
         if (deadline === Infinity) deadline = now + timeout;
@@ -208,7 +208,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     if (!this.#isOpen()) this.#openOrThrow();
     let end = this.#textFrom(target, 0, texts);
     if (!this.#hasMore) return end;
-    while (this.#next > this.#book.last && this.#open() === undefined) {
+    while (this.#next > this.#allocator.last && this.#open() === undefined) {
       end = this.#textFrom(target, end, texts);
     }
     return end;
@@ -230,16 +230,16 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
 
   /** For the lease: the newest tick handed out, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
-    this.#book.note(this.#next);
-    return this.#book.checkpoint();
+    this.#allocator.note(this.#next);
+    return this.#allocator.checkpoint();
   }
 
   /** For the lease: hands out nothing more in this claim, and tells what was handed out. */
   seal(): Usage | undefined {
-    this.#book.leave(this.#next);
+    this.#allocator.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
-    this.#opened = 0;
-    return this.#book.seal();
+    this.#openedAt = 0;
+    return this.#allocator.seal();
   }
 
   /** The next ID of the open tick. */
@@ -258,14 +258,14 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
 
   /** Fills an array, from `start`, with what the open tick has; returns how many. */
   #fillFrom(target: BigUint64Array, start: number): number {
-    const count = Math.min(target.length - start, this.#book.last - this.#next + 1);
+    const count = Math.min(target.length - start, this.#allocator.last - this.#next + 1);
     const sequence = this.#next;
     this.#next += count;
     if (this.#narrow) {
       this.#words[0] = this.#low + sequence * this.#unit;
       const first = this.#float[0] as number;
       this.#words[0] = this.#low + (sequence + 1) * this.#unit;
-      if (writeRun(target, start, count, first, (this.#float[0] as number) - first)) return count;
+      if (fillIds(target, start, count, first, (this.#float[0] as number) - first)) return count;
     }
     for (let i = 0; i < count; i++) target[start + i] = this.#base + (BigInt(sequence + i) << BigInt(this.#shift));
     return count;
@@ -274,9 +274,9 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   /** Writes what the open tick has and the buffer has room for, from `at`; returns where it ends. */
   #textFrom(target: Uint8Array, at: number, texts: DecimalWriter): number {
     const step = BigInt(this.#unit);
-    while (this.#next <= this.#book.last) {
+    while (this.#next <= this.#allocator.last) {
       const first = this.#base + BigInt(this.#next) * step;
-      const count = Math.min(texts.fitting(first, step, target.length - at), this.#book.last - this.#next + 1);
+      const count = Math.min(texts.fitting(first, step, target.length - at), this.#allocator.last - this.#next + 1);
       if (count === 0) break;
       this.#next += count;
       at = texts.write(target, at, count, first, step);
@@ -292,7 +292,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
     // Not from the first ID of a tick: it may be the only one, and learning costs more than it saves then.
-    if (this.#unit === 1 && sequence > 0) this.#neighbours.learn(sequence, format, text);
+    if (this.#unit === 1 && sequence > 0) this.#encoder.learn(sequence, format, text);
     return text;
   }
 
@@ -306,7 +306,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     const { spin } = this.#clock;
     const full = error !== undefined && this.#isFull(error);
     if (full && this.#layout.tick === 1 && spin !== undefined) {
-      spin(this.#layout.timeOf(this.#book.tick + 1), longestSpin);
+      spin(this.#layout.timeOf(this.#allocator.tick + 1), longestSpin);
       error = this.#open();
     }
     if (error !== undefined) throw error;
@@ -320,28 +320,28 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     let { snapshot } = this.lease;
     let wall = this.#clock.now();
     // How long the tick stays open is asked when it is to make a second ID: many make but one.
-    if (wall === this.#opened && snapshot === this.#snapshot && this.#next <= this.#book.last) {
+    if (wall === this.#openedAt && snapshot === this.#snapshot && this.#next <= this.#allocator.last) {
       wall = this.#gate.read();
-      if (wall === this.#opened) {
-        this.#last = this.#book.last;
+      if (wall === this.#openedAt) {
+        this.#last = this.#allocator.last;
         this.#deadline = this.#gate.before(wall + 1);
         return undefined;
       }
     }
-    this.#book.leave(this.#next);
+    this.#allocator.leave(this.#next);
     this.#next = 0;
     this.#last = -1;
-    this.#opened = 0;
+    this.#openedAt = 0;
     // Behind the reading of the clock: a store that takes the place of this one later grants no time before that.
-    if (wall !== this.#looked) {
-      this.#looked = wall;
+    if (wall !== this.#storeCheckedAt) {
+      this.#storeCheckedAt = wall;
       this.lease.look();
       ({ snapshot } = this.lease);
     }
-    if (snapshot === undefined) return notHeld(this.lease);
-    const error = this.#book.turn(wall, snapshot, ticks);
+    if (snapshot === undefined) return notHeldError(this.lease);
+    const error = this.#allocator.turn(wall, snapshot, ticks);
     if (error !== undefined) return error;
-    const { tick, next, rollbacks } = this.#book;
+    const { tick, next, rollbacks } = this.#allocator;
     this.#layout.put(this.#words, tick, snapshot.workerId, 0, rollbacks);
     this.#low = this.#words[lowerWord] as number;
     // An ID that is 0 looks like none at all. It counts as used: the sequence behind it may be another generator's.
@@ -353,9 +353,9 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     this.#next = next;
     this.#last = next;
     // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
-    this.#opened = wall;
+    this.#openedAt = wall;
     this.#snapshot = snapshot;
-    this.#neighbours.forget();
+    this.#encoder.forget();
     return undefined;
   }
 
@@ -367,7 +367,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
       const waiting = queue.splice(0);
       let error: SnowleaseError | undefined;
       let served = 0;
-      while (served < waiting.length && (this.#isOpen() || (error = this.#open(this.#few)) === undefined)) {
+      while (served < waiting.length && (this.#isOpen() || (error = this.#open(this.#ticksBack)) === undefined)) {
         waiting[served++]?.answer(this.#take());
       }
       const now = error !== undefined && this.#isFull(error) ? monotonic(this.#clock) : Infinity;
@@ -387,7 +387,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   #worthWaiting({ code, retryable }: SnowleaseError): boolean {
-    return code === "CLOCK_ROLLBACK" ? this.#book.isWaiting || this.lease.state === "switching" : retryable;
+    return code === "CLOCK_ROLLBACK" ? this.#allocator.isWaiting || this.lease.state === "switching" : retryable;
   }
 
   /** Sleeps, and wakes early when the lease changes. */

@@ -3,7 +3,14 @@ import { refuse } from "../id/check.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
 import type { LeaseView, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { RecentTicks, type Ticks } from "./recent.ts";
-import { clockSetBack, sealed, tickFull, windowPassed, windowToCome, windowUsedUp } from "./generator-errors.ts";
+import {
+  clockSetBackError,
+  sealedError,
+  tickFullError,
+  windowPassedError,
+  windowNotOpenError,
+  windowUsedUpError,
+} from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
 import { checkSpread, firstSequence } from "./spread.ts";
@@ -29,7 +36,7 @@ export interface SnowflakeOptions {
 /** A generator's share of a lease. */
 export interface Share {
   /** Whom the lease has to tell when it ends. */
-  attach(ledger: UsageTracker): void;
+  attach(usage: UsageTracker): void;
   /** What the generator may use of the ticks of a claim. */
   ticks(snapshot: LeaseSnapshot): Ticks;
 }
@@ -58,17 +65,17 @@ export class TickAllocator {
   /** What was used with the present value of the rollback bits; a layout without them has but one. */
   #memory: Ticks;
   /** The newest that was used with smaller values. */
-  #counted: Checkpoint | undefined;
+  #earlierNewest: Checkpoint | undefined;
   #sealed = 0;
   /** Highest wall clock reading in this claim, Unix ms. */
-  #seen = 0;
+  #highestWall = 0;
   /**
    * The claim in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
    * every line that they do not run is one that need not be fetched: after a millisecond of other things, that is what they cost.
    */
-  #checked: LeaseSnapshot | undefined;
-  #clear = 0;
-  #rung: string | undefined;
+  #fastSnapshot: LeaseSnapshot | undefined;
+  #fastUntil = 0;
+  #rollbackAction: string | undefined;
 
   /** @throws SnowleaseError CONFIG_INVALID for options that do not go together. */
   constructor(lease: LeaseView, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
@@ -90,7 +97,7 @@ export class TickAllocator {
 
   /** Whether the clock was set back by so little that it is worth waiting for. */
   get isWaiting(): boolean {
-    return this.#rung === "wait";
+    return this.#rollbackAction === "wait";
   }
 
   /** Notes that the sequences of the open tick before `next` were handed out. */
@@ -110,27 +117,27 @@ export class TickAllocator {
    * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
    */
   turn(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
-    if (snapshot === this.#checked && wall > this.#seen && wall < this.#clear) {
+    if (snapshot === this.#fastSnapshot && wall > this.#highestWall && wall < this.#fastUntil) {
       const tick = this.#layout.tickOf(wall);
       if (tick > this.#memory.highest) {
-        this.#seen = wall;
+        this.#highestWall = wall;
         this.tick = tick;
         this.next = firstSequence(tick, this.#spread);
         this.last = this.#layout.maxSequence;
         return undefined;
       }
     }
-    this.#checked = undefined;
-    if (snapshot.generation === this.#sealed) return sealed(this.#lease);
+    this.#fastSnapshot = undefined;
+    if (snapshot.generation === this.#sealed) return sealedError(this.#lease);
     if (snapshot.generation !== this.#generation) this.#begin(snapshot);
     const refusal = this.#layout.refusalAt(wall);
     if (refusal !== undefined) {
       // No other worker ID helps a clock that shows a time before the epoch.
-      const behind = this.#seen - wall;
-      if (behind > 0) this.#climb(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
+      const behind = this.#highestWall - wall;
+      if (behind > 0) this.#report(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
       return refusal;
     }
-    return this.mode === "wall" ? this.#follow(wall, snapshot, ticks) : this.#lead(wall, snapshot);
+    return this.mode === "wall" ? this.#turnInWallMode(wall, snapshot, ticks) : this.#turnInLeadMode(wall, snapshot);
   }
 
   /** The newest tick handed out in the present claim, and the highest sequence in it. */
@@ -144,7 +151,7 @@ export class TickAllocator {
   seal(): Usage | undefined {
     const checkpoint = this.checkpoint();
     this.#sealed = this.#generation;
-    this.#checked = undefined;
+    this.#fastSnapshot = undefined;
     const { from, snapshot } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
     // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
@@ -158,69 +165,69 @@ export class TickAllocator {
     this.#generation = snapshot.generation;
     this.#memory = this.#share?.ticks(snapshot) ?? RecentTicks.after(this.#layout, snapshot);
     this.rollbacks = 0;
-    this.#counted = undefined;
-    this.#seen = snapshot.since;
-    this.#rung = undefined;
+    this.#earlierNewest = undefined;
+    this.#highestWall = snapshot.since;
+    this.#rollbackAction = undefined;
   }
 
   /** The newest that was used in this claim, with any value of the rollback bits. */
   #newest(): Checkpoint | undefined {
     const { highest } = this.#memory;
     const timestamp = this.#layout.timeOf(highest);
-    if (highest < 0 || timestamp < (this.#counted?.timestamp ?? 0)) return this.#counted;
+    if (highest < 0 || timestamp < (this.#earlierNewest?.timestamp ?? 0)) return this.#earlierNewest;
     return { timestamp, sequence: this.#memory.sequenceOf(highest) };
   }
 
   /** Turns to the tick that the wall clock shows, or says why it is none. */
-  #follow(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
+  #turnInWallMode(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = layout.tickOf(wall);
     const begin = layout.timeOf(tick);
-    if (begin < snapshot.knownFrom) return this.#below(wall, snapshot);
-    if (tick < this.#memory.floor && !this.#count(wall, snapshot)) return this.#below(wall, snapshot);
-    if (!(begin + layout.tick <= snapshot.until)) return windowPassed(snapshot, wall);
-    this.#see(wall);
-    if (this.#share === undefined && this.#rung === undefined) {
-      this.#checked = snapshot;
-      this.#clear = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(snapshot.until)));
+    if (begin < snapshot.knownFrom) return this.#belowFloor(wall, snapshot);
+    if (tick < this.#memory.floor && !this.#raiseRollbackBits(wall, snapshot)) return this.#belowFloor(wall, snapshot);
+    if (!(begin + layout.tick <= snapshot.until)) return windowPassedError(snapshot, wall);
+    this.#noteWall(wall);
+    if (this.#share === undefined && this.#rollbackAction === undefined) {
+      this.#fastSnapshot = snapshot;
+      this.#fastUntil = Math.min(layout.endOfLife, layout.timeOf(layout.tickOf(snapshot.until)));
     }
     if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, snapshot)) return undefined;
     this.tick = tick;
     // One that led the clock may have used up the next ones, too.
     let free = tick + 1;
     while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
-    return tickFull(layout, layout.timeOf(free) - wall);
+    return tickFullError(layout, layout.timeOf(free) - wall);
   }
 
   /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
-  #lead(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
+  #turnInLeadMode(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     const layout = this.#layout;
     let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, snapshot.from), this.#memory.highest);
     if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
     if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
     if (!(layout.timeOf(tick + 1) <= snapshot.until)) {
-      const behind = this.#seen - wall;
+      const behind = this.#highestWall - wall;
       // Renewals make no room before the clock is back.
       if (behind > this.#rollback.maxTell) {
-        this.#climb("switch", behind);
-        return clockSetBack(this.#lease, behind, behind);
+        this.#report("switch", behind);
+        return clockSetBackError(this.#lease, behind, behind);
       }
       const passed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;
-      return passed ? windowPassed(snapshot, wall) : windowUsedUp(snapshot, wall, this.#lease.renewsIn);
+      return passed ? windowPassedError(snapshot, wall) : windowUsedUpError(snapshot, wall, this.#lease.renewsIn);
     }
-    this.#see(wall);
+    this.#noteWall(wall);
     this.#turnTo(tick);
     return undefined;
   }
 
   /** What the clock going back means to others; the mode has decided what it means here. */
-  #see(wall: number): void {
-    if (wall >= this.#seen) {
-      this.#seen = wall;
-      this.#rung = undefined;
-    } else if (this.#rung !== "continue" && this.#rung !== "count") {
-      this.#lease.noteRollback(this.#seen - wall, "continue");
-      this.#rung = "continue";
+  #noteWall(wall: number): void {
+    if (wall >= this.#highestWall) {
+      this.#highestWall = wall;
+      this.#rollbackAction = undefined;
+    } else if (this.#rollbackAction !== "continue" && this.#rollbackAction !== "count") {
+      this.#lease.noteRollback(this.#highestWall - wall, "continue");
+      this.#rollbackAction = "continue";
     }
   }
 
@@ -248,31 +255,31 @@ export class TickAllocator {
   }
 
   /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
-  #count(wall: number, snapshot: LeaseSnapshot): boolean {
+  #raiseRollbackBits(wall: number, snapshot: LeaseSnapshot): boolean {
     if (this.rollbacks >= this.#layout.maxRollback) return false;
-    this.#counted = this.#newest();
+    this.#earlierNewest = this.#newest();
     this.rollbacks++;
     this.#memory = this.#share?.ticks(snapshot) ?? new RecentTicks(this.#layout, snapshot.knownFrom);
-    this.#lease.noteRollback(this.#seen - wall, "count");
-    this.#rung = "count";
+    this.#lease.noteRollback(this.#highestWall - wall, "count");
+    this.#rollbackAction = "count";
     return true;
   }
 
   /** The clock shows less than this lease may use: not yet, or no more. */
-  #below(wall: number, snapshot: LeaseSnapshot): SnowleaseError {
+  #belowFloor(wall: number, snapshot: LeaseSnapshot): SnowleaseError {
     const layout = this.#layout;
     const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, snapshot.knownFrom)));
     const remaining = floor - wall;
-    const behind = this.#seen - wall;
-    if (behind <= 0) return windowToCome(snapshot, floor, remaining);
+    const behind = this.#highestWall - wall;
+    if (behind <= 0) return windowNotOpenError(snapshot, floor, remaining);
     const rung = rollbackRung(behind, remaining, this.#rollback);
-    this.#climb(rung, behind);
-    return clockSetBack(this.#lease, behind, remaining);
+    this.#report(rung, behind);
+    return clockSetBackError(this.#lease, behind, remaining);
   }
 
   /** Tells of a rung of the ladder when it is reached; of the last one each time, since a lease that waits may do so in vain. */
-  #climb(rung: "wait" | "tell" | "switch" | "stop", behind: number): void {
-    if (this.#rung !== rung || rung === "switch") this.#lease.noteRollback(behind, rung);
-    this.#rung = rung;
+  #report(rung: "wait" | "tell" | "switch" | "stop", behind: number): void {
+    if (this.#rollbackAction !== rung || rung === "switch") this.#lease.noteRollback(behind, rung);
+    this.#rollbackAction = rung;
   }
 }

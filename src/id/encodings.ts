@@ -36,7 +36,7 @@ export interface Encoding {
 }
 
 /** What tells one text form from another. */
-interface Form {
+interface TextForm {
   readonly name: EncodingName;
   readonly alphabet: string;
   /** Digits of 2^63-1. */
@@ -184,7 +184,7 @@ function digits(text: string, from: number, to: number, values: Uint8Array, base
   return number;
 }
 
-function positional(form: Form): Encoding {
+function positional(form: TextForm): Encoding {
   const { name, alphabet, width, fixed, shortest } = form;
   const zero = alphabet.charAt(0);
   const base = alphabet.length;
@@ -286,7 +286,7 @@ export const encodings: { readonly [Name in EncodingName]: Encoding } = {
 };
 
 /** The first that matches decides. Lengths are bounded, so that the time to match is too. */
-const looks: readonly (readonly [EncodingName, RegExp])[] = [
+const textPatterns: readonly (readonly [EncodingName, RegExp])[] = [
   ["decimal", /^[0-9]{1,19}$/],
   ["base64url", /^[A-Za-z0-9_-]{11}=$/],
   ["base62", /^[0-9a-zA-Z]{1,11}$/],
@@ -323,7 +323,7 @@ export function decodeAny(
     if (Object.hasOwn(encodings, name)) return { id: encodings[name].decode(text, bits), encoding: name };
     return refuse("the format of an ID", `to be one of ${known}`, name);
   }
-  const encoding = typeof text === "string" ? looks.find(([, look]) => look.test(text))?.[0] : undefined;
+  const encoding = typeof text === "string" ? textPatterns.find(([, look]) => look.test(text))?.[0] : undefined;
   if (encoding === undefined) return refuse("an ID", `to be text in one of ${known}`, text);
   try {
     return { id: encodings[encoding].decode(text, bits), encoding };

@@ -18,7 +18,7 @@ export function bitsOf(fields: readonly LayoutField[]): number {
 }
 
 /** Where identity fields lie in a lease's number. */
-export function placed(fields: readonly LayoutField[]): IdentityField[] {
+export function placeFields(fields: readonly LayoutField[]): IdentityField[] {
   // The keys of an object are interned strings; as a key, one that was cut out of a notation costs 100 ns each time.
   const names = Object.keys(Object.fromEntries(fields.map(({ name }) => [name, 0])));
   return fields.map(({ bits }, i) => {
@@ -32,7 +32,7 @@ export function namesOf(fields: readonly LayoutField[]): string {
 }
 
 /** The bits of `values`, the first field on top. @throws SnowleaseError CONFIG_INVALID for a value that does not fit its field. */
-export function joined(fields: readonly LayoutField[], values: Readonly<Record<string, unknown>>): number {
+export function joinFields(fields: readonly LayoutField[], values: Readonly<Record<string, unknown>>): number {
   return fields.reduce((number, { name, bits }) => {
     return number * 2 ** bits + checkInteger(name, values[name], 0, 2 ** bits - 1, `${bits} bits`);
   }, 0);

@@ -1,6 +1,6 @@
 import { checkInteger, checkTruth, refuse } from "./check.ts";
 import { shown, SnowleaseError, timeText } from "./errors.ts";
-import { bitsOf, type IdentityField, joined, namesOf, ones, placed } from "./fields.ts";
+import { bitsOf, type IdentityField, joinFields, namesOf, ones, placeFields } from "./fields.ts";
 import {
   checkField,
   formatPool,
@@ -56,7 +56,7 @@ const halves = new Uint32Array(id64.buffer);
 const two32 = 2 ** 32;
 
 /** Bits of an ID, at most 31 of them, from the halves that hold it: 5 ns less than with divisions. */
-function cut(upper: number, lower: number, shift: number, mask: number): number {
+function extractBits(upper: number, lower: number, shift: number, mask: number): number {
   if (shift >= 32) return (upper >>> (shift - 32)) & mask;
   return (shift === 0 ? lower : (upper << (32 - shift)) | (lower >>> shift)) & mask;
 }
@@ -149,7 +149,7 @@ export class Layout {
     this.endOfLife = this.timeOf(this.maxTick + 1);
     checkInteger("end of life", this.endOfLife, 1, maxDate, "Unix ms; epoch + 2^timestamp bits * tick");
 
-    this.#identity = placed(identity) as [IdentityField, ...IdentityField[]];
+    this.#identity = placeFields(identity) as [IdentityField, ...IdentityField[]];
     this.#maxId = 2n ** BigInt(this.totalBits) - 1n;
     this.#timestampShift = this.shiftOf("timestamp");
     this.#countShift = this.shiftOf("sequence");
@@ -264,8 +264,8 @@ export class Layout {
     const lower = halves[lowerWord] as number;
     const shift = this.#timestampShift;
     const tick = shift >= 32 ? upper >>> (shift - 32) : upper * this.#upperScale + (lower >>> shift);
-    const count = cut(upper, lower, this.#countShift, this.#countMask);
-    const high = cut(upper, lower, this.#highShift, this.#highMask);
+    const count = extractBits(upper, lower, this.#countShift, this.#countMask);
+    const high = extractBits(upper, lower, this.#highShift, this.#highMask);
     const workerId = (high << this.#countShift) | (lower & this.#lowMask);
     const timestamp = this.timeOf(this.wrap === undefined ? tick : this.#unwrapped(tick, at));
     const fields = this.#fieldsOf(workerId);
@@ -313,7 +313,7 @@ export class Layout {
     if (!complete || Object.keys(fields).length > this.#identity.length) {
       refuse("identity fields", `to be exactly ${namesOf(this.#identity)}`, fields);
     }
-    return joined(this.#identity, fields);
+    return joinFields(this.#identity, fields);
   }
 
   /**
@@ -331,7 +331,7 @@ export class Layout {
       refuse("fixed fields", `to be the topmost of ${namesOf(this.#identity)}, without a gap`, fixed);
     }
     const size = 2 ** (this.workerBits - bitsOf(leading));
-    const start = joined(leading, fixed) * size;
+    const start = joinFields(leading, fixed) * size;
     const first = Math.max(start, pool.first);
     const last = Math.min(start + size - 1, pool.last);
     if (first <= last) return { first, last };

@@ -6,13 +6,13 @@ import { SharedAllocator } from "./shared-allocator.ts";
 import { type BlockTicks, blockTicks } from "./blocks.ts";
 
 /** How far ahead of the clock blocks are prefetched, ms. */
-const stockLength = 5000;
+const prefetchLength = 5000;
 /** How often more blocks are prefetched, ms. */
-const fillInterval = 1000;
+const prefetchInterval = 1000;
 /** Of how many spans more blocks are asked when those of one do not suffice. */
 const spansRequested = 4;
 /** How often a keeper looks for what other threads want, ms: while there are any, and while there are none. */
-const [shortLook, longLook] = [5, 200];
+const [pollIntervalShared, pollIntervalAlone] = [5, 200];
 
 /**
  * The blocks of a lease that another process lends: a few are always there before they are needed, more are asked for when those of a
@@ -25,7 +25,7 @@ export class LeaseClient implements Share {
    */
   static async open(lease: Lease, shared: boolean = false): Promise<LeaseClient> {
     const blocks = new LeaseClient(lease);
-    await blocks.#fill();
+    await blocks.#prefetch();
     void blocks.#keep();
     if (shared) void blocks.#listen();
     return blocks;
@@ -38,9 +38,9 @@ export class LeaseClient implements Share {
   /** The claim that the prefetched blocks belong to; 0: none. */
   #generation = 0;
   /** The span behind the last one of which blocks were taken. */
-  #next = 0;
+  #nextSpan = 0;
   /** How many blocks of each span were prefetched. */
-  #each = 1;
+  #blocksPerSpan = 1;
   #isRequesting = false;
 
   private constructor(lease: Lease) {
@@ -49,7 +49,7 @@ export class LeaseClient implements Share {
     this.#participant = this.allocator.join(this.allocator.blockLayout.spanOf(lease.layout.tickOf(lease.clock.now())));
     this.#follow();
     lease.onChange(() => {
-      if (this.#follow()) void this.#fillQuietly();
+      if (this.#follow()) void this.#prefetchQuietly();
     });
   }
 
@@ -87,7 +87,7 @@ export class LeaseClient implements Share {
       return false;
     }
     this.#generation = generation;
-    this.#next = 0;
+    this.#nextSpan = 0;
     // What may be used before it is the lender's to know.
     const first = firstWholeTick(this.#lease.layout, knownFrom);
     this.allocator.begin({ generation, workerId, fence, from, until, knownFrom, first, since }, store);
@@ -102,8 +102,8 @@ export class LeaseClient implements Share {
   async #keep(): Promise<void> {
     const { clock } = this.#lease;
     while (!this.#isOver) {
-      await clock.sleep(fillInterval, { signal: this.#lease.signal, keepAlive: false });
-      await this.#fillQuietly();
+      await clock.sleep(prefetchInterval, { signal: this.#lease.signal, keepAlive: false });
+      await this.#prefetchQuietly();
     }
   }
 
@@ -113,8 +113,11 @@ export class LeaseClient implements Share {
     const { allocator } = this;
     while (!this.#isOver) {
       const others = this.#othersAt(allocator.blockLayout.spanOf(layout.tickOf(clock.now())));
-      if (others >= this.#each) void this.#fillQuietly();
-      await clock.sleep(others === 0 ? longLook : shortLook, { signal: this.#lease.signal, keepAlive: false });
+      if (others >= this.#blocksPerSpan) void this.#prefetchQuietly();
+      await clock.sleep(others === 0 ? pollIntervalAlone : pollIntervalShared, {
+        signal: this.#lease.signal,
+        keepAlive: false,
+      });
       allocator.beat();
       const wanted = allocator.wanted();
       if (wanted !== undefined) void this.#requestMore(wanted.span, wanted.held);
@@ -124,25 +127,26 @@ export class LeaseClient implements Share {
   }
 
   /** Takes a block of every span up to so far ahead of the clock, for each of those who use them. */
-  async #fill(): Promise<void> {
+  async #prefetch(): Promise<void> {
     const { layout, clock } = this.#lease;
     if (this.#generation === 0) return;
     const { blockLayout } = this.allocator;
     const generation = this.#generation;
     const present = blockLayout.spanOf(layout.tickOf(clock.now()));
-    const before = this.#each;
-    this.#each = Math.min(blockLayout.blocks, 1 + this.#othersAt(present));
+    const before = this.#blocksPerSpan;
+    this.#blocksPerSpan = Math.min(blockLayout.blocks, 1 + this.#othersAt(present));
     // Participants that joined since have no prefetched blocks yet.
-    const more = this.#each - before;
-    if (more > 0 && this.#next > present) await this.#take(generation, present, this.#next - present, more, before);
-    const ahead = Math.max(1, Math.ceil(stockLength / layout.tick / blockLayout.ticks));
+    const more = this.#blocksPerSpan - before;
+    if (more > 0 && this.#nextSpan > present)
+      await this.#take(generation, present, this.#nextSpan - present, more, before);
+    const ahead = Math.max(1, Math.ceil(prefetchLength / layout.tick / blockLayout.ticks));
     // A clock that was set back finds none, and takes them anew.
-    const first = this.#next > present + ahead ? present : Math.max(present, this.#next);
+    const first = this.#nextSpan > present + ahead ? present : Math.max(present, this.#nextSpan);
     const spans = present + ahead - first + 1;
     if (spans <= 0) return;
     // None are given beyond the end of the window: those are asked for when it was extended.
-    const given = await this.#take(generation, first, spans, this.#each, this.#each - 1);
-    if (generation === this.#generation) this.#next = first + given;
+    const given = await this.#take(generation, first, spans, this.#blocksPerSpan, this.#blocksPerSpan - 1);
+    if (generation === this.#generation) this.#nextSpan = first + given;
   }
 
   async #requestMore(span: number, held: number): Promise<void> {
@@ -166,9 +170,9 @@ export class LeaseClient implements Share {
   }
 
   /** What stands in its way, the generator finds out by having no blocks. */
-  async #fillQuietly(): Promise<void> {
+  async #prefetchQuietly(): Promise<void> {
     try {
-      await this.#fill();
+      await this.#prefetch();
     } catch (error) {
       if (!isSnowleaseError(error)) throw error;
     }

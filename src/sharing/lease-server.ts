@@ -8,7 +8,7 @@ import {
   type WorkerRecord,
 } from "../rule/registry.ts";
 import { checkClaim, checkSkew, checkWindow } from "../rule/window.ts";
-import { furthest, type SharedUsageTracker } from "./usage-tracker.ts";
+import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /*
  * The rule once more, one level down: what a child process may use of the lease is blocks of its time, handed out once. Who has
@@ -20,10 +20,10 @@ const promise =
   "What is lent here ends with the process that lends it, inside the window that its own registry stored.";
 
 /** Any wish is heard, ms: what is granted is the lease's own window. */
-const longest = 2 ** 31 - 1;
+const longestWindow = 2 ** 31 - 1;
 
 /** A child that has asked for no blocks for so long is one no more, ms. */
-const memory = 10_000;
+const childTimeout = 10_000;
 
 /**
  * A registry of one worker ID, the lease's, for the child processes of its holder: all of them claim it at once, for the lease's own
@@ -36,7 +36,7 @@ const memory = 10_000;
  */
 export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Registry {
   const { clock, layout } = lease;
-  const info: NamespaceInfo = { ...defaultLimits, maxWindow: longest, layout: layout.fingerprint };
+  const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
   /** When which claim asked for blocks last, on the wall clock. */
   const children = new Map<string, number>();
 
@@ -76,7 +76,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
   /** Notes who takes blocks; returns how many others do. */
   function othersThan(token: string, now: number): number {
     children.set(token, now);
-    for (const [other, at] of children) if (Math.abs(now - at) > memory) children.delete(other);
+    for (const [other, at] of children) if (Math.abs(now - at) > childTimeout) children.delete(other);
     return children.size - 1;
   }
 
@@ -132,7 +132,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       if (snapshot === undefined) return { outcome: "lost" };
       const now = clock.now();
       const others = othersThan(token, now);
-      const last = allocator.blockLayout.spanOf(layout.tickOf(Math.min(now + furthest, snapshot.until - 1)));
+      const last = allocator.blockLayout.spanOf(layout.tickOf(Math.min(now + longestAhead, snapshot.until - 1)));
       const taken = Array.from({ length: spans }, (_, i) => {
         const span = first + i;
         if (span > last) return 0;

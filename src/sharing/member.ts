@@ -38,16 +38,16 @@ export class JoinedLease implements LeaseView, Share {
   readonly #file: string | undefined;
   #store: GrantingStore | undefined;
   /** The claim whose store was found replaced; its lender will hear of it, too. */
-  #lost = 0;
+  #replacedGeneration = 0;
   #version = -1;
   #snapshot: LeaseSnapshot | undefined;
   #last: LeaseSnapshot | undefined;
-  #ledger: UsageTracker | undefined;
+  #usage: UsageTracker | undefined;
   #isOpen = true;
   /** Ends the sleeps. */
   readonly #closed = new AbortController();
   /** Nobody renews any more: what the lender's thread has left is all that there is. */
-  #isLeft = false;
+  #isLenderGone = false;
 
   constructor({ namespace, layout, buffer, file }: SharedLease, clock: Clock = systemClock) {
     this.namespace = namespace;
@@ -62,7 +62,7 @@ export class JoinedLease implements LeaseView, Share {
   get state(): LeaseState {
     if (!this.#isOpen) return "closed";
     if (this.snapshot !== undefined) return "held";
-    return this.#allocator.isOver || this.#isLeft ? "lost" : "switching";
+    return this.#allocator.isOver || this.#isLenderGone ? "lost" : "switching";
   }
 
   get workerId(): number {
@@ -95,12 +95,12 @@ export class JoinedLease implements LeaseView, Share {
       this.#last = this.#snapshot ?? this.#last;
       this.#store = this.#snapshot && this.#file !== undefined ? this.#allocator.storeAt(this.#file) : undefined;
     }
-    if (this.#isLeft && this.clock.now() >= (this.#snapshot?.until ?? 0)) return undefined;
-    return this.#snapshot?.generation === this.#lost ? undefined : this.#snapshot;
+    if (this.#isLenderGone && this.clock.now() >= (this.#snapshot?.until ?? 0)) return undefined;
+    return this.#snapshot?.generation === this.#replacedGeneration ? undefined : this.#snapshot;
   }
 
-  attach(ledger: UsageTracker): void {
-    this.#ledger = ledger;
+  attach(usage: UsageTracker): void {
+    this.#usage = usage;
   }
 
   onChange(listener: () => void): () => void {
@@ -119,13 +119,13 @@ export class JoinedLease implements LeaseView, Share {
 
   look(): void {
     const { snapshot } = this;
-    if (snapshot !== undefined && this.#store?.isReplaced === true) this.#lost = snapshot.generation;
+    if (snapshot !== undefined && this.#store?.isReplaced === true) this.#replacedGeneration = snapshot.generation;
   }
 
   /** Leaves the lease to the others. */
   async close(): Promise<void> {
     if (!this.#isOpen) return;
-    this.#ledger?.seal();
+    this.#usage?.seal();
     this.#isOpen = false;
     this.#closed.abort();
     this.#allocator.leave(this.#participant);
@@ -146,7 +146,7 @@ export class JoinedLease implements LeaseView, Share {
       await this.clock.sleep(watchInterval, { signal: this.#closed.signal, keepAlive: false });
       missed = this.#allocator.beats === beats ? missed + 1 : 0;
       beats = this.#allocator.beats;
-      this.#isLeft = missed >= mostMissed;
+      this.#isLenderGone = missed >= mostMissed;
     }
   }
 }

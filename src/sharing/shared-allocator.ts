@@ -49,16 +49,16 @@ const cells = [
 ] as const;
 
 /** Where cells lie that have these names, from `first` on. */
-function placed<Name extends string>(names: readonly Name[], first: number): Readonly<Record<Name, number>> {
+function indexCells<Name extends string>(names: readonly Name[], first: number): Readonly<Record<Name, number>> {
   return Object.fromEntries(names.map((name, i) => [name, first + i])) as Record<Name, number>;
 }
-const cellOf = placed(cells, 0);
+const cellOf = indexCells(cells, 0);
 
 const snapshotCells = ["generation", "workerId", "fence", "from", "until", "knownFrom", "first", "since"] as const;
 /** The claim is in the one of these, by turns, that the version tells. */
 const snapshotCellsOf = [
-  placed(snapshotCells, cells.length),
-  placed(snapshotCells, cells.length + snapshotCells.length),
+  indexCells(snapshotCells, cells.length),
+  indexCells(snapshotCells, cells.length + snapshotCells.length),
 ] as const;
 const allCells = cells.length + 2 * snapshotCells.length;
 

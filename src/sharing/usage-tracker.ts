@@ -10,7 +10,7 @@ import { type BlockTicks, blockTicks } from "./blocks.ts";
 /** How often the ledger looks whether a generator of another thread or process has met a clock that went back too far, ms. */
 const listenInterval = 200;
 /** No blocks are given for spans further ahead, ms. */
-export const furthest = 8000;
+export const longestAhead = 8000;
 
 /**
  * The accounting of a lease that many generators use: what was taken of its allocator counts as used, emitted or not. What came before
@@ -106,7 +106,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
   #outOfReach(): number {
     const { clock, layout } = this.#lease;
     const newest = this.allocator.newest();
-    const behind = newest === undefined ? 0 : layout.timeOf(newest) - furthest - clock.now();
+    const behind = newest === undefined ? 0 : layout.timeOf(newest) - longestAhead - clock.now();
     return behind > this.#maxTell ? behind : 0;
   }
 
