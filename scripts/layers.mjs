@@ -7,7 +7,17 @@ const src = resolve(import.meta.dirname, "../src");
 
 /** What every part but the rooms of an ID's life may use. */
 const rooms = ["id/", "rule/", "lease/", "generator/", "sharing/"];
-const machinery = [...rooms, "assets.ts", "store-file.ts", "registries/", "assigners/", "config.ts", "node:", "npm:"];
+const machinery = [
+  ...rooms,
+  "api/",
+  "assets.ts",
+  "store-file.ts",
+  "registries/",
+  "assigners/",
+  "config.ts",
+  "node:",
+  "npm:",
+];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
@@ -19,8 +29,10 @@ const layers = {
   "lease/": ["id/", "rule/"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
+  "api/": ["id/", "rule/", "npm:zod"],
   "assets.ts": ["node:"],
   "store-file.ts": ["id/", "rule/", "node:"],
+  "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
   "registries/*/": ["id/", "rule/", "lease/clock.ts", "registries/*.ts", "assets.ts", "store-file.ts", "node:", "npm:"],
   "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],

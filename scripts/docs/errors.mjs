@@ -1,6 +1,6 @@
 import { exitCodes } from "../../dist/cli/exit-codes.js";
 import { errorCodes, SnowleaseError } from "../../dist/id/errors.js";
-import { statusOf } from "../../dist/http/problem.js";
+import { statusOf } from "../../dist/api/problem.js";
 import { cells, table } from "./table.mjs";
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import { maxBody } from "../registries/daemon/requests.ts";
+import { maxBody } from "../api/requests.ts";
 import type { Parts } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { JsonRoute, Route } from "./route.ts";

@@ -1,5 +1,5 @@
 import { presentNamespace } from "../rule/namespace.ts";
-import { z } from "zod";
+import { text } from "../api/answers.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import type { AppContext } from "./context.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
@@ -202,7 +202,7 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       access: "read",
       signedIn: true,
       status: 200,
-      answer: z.string(),
+      answer: text,
       media: "text/event-stream",
       problems: ["NOT_FOUND", "RATE_LIMITED"],
       async handle({ namespace, visit }) {

@@ -1,71 +1,16 @@
-import { z } from "zod";
-import { encodings, type EncodingName } from "../id/encodings.ts";
-import { explain, type Explanation } from "../ops/explain.ts";
+import { explainAnswer, idsAnswer } from "../api/answers.ts";
+import { historyJson } from "../api/codec.ts";
+import { explainQuery, idsBody } from "../api/requests.ts";
+import { encodings } from "../id/encodings.ts";
+import { explain } from "../ops/explain.ts";
 import type { IdMaker } from "../ops/ids.ts";
-import type { Reading } from "../ops/inspect.ts";
-import { type HistoryJson, historyRow } from "../registries/daemon/answers.ts";
-import { historyJson } from "../registries/daemon/codec.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
-const mostIds = 100_000;
 /** What an ID takes while an answer is made of it, bytes: 8, a text of its own, its place in a list, and in the JSON. */
 const bytesOfId = 80;
 /** As many IDs make an answer that is not worth counting. */
 const fewIds = 100;
-const countRule = `to be an integer from 1 to ${mostIds}`;
-const names = Object.keys(encodings) as EncodingName[];
-const format = z.enum(names, `to be one of ${names.join(", ")}`).optional();
-
-const idsBody: z.ZodType<{ readonly count?: number | undefined; readonly format?: EncodingName | undefined }> =
-  z.strictObject({
-    count: z.int(countRule).min(1, countRule).max(mostIds, countRule).describe("Default 1.").optional(),
-    format: format.describe("Default decimal."),
-  });
-
-const idsAnswer: z.ZodType<{ readonly ids: readonly string[] }> = z.object({ ids: z.array(z.string()) });
-
-const explainQuery: z.ZodType<Reading> = z.strictObject({
-  format: format.describe("Default: told by its look."),
-  at: z
-    .int("to be Unix ms")
-    .min(0, "to be Unix ms")
-    .describe("A time near its making, Unix ms: for a layout whose timestamp wraps.")
-    .optional(),
-});
-
-interface ExplainAnswer {
-  readonly id: string;
-  readonly layout: string;
-  readonly timestamp: number;
-  readonly time: string;
-  readonly workerId: number;
-  readonly sequence: number;
-  readonly fields: Readonly<Record<string, number>>;
-  readonly rollback?: number | undefined;
-  readonly holders: readonly HistoryJson[];
-  readonly nobody?: Explanation["nobody"];
-}
-
-const explainAnswer: z.ZodType<ExplainAnswer> = z.object({
-  id: z.string().describe("The ID in decimal."),
-  layout: z.string(),
-  timestamp: z.int().describe("When its tick begins, Unix ms."),
-  time: z.iso.datetime(),
-  workerId: z.int(),
-  sequence: z.int(),
-  fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
-  rollback: z.int().describe("How often the clock had gone back; only in a layout with such bits.").optional(),
-  holders: z
-    .array(historyRow)
-    .describe(
-      "The claims whose window holds the timestamp; several where one continued behind another; none: nobody's.",
-    ),
-  nobody: z
-    .object({ why: z.enum(["future", "foreign", "pinned", "unused", "early", "gap"]), detail: z.string() })
-    .describe("Why there are no holders.")
-    .optional(),
-});
 
 /** IDs of the daemon's own lease, and what an ID tells. */
 export function idRoutes({ registry }: AppContext, source: IdMaker | undefined): readonly Route[] {

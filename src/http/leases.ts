@@ -17,16 +17,9 @@ import {
   type WorkerRecord,
 } from "../rule/registry.ts";
 import { checkTerm, usualWindow } from "../lease/window-length.ts";
-import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../registries/daemon/answers.ts";
-import { recentsJson } from "../registries/daemon/codec.ts";
-import {
-  type ClaimBody,
-  claimBody,
-  blocksBody,
-  type ReleaseBody,
-  releaseBody,
-  renewBody,
-} from "../registries/daemon/requests.ts";
+import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../api/answers.ts";
+import { recentsJson } from "../api/codec.ts";
+import { type ClaimBody, claimBody, blocksBody, type ReleaseBody, releaseBody, renewBody } from "../api/requests.ts";
 import { StoreFile } from "../store-file.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import type { AppContext } from "./context.ts";

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry as Collection } from "prom-client";
-import { z } from "zod";
+import { text } from "../api/answers.ts";
 import { type Clock, monotonic } from "../lease/clock.ts";
 import { type ErrorCode, errorCodes } from "../id/errors.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
@@ -418,7 +418,7 @@ export function metricsRoutes(metrics: Metrics | undefined): readonly Route[] {
       summary: "Figures for Prometheus, in its text format",
       access: "read",
       status: 200,
-      answer: z.string(),
+      answer: text,
       media: "text/plain",
       async handle() {
         const headers = { "content-type": metrics.contentType, "cache-control": "no-store" };

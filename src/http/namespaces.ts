@@ -2,8 +2,8 @@ import { Layout } from "../id/layout.ts";
 import { presentNamespace } from "../rule/namespace.ts";
 import type { Registry } from "../rule/registry.ts";
 import { checkLayout } from "../rule/window.ts";
-import { namespaceAnswer, pruneAnswer } from "../registries/daemon/answers.ts";
-import { initBody, pruneBody } from "../registries/daemon/requests.ts";
+import { namespaceAnswer, pruneAnswer } from "../api/answers.ts";
+import { initBody, pruneBody } from "../api/requests.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 

@@ -1,9 +1,8 @@
 import { STATUS_CODES } from "node:http";
-import { z } from "zod";
 import type { ErrorCode } from "../id/errors.ts";
-import { problem } from "../registries/daemon/answers.ts";
-import { maxBody, namespacePattern, workerId } from "../registries/daemon/requests.ts";
-import { statusOf } from "./problem.ts";
+import { problem, statusOf } from "../api/problem.ts";
+import { maxBody, namespacePattern, workerId } from "../api/requests.ts";
+import { jsonSchema, type Schema } from "../api/schema.ts";
 import type { Route } from "./route.ts";
 
 type Json = Record<string, unknown>;
@@ -13,7 +12,7 @@ const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGIST
 
 const parameterSchemas: Readonly<Record<string, Json>> = {
   namespace: { type: "string", pattern: namespacePattern.source },
-  workerId: schemaOf(workerId, "input"),
+  workerId: jsonSchema(workerId, "input"),
   id: { type: "string" },
 };
 
@@ -53,7 +52,7 @@ export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
     servers: [{ url: "/" }],
     security: [],
     paths,
-    components: { schemas: { Problem: schemaOf(problem, "output") }, ...(hasTokens && { securitySchemes }) },
+    components: { schemas: { Problem: jsonSchema(problem, "output") }, ...(hasTokens && { securitySchemes }) },
   };
 }
 
@@ -72,7 +71,7 @@ function operation(
     responses: {
       [status]: {
         description: STATUS_CODES[status],
-        ...(answer !== undefined && { content: content(schemaOf(answer, "output"), media) }),
+        ...(answer !== undefined && { content: content(jsonSchema(answer, "output"), media) }),
       },
       ...problemResponses([...everywhere, ...(closed ? (["UNAUTHORIZED"] as const) : []), ...problems]),
       ...(body !== undefined && bodyRefusals),
@@ -81,8 +80,8 @@ function operation(
 }
 
 /** A body that may be `{}` may be left out. */
-function requestBody(body: z.ZodType): Json {
-  return { required: !body.safeParse({}).success, content: content(schemaOf(body, "input")) };
+function requestBody(body: Schema<unknown>): Json {
+  return { required: !body.safeParse({}).success, content: content(jsonSchema(body, "input")) };
 }
 
 function pathParameters(path: string): readonly Json[] {
@@ -91,9 +90,9 @@ function pathParameters(path: string): readonly Json[] {
   });
 }
 
-function queryParameters(query: z.ZodType | undefined): readonly Json[] {
+function queryParameters(query: Schema<unknown> | undefined): readonly Json[] {
   if (query === undefined) return [];
-  const { properties = {} } = schemaOf(query, "input") as { properties?: Record<string, Json> };
+  const { properties = {} } = jsonSchema(query, "input") as { properties?: Record<string, Json> };
   return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", schema }));
 }
 
@@ -111,9 +110,4 @@ function problemResponse(description: string): Json {
 
 function content(schema: Json, media: string = "application/json"): Json {
   return { [media]: { schema } };
-}
-
-function schemaOf(schema: z.ZodType, io: "input" | "output"): Json {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
-  return rest;
 }

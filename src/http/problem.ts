@@ -1,29 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
-import type { Problem } from "../registries/daemon/answers.ts";
-
-/** HTTP status of each error; a code that is added does not compile until it has one. */
-export const statusOf: Readonly<Record<ErrorCode, number>> = {
-  CONFIG_INVALID: 400,
-  UNAUTHORIZED: 401,
-  FORBIDDEN: 403,
-  NOT_FOUND: 404,
-  WORKER_ID_HELD: 409,
-  LAYOUT_MISMATCH: 409,
-  LAYOUT_EXPIRED: 409,
-  CLOCK_SKEW: 409,
-  CLOCK_ROLLBACK: 409,
-  LEASE_LOST: 410,
-  LEASE_EXPIRED: 410,
-  RATE_LIMITED: 429,
-  SCHEMA_INCOMPATIBLE: 500,
-  DRIVER_MISSING: 500,
-  POOL_EXHAUSTED: 503,
-  SEQUENCE_EXHAUSTED: 503,
-  WINDOW_NOT_OPEN: 503,
-  QUARANTINE: 503,
-  REGISTRY_UNAVAILABLE: 503,
-};
+import { type Problem, statusOf } from "../api/problem.ts";
 
 /** What to wait where nobody knows better, ms. */
 const defaultRetry = 1000;

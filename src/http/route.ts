@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { z } from "zod";
 import { type ErrorCode, shown, SnowleaseError } from "../id/errors.ts";
-import { namespacePattern, workerId } from "../registries/daemon/requests.ts";
+import { namespacePattern, workerPath } from "../api/requests.ts";
 import { readJson } from "./body.ts";
-import { checked } from "./check.ts";
+import { checked, type Schema } from "../api/schema.ts";
 import type { Parts } from "./problem.ts";
 import type { Access } from "./tokens.ts";
 import type { Visit } from "./visit.ts";
@@ -32,9 +31,9 @@ interface Facts<Body, Query> {
   /** Counts as a claim of its client. */
   readonly claims?: true;
   readonly status: 200 | 201 | 204;
-  readonly body?: z.ZodType<Body>;
-  readonly query?: z.ZodType<Query>;
-  readonly answer?: z.ZodType;
+  readonly body?: Schema<Body>;
+  readonly query?: Schema<Query>;
+  readonly answer?: Schema<unknown>;
   /** Of an answer that is no JSON. Default application/json. */
   readonly media?: string;
   /** Errors that only some routes have. */
@@ -54,7 +53,7 @@ export interface OtherRoute extends Facts<unknown, unknown> {
 export type Route = JsonRoute | OtherRoute;
 
 interface JsonRouteSpec<Body, Query, Answer> extends Facts<Body, Query> {
-  readonly answer?: z.ZodType<Answer>;
+  readonly answer?: Schema<Answer>;
   readonly handle: (call: Call<Body, Query>) => Promise<Answer>;
 }
 
@@ -64,7 +63,6 @@ interface OtherRouteSpec<Body, Query> extends Facts<Body, Query> {
 }
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
-const workerPath = z.object({ workerId });
 const plainInteger = /^-?(?:0|[1-9]\d{0,15})$/;
 
 export function route<Body = undefined, Query = undefined, Answer = void>(
@@ -85,7 +83,7 @@ export function route<Body = undefined, Query = undefined, Answer = void>(
 
 /** A route whose answer is always the same: it is made once, when it is first asked for, and a client that has it is told so. */
 export function constantRoute<Answer>(
-  facts: Facts<undefined, undefined> & { readonly answer: z.ZodType<Answer> },
+  facts: Facts<undefined, undefined> & { readonly answer: Schema<Answer> },
   make: () => Answer,
 ): JsonRoute {
   let made: Parts | undefined;
@@ -148,7 +146,7 @@ function numberOf(text: string | undefined): number | string | undefined {
   return text !== undefined && plainInteger.test(text) ? Number(text) : text;
 }
 
-function readQuery<Query>(url: string, schema: z.ZodType<Query> | undefined): Query {
+function readQuery<Query>(url: string, schema: Schema<Query> | undefined): Query {
   const at = url.indexOf("?");
   if (at < 0 && schema === undefined) return undefined as Query;
   const parameters = [...new URLSearchParams(at < 0 ? "" : url.slice(at + 1))];

@@ -1,8 +1,7 @@
-import { z } from "zod";
 import { SnowleaseError } from "../id/errors.ts";
 import { defaultLimits, type Pong } from "../rule/registry.ts";
 import { checkSkew } from "../rule/window.ts";
-import { readyAnswer } from "../registries/daemon/answers.ts";
+import { healthAnswer, openapiAnswer, readyAnswer } from "../api/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";
 import { HttpRefusal } from "./problem.ts";
@@ -40,7 +39,7 @@ export function systemRoutes(
       summary: "Whether this daemon runs",
       access: "open",
       status: 200,
-      answer: z.object({ status: z.literal("ok") }),
+      answer: healthAnswer,
       async handle() {
         return { status: "ok" } as const;
       },
@@ -71,7 +70,7 @@ export function systemRoutes(
         summary: "This description",
         access: "open",
         status: 200,
-        answer: z.record(z.string(), z.unknown()),
+        answer: openapiAnswer,
       },
       () => openapi([...routes, ...own], hasTokens),
     ),

@@ -1,24 +1,9 @@
 import { SnowleaseError } from "../id/errors.ts";
 import { pinEach, unpinEach } from "../registries/pin-batches.ts";
 import { presentNamespace } from "../rule/namespace.ts";
-import {
-  forceReleaseAnswer,
-  historyAnswer,
-  type HistoryJson,
-  unpinsAnswer,
-  workerAnswer,
-  type WorkerJson,
-  workersAnswer,
-} from "../registries/daemon/answers.ts";
-import { historyJson, workerJson } from "../registries/daemon/codec.ts";
-import {
-  forceReleaseBody,
-  historyQuery,
-  pinBody,
-  pinsBody,
-  unpinsBody,
-  workersQuery,
-} from "../registries/daemon/requests.ts";
+import { forceReleaseAnswer, historyAnswer, unpinsAnswer, workerAnswer, workersAnswer } from "../api/answers.ts";
+import { type HistoryJson, historyJson, type WorkerJson, workerJson } from "../api/codec.ts";
+import { forceReleaseBody, historyQuery, pinBody, pinsBody, unpinsBody, workersQuery } from "../api/requests.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";

@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, Grant, Registry } from "../../src/rule/registry.ts";
-import { workerJson } from "../../src/registries/daemon/codec.ts";
+import { workerJson } from "../../src/api/codec.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";

@@ -1,6 +1,6 @@
 import { timeText } from "../../id/errors.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
-import { historyJson } from "../../registries/daemon/codec.ts";
+import { historyJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { jsonList } from "../terminal/output.ts";

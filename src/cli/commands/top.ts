@@ -3,7 +3,7 @@ import { noNamespace } from "../../rule/window.ts";
 import { alarmsOf } from "../../ops/alarms.ts";
 import { changes } from "../../ops/changes.ts";
 import { type Look, type Picture, PoolWatch } from "../../ops/pool-watch.ts";
-import { workerJson } from "../../registries/daemon/codec.ts";
+import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import type { Output } from "../terminal/output.ts";
 import { type KeyPress, Screen } from "../terminal/screen.ts";

@@ -2,7 +2,7 @@ import type { WorkerRecord, WorkerState } from "../../rule/registry.ts";
 import { hasWindow } from "../../rule/window.ts";
 import { timeText } from "../../id/errors.ts";
 import { listWorkers } from "../../ops/workers.ts";
-import { workerJson } from "../../registries/daemon/codec.ts";
+import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import { jsonList, longTable } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";

@@ -1,22 +1,23 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError } from "../../id/errors.ts";
-import type { ForceReleased, HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { ForceReleased, Grant, HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
+  type ClaimAnswer,
   claimAnswer,
-  forceRefused,
   forceReleaseAnswer,
   historyAnswer,
   blocksAnswer,
   namespaceAnswer,
   pruneAnswer,
   readyAnswer,
-  refusal,
   renewAnswer,
   unpinsAnswer,
   workerAnswer,
   workersAnswer,
-} from "./answers.ts";
-import { checkpointJson, grantOf, historyOf, recentsJson, workerOf } from "./codec.ts";
+} from "../../api/answers.ts";
+import { checkpointJson, historyOf, recentsJson, recentsOf, workerOf } from "../../api/codec.ts";
+import { forceRefused, refusal } from "../../api/problem.ts";
+import { StoreFile } from "../../store-file.ts";
 import type {
   ClaimBody,
   ForceReleaseBody,
@@ -27,7 +28,7 @@ import type {
   ReleaseBody,
   RenewBody,
   UnpinsBody,
-} from "./requests.ts";
+} from "../../api/requests.ts";
 import { tlsOf } from "./parameters.ts";
 import { type ApiCall, httpTransport } from "./transport.ts";
 
@@ -247,4 +248,24 @@ async function absentWhereMissing<Answer>(answer: Promise<Answer>): Promise<Answ
 function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
+}
+
+/** The grant as the port has it. */
+function grantOf(json: ClaimAnswer): Grant {
+  const { workerId, fence, from, until, clock, rollback, shared, file } = json;
+  const recents = recentsOf(json);
+  const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
+  return {
+    outcome: "granted",
+    workerId,
+    fence,
+    from,
+    until,
+    clock,
+    ...(recents !== undefined && { recents }),
+    ...(rollback !== undefined && { rollback }),
+    ...(shared !== undefined && { shared }),
+    // In another file system (a container's), the path is another file's, or none.
+    ...(store?.state === "same" && { store }),
+  };
 }

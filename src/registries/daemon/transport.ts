@@ -7,11 +7,11 @@ import {
   type RequestOptions,
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
-import type { z } from "zod";
 import { monotonic, type Clock } from "../../lease/clock.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
-import { problem, type Problem } from "./answers.ts";
+import { problem, type Problem } from "../../api/problem.ts";
+import type { Schema } from "../../api/schema.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
 
@@ -21,7 +21,7 @@ export interface ApiCall<Answer> {
   readonly path: string;
   readonly body?: object | undefined;
   /** What a success looks like; absent: there is nothing to read. */
-  readonly answer?: z.ZodType<Answer> | undefined;
+  readonly answer?: Schema<Answer> | undefined;
   /** Whether it may be sent again when nobody knows if it arrived. */
   readonly repeatable: boolean;
 }

@@ -1,8 +1,17 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
+/** What a JSON value of the HTTP API has to be. */
+export type Schema<Value> = z.ZodType<Value>;
+
+/** A schema for each field of a message. */
+export type FieldSchemas<Message> = { readonly [Name in keyof Message]-?: Schema<Message[Name]> };
+
+/** A message whose fields may all be left out. */
+export type Optional<Message> = { readonly [Name in keyof Message]?: Message[Name] | undefined };
+
 /** The value as the schema has it. @throws SnowleaseError CONFIG_INVALID that names the field, the rule and what came. */
-export function checked<Value>(schema: z.ZodType<Value>, value: unknown, whole: string): Value {
+export function checked<Value>(schema: Schema<Value>, value: unknown, whole: string): Value {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
@@ -10,6 +19,12 @@ export function checked<Value>(schema: z.ZodType<Value>, value: unknown, whole: 
     "CONFIG_INVALID",
     issue === undefined ? `Unusable ${whole}.` : complaint(issue, value, whole),
   );
+}
+
+/** A JSON Schema: of what may come in, or of what goes out. */
+export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Record<string, unknown> {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
 }
 
 function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): string {
@@ -20,7 +35,7 @@ function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): stri
     return `Expected ${where} to have only known fields, got ${shown(issue.keys[0])}; see /openapi.json.`;
   }
   const found = issue.path.reduce<unknown>((part, key) => (part as Record<PropertyKey, unknown>)[key], value);
-  // What is nearly right may be a secret all the same: a token, or a whole body with one in it.
+  // An almost valid value may still be a secret: a token, or a whole body that contains one.
   if (name === "") return `Expected ${whole} to be a JSON object, got another ${typeof found}.`;
   return `Expected \`${name}\` ${issue.message}, got ${name === "token" ? `another ${typeof found}` : shown(found)}.`;
 }

@@ -1,30 +1,54 @@
-import { StoreFile } from "../../store-file.ts";
-import type { Checkpoint, Grant, HistoryRow, Recents, WorkerRecord } from "../../rule/registry.ts";
-import { hasWindow } from "../../rule/window.ts";
-import type { ClaimAnswer, HistoryJson, WorkerJson } from "./answers.ts";
+import type { Checkpoint, HistoryRow, HolderLabel, Recents, WorkerRecord } from "../rule/registry.ts";
+import { hasWindow } from "../rule/window.ts";
+import type { Optional } from "./schema.ts";
 
 /* The port's records as flat JSON, and back. */
 
+export interface RecentsJson {
+  /** Base64. */
+  readonly recent?: string | undefined;
+  readonly recentFrom?: number | undefined;
+}
+
+export interface CheckpointJson {
+  readonly lastTimestamp?: number | undefined;
+  readonly lastSequence?: number | undefined;
+}
+
+/** A worker ID's record. */
+export interface WorkerJson
+  extends
+    Omit<WorkerRecord, "from" | "until" | "recents" | "checkpoint" | "holder">,
+    Optional<HolderLabel>,
+    RecentsJson,
+    CheckpointJson {
+  /** Null, like `until`, where no window is known of. */
+  readonly from: number | null;
+  readonly until: number | null;
+}
+
+/** A claim in the history. */
+export interface HistoryJson extends Omit<HistoryRow, "holder">, HolderLabel {}
+
 /** Recents as two JSON fields; none when there are none. */
-export function recentsJson(recents: Recents | undefined): { recent?: string; recentFrom?: number } {
+export function recentsJson(recents: Recents | undefined): RecentsJson {
   if (recents === undefined) return {};
   return { recent: Buffer.from(recents.bytes).toString("base64"), recentFrom: recents.from };
 }
 
 /** Recents from their two JSON fields. */
-function recentsOf(json: { recent?: string | undefined; recentFrom?: number | undefined }): Recents | undefined {
-  const { recent, recentFrom } = json;
+export function recentsOf({ recent, recentFrom }: RecentsJson): Recents | undefined {
   if (recent === undefined || recentFrom === undefined) return undefined;
   return { from: recentFrom, bytes: Uint8Array.from(Buffer.from(recent, "base64")) };
 }
 
 /** A checkpoint as two JSON fields. */
-export function checkpointJson(checkpoint: Checkpoint | undefined): { lastTimestamp?: number; lastSequence?: number } {
+export function checkpointJson(checkpoint: Checkpoint | undefined): CheckpointJson {
   if (checkpoint === undefined) return {};
   return { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };
 }
 
-function checkpointOf({ lastTimestamp, lastSequence }: WorkerJson): Checkpoint | undefined {
+function checkpointOf({ lastTimestamp, lastSequence }: CheckpointJson): Checkpoint | undefined {
   if (lastTimestamp === undefined || lastSequence === undefined) return undefined;
   return { timestamp: lastTimestamp, sequence: lastSequence };
 }
@@ -53,23 +77,4 @@ export function historyJson({ holder, ...rest }: HistoryRow): HistoryJson {
 
 export function historyOf({ host, ip, pid, instance, ...rest }: HistoryJson): HistoryRow {
   return { ...rest, holder: { host, ip, pid, instance } };
-}
-
-export function grantOf(json: ClaimAnswer): Grant {
-  const { workerId, fence, from, until, clock, rollback, shared, file } = json;
-  const recents = recentsOf(json);
-  const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
-  return {
-    outcome: "granted",
-    workerId,
-    fence,
-    from,
-    until,
-    clock,
-    ...(recents !== undefined && { recents }),
-    ...(rollback !== undefined && { rollback }),
-    ...(shared !== undefined && { shared }),
-    // In another file system (a container's), the path is another file's, or none.
-    ...(store?.state === "same" && { store }),
-  };
 }

@@ -1,12 +1,28 @@
 import { z } from "zod";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { type HolderLabel, mostPins, type NamespaceLimits, type WorkerState } from "../../rule/registry.ts";
+import { encodings, type EncodingName } from "../id/encodings.ts";
+import {
+  type BlocksRequest,
+  type ClaimRequest,
+  type ForceReleaseRequest,
+  type HistoryRange,
+  type HolderLabel,
+  type InitRequest,
+  mostPins,
+  type RenewRequest,
+  type WorkersPage,
+  type WorkerState,
+} from "../rule/registry.ts";
+import type { CheckpointJson, RecentsJson } from "./codec.ts";
+import type { FieldSchemas, Optional, Schema } from "./schema.ts";
 
 /*
  * What a daemon is asked, as JSON: the port's requests field for field, of which a hand-written client may leave out most.
- * Strict, so that a misspelt field is noticed. A schema's message is the rule alone, `to be ...`: whoever reports it adds
- * which field broke it, and with what.
+ * Strict, so that a misspelt field is noticed. A schema's message is the rule alone, `to be ...`: `checked` adds which field broke
+ * it, and with what.
  */
+
+/** Fields of a port's request that a body does not have: the path names them. */
+type InPath = "namespace" | "workerId";
 
 /** A namespace's name. */
 export const namespacePattern: RegExp = /^[a-z][a-z0-9_]{0,31}$/;
@@ -23,18 +39,18 @@ const maxTime = 8_640_000_000_000_000;
 /** A text is for people: what a terminal would obey has no place in it, nor half a character, of which a store makes another. */
 const printable = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]*$/u;
 
-const integer = (first: number, last: number, unit = ""): z.ZodType<number> => {
+const integer = (first: number, last: number, unit = ""): Schema<number> => {
   const rule = `to be an integer from ${first} to ${last}${unit && ` (${unit})`}`;
   return z.int(rule).min(first, rule).max(last, rule);
 };
-const text = (longest: number): z.ZodType<string> => {
+const text = (longest: number): Schema<string> => {
   const rule = `to be a well-formed string of at most ${longest} characters without control characters`;
   return z.string(rule).max(longest, rule).regex(printable, rule);
 };
 const reasonRule =
   "to be a well-formed string of 1 to 200 characters, not all of them blank, without control characters";
 const reason = z.string(reasonRule).max(200, reasonRule).regex(/\S/, reasonRule).regex(printable, reasonRule);
-const oneOf = <Value extends string>(...values: Value[]): z.ZodType<Value> =>
+const oneOf = <Value extends string>(...values: Value[]): Schema<Value> =>
   z.enum(values, `to be one of ${values.join(", ")}`);
 
 const time = integer(0, maxTime, "Unix ms");
@@ -46,7 +62,9 @@ const flag = z.boolean("to be true or false");
 const bytes = z.base64("to be base64");
 
 /** A worker ID in a URL or a body. */
-export const workerId: z.ZodType<number> = integer(0, maxWorkerId);
+export const workerId: Schema<number> = integer(0, maxWorkerId);
+
+export const workerPath: Schema<{ readonly workerId: number }> = z.object({ workerId });
 
 /** Who holds a claim. It is compared, never checked for its form: one that is wrong is simply not the holder's. */
 const heldToken = z
@@ -62,24 +80,16 @@ const limits = z.strictObject(
 );
 
 /** POST /v1/{ns}/leases. */
-export interface ClaimBody extends Partial<Unset<HolderLabel>> {
-  readonly token?: string | undefined;
-  readonly workerId?: number | undefined;
-  readonly lastWorkerId?: number | undefined;
-  readonly preferred?: readonly number[] | undefined;
-  readonly pool?: PoolBounds | undefined;
+export interface ClaimBody extends Optional<
+  HolderLabel & Omit<ClaimRequest, "namespace" | "holder" | "clock" | "window" | "lead">
+> {
   readonly now: number;
   readonly windowMs?: number | undefined;
-  readonly layout?: string | undefined;
-  readonly reuse?: "any" | "never" | undefined;
-  readonly continues?: boolean | undefined;
   readonly leadMs?: number | undefined;
-  readonly limits?: Partial<NamespaceLimits> | undefined;
+  readonly lastWorkerId?: number | undefined;
 }
 
-type Unset<Fields> = { readonly [Name in keyof Fields]: Fields[Name] | undefined };
-
-export const claimBody: z.ZodType<ClaimBody> = z
+export const claimBody: Schema<ClaimBody> = z
   .strictObject({
     token: z
       .string("to be 32 hex digits")
@@ -109,17 +119,14 @@ export const claimBody: z.ZodType<ClaimBody> = z
       )
       .optional(),
     limits: limits.describe("For a namespace that this claim creates.").optional(),
-  })
+  } satisfies FieldSchemas<ClaimBody>)
   .refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`.");
 
 /** PATCH /v1/{ns}/leases/{workerId}. */
-export interface RenewBody {
-  readonly token: string;
+export interface RenewBody extends Pick<RenewRequest, "token">, CheckpointJson {
   readonly fence?: number | undefined;
   readonly now: number;
   readonly windowMs?: number | undefined;
-  readonly lastTimestamp?: number | undefined;
-  readonly lastSequence?: number | undefined;
 }
 
 const usedShape = {
@@ -130,48 +137,37 @@ const usedShape = {
 };
 const needsTimestamp = "Expected `lastTimestamp` next to `lastSequence`.";
 
-export const renewBody: z.ZodType<RenewBody> = z
+export const renewBody: Schema<RenewBody> = z
   .strictObject({
     token: heldToken,
     fence: fence.describe("Default: the worker ID's present one.").optional(),
     now: time.describe("The holder's wall clock."),
     windowMs: duration.describe("Default: what the claim asked for.").optional(),
     ...usedShape,
-  })
+  } satisfies FieldSchemas<RenewBody>)
   .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp);
 
 /** POST /v1/{ns}/leases/{workerId}/blocks. */
-export interface BlocksBody {
-  readonly token: string;
-  readonly fence: number;
-  readonly first: number;
-  readonly spans: number;
-  readonly blocks: number;
-  readonly held: number;
-}
+export type BlocksBody = Omit<BlocksRequest, InPath>;
 
-export const blocksBody: z.ZodType<BlocksBody> = z.strictObject({
+export const blocksBody: Schema<BlocksBody> = z.strictObject({
   token: heldToken,
   fence,
   first: integer(0, Number.MAX_SAFE_INTEGER).describe("The first span."),
   spans: integer(1, 256).describe("How many spans, one after the other."),
   blocks: integer(1, 32).describe("How many blocks of each."),
   held: integer(0, 32).describe("How many the asker has of them already."),
-});
+} satisfies FieldSchemas<BlocksBody>);
 
 /** DELETE /v1/{ns}/leases/{workerId}. */
-export interface ReleaseBody {
+export interface ReleaseBody extends CheckpointJson, RecentsJson {
   readonly token: string;
   readonly fence?: number | undefined;
   readonly now?: number | undefined;
   readonly until?: number | undefined;
-  readonly lastTimestamp?: number | undefined;
-  readonly lastSequence?: number | undefined;
-  readonly recent?: string | undefined;
-  readonly recentFrom?: number | undefined;
 }
 
-export const releaseBody: z.ZodType<ReleaseBody> = z
+export const releaseBody: Schema<ReleaseBody> = z
   .strictObject({
     token: heldToken,
     fence: fence.describe("Default: the worker ID's present one.").optional(),
@@ -183,7 +179,7 @@ export const releaseBody: z.ZodType<ReleaseBody> = z
     ...usedShape,
     recent: bytes.describe("What the next holder may continue behind, as a holder writes it.").optional(),
     recentFrom: z.int("to be an integer (Unix ms)").describe("Default: `from` of the window.").optional(),
-  })
+  } satisfies FieldSchemas<ReleaseBody>)
   .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp)
   .refine(
     (body) => body.recentFrom === undefined || body.recent !== undefined,
@@ -195,12 +191,11 @@ export const releaseBody: z.ZodType<ReleaseBody> = z
   );
 
 /** PUT /v1/{ns}. */
-export interface InitBody extends Partial<NamespaceLimits> {
+export interface InitBody extends Omit<InitRequest, InPath | "layout"> {
   readonly layout?: string | undefined;
-  readonly new?: boolean | undefined;
 }
 
-export const initBody: z.ZodType<InitBody> = z.strictObject({
+export const initBody: Schema<InitBody> = z.strictObject({
   layout: text(1024).describe("A preset's name or a notation. Default: the daemon's.").optional(),
   maxWindow: duration.exactOptional(),
   maxClockSkew: time.exactOptional(),
@@ -209,53 +204,41 @@ export const initBody: z.ZodType<InitBody> = z.strictObject({
       "Your word that this namespace never existed: refused where anything of it stands. Without it, Redis makes a namespace in quarantine. Default false.",
     )
     .optional(),
-});
+} satisfies FieldSchemas<InitBody>);
 
 /** GET /v1/{ns}/workers. */
-export interface WorkersQuery {
-  readonly state?: WorkerState | undefined;
-  readonly after?: number | undefined;
-  readonly limit?: number | undefined;
-}
-
-export const workersQuery: z.ZodType<WorkersQuery> = z.strictObject({
+export const workersQuery: Schema<WorkersPage> = z.strictObject({
   state: oneOf<WorkerState>("live", "resting", "free", "pinned", "foreign").optional(),
   after: integer(-1, maxWorkerId).describe("Only worker IDs above this one.").optional(),
   limit: integer(1, maxPage).describe("Default 1000. An answer may hold fewer; look for `next`.").optional(),
-});
+} satisfies FieldSchemas<WorkersPage>);
 
 /** GET /v1/{ns}/workers/{workerId}/history. */
-export interface HistoryQuery {
-  readonly from?: number | undefined;
-  readonly until?: number | undefined;
+export interface HistoryQuery extends HistoryRange {
   readonly before?: number | undefined;
-  readonly limit?: number | undefined;
 }
 
-export const historyQuery: z.ZodType<HistoryQuery> = z.strictObject({
+export const historyQuery: Schema<HistoryQuery> = z.strictObject({
   from: z.int("to be an integer (Unix ms)").optional(),
   until: z.int("to be an integer (Unix ms)").optional(),
   before: fence.describe("Only claims of a lower fence.").optional(),
   limit: integer(1, maxPage)
     .describe("The newest so many. Default 1000. An answer may hold fewer; look for `next`.")
     .optional(),
-});
+} satisfies FieldSchemas<HistoryQuery>);
 
 /** POST /v1/{ns}/workers/{workerId}/release. */
-export interface ForceReleaseBody {
-  readonly force?: boolean | undefined;
-  readonly fence?: number | undefined;
-  readonly resetWindow?: boolean | undefined;
+export interface ForceReleaseBody extends Optional<Omit<ForceReleaseRequest, InPath>> {
   readonly iKnow?: boolean | undefined;
 }
 
-export const forceReleaseBody: z.ZodType<ForceReleaseBody> = z
+export const forceReleaseBody: Schema<ForceReleaseBody> = z
   .strictObject({
     force: flag.describe("End the claim even while its window has not passed.").optional(),
     fence: fence.describe("The claim that is meant: no other is ended. Left out: whichever stands.").optional(),
     resetWindow: flag.describe("Also lower `until` to the registry's clock. Needs `fence` and `iKnow`.").optional(),
     iKnow: flag.describe("Nobody is left who could still use that window.").optional(),
-  })
+  } satisfies FieldSchemas<ForceReleaseBody>)
   .refine(
     ({ resetWindow, iKnow }) => resetWindow !== true || iKnow === true,
     "`resetWindow` lets times be used twice if a holder is left; when you know that there is none, add `iKnow: true`.",
@@ -277,14 +260,14 @@ const pinShape = {
 };
 
 /** A pin whose times belong to an owner. */
-function ownedTimes<Body extends Pick<PinBody, "owner" | "usedUntil">>(schema: z.ZodType<Body>): z.ZodType<Body> {
+function ownedTimes<Body extends Pick<PinBody, "owner" | "usedUntil">>(schema: Schema<Body>): Schema<Body> {
   return schema.refine(
     ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
     "Expected `owner` next to `usedUntil`.",
   );
 }
 
-export const pinBody: z.ZodType<PinBody> = ownedTimes(z.strictObject(pinShape));
+export const pinBody: Schema<PinBody> = ownedTimes(z.strictObject(pinShape));
 
 const manyPins = `to be 1 to ${mostPins} pins`;
 const manyWorkerIds = `to be 1 to ${mostPins} worker IDs`;
@@ -294,7 +277,7 @@ export interface PinsBody {
   readonly pins: readonly (PinBody & { readonly workerId: number })[];
 }
 
-export const pinsBody: z.ZodType<PinsBody> = z.strictObject({
+export const pinsBody: Schema<PinsBody> = z.strictObject({
   pins: z
     .array(ownedTimes(z.strictObject({ workerId, ...pinShape })), manyPins)
     .min(1, manyPins)
@@ -306,10 +289,41 @@ export interface UnpinsBody {
   readonly workerIds: readonly number[];
 }
 
-export const unpinsBody: z.ZodType<UnpinsBody> = z.strictObject({
+export const unpinsBody: Schema<UnpinsBody> = z.strictObject({
   workerIds: z.array(workerId, manyWorkerIds).min(1, manyWorkerIds).max(mostPins, manyWorkerIds),
 });
 
-export const pruneBody: z.ZodType<{ readonly before: number }> = z.strictObject({
+export const pruneBody: Schema<{ readonly before: number }> = z.strictObject({
   before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),
 });
+
+const formats = Object.keys(encodings) as EncodingName[];
+const format = oneOf(...formats).optional();
+/** IDs of one request. */
+const mostIds = 100_000;
+
+/** POST /v1/{ns}/ids. */
+export interface IdsBody {
+  readonly count?: number | undefined;
+  readonly format?: EncodingName | undefined;
+}
+
+export const idsBody: Schema<IdsBody> = z.strictObject({
+  count: integer(1, mostIds).describe("Default 1.").optional(),
+  format: format.describe("Default decimal."),
+} satisfies FieldSchemas<IdsBody>);
+
+/** GET /v1/{ns}/ids/{id}. */
+export interface ExplainQuery {
+  readonly format?: EncodingName | undefined;
+  readonly at?: number | undefined;
+}
+
+export const explainQuery: Schema<ExplainQuery> = z.strictObject({
+  format: format.describe("Default: told by its look."),
+  at: z
+    .int("to be Unix ms")
+    .min(0, "to be Unix ms")
+    .describe("A time near its making, Unix ms: for a layout whose timestamp wraps.")
+    .optional(),
+} satisfies FieldSchemas<ExplainQuery>);

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { type ErrorCode, errorCodes } from "../id/errors.ts";
+import type { ForceReleased, Refusal } from "../rule/registry.ts";
+import type { FieldSchemas, Schema } from "./schema.ts";
+
+/** HTTP status of each error; a code that is added does not compile until it has one. */
+export const statusOf: Readonly<Record<ErrorCode, number>> = {
+  CONFIG_INVALID: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  WORKER_ID_HELD: 409,
+  LAYOUT_MISMATCH: 409,
+  LAYOUT_EXPIRED: 409,
+  CLOCK_SKEW: 409,
+  CLOCK_ROLLBACK: 409,
+  LEASE_LOST: 410,
+  LEASE_EXPIRED: 410,
+  RATE_LIMITED: 429,
+  SCHEMA_INCOMPATIBLE: 500,
+  DRIVER_MISSING: 500,
+  POOL_EXHAUSTED: 503,
+  SEQUENCE_EXHAUSTED: 503,
+  WINDOW_NOT_OPEN: 503,
+  QUARANTINE: 503,
+  REGISTRY_UNAVAILABLE: 503,
+};
+
+/** An error as application/problem+json. */
+export interface Problem {
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly code: ErrorCode;
+  readonly retryAfterMs?: number | undefined;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export const problem: Schema<Problem> = z.object({
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  code: z.enum(errorCodes),
+  retryAfterMs: z.number().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+} satisfies FieldSchemas<Problem>);
+
+const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
+const answered = { freeAt: z.number(), clock: z.number() };
+
+/** A refused claim, in a problem's `details.refusal`. */
+export const refusal: Schema<Refusal> = z.discriminatedUnion("outcome", [
+  z.object({
+    outcome: z.literal("exhausted"),
+    pool: z.object({ first: z.int(), last: z.int() }),
+    freeAt: z.number().optional(),
+    clock: z.number(),
+  }),
+  z.object({
+    outcome: z.literal("held"),
+    workerId: z.int(),
+    live: z.boolean(),
+    holder,
+    since: z.number(),
+    ...answered,
+  }),
+  z.object({ outcome: z.literal("rollback"), workerId: z.int(), behind: z.number(), ...answered }),
+  z.object({ outcome: z.literal("foreign"), workerId: z.int(), holder, clock: z.number() }),
+  z.object({ outcome: z.literal("pinned"), workerId: z.int(), reason: z.string(), clock: z.number() }),
+]);
+
+/** A forced release that was refused, in a problem's `details.answer`. */
+export const forceRefused: Schema<ForceReleased> = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.literal("live"), holder, until: z.number() }),
+  z.object({ outcome: z.literal("superseded"), fence: z.int(), holder, until: z.number() }),
+  z.object({ outcome: z.literal("absent") }),
+]);
