@@ -12,7 +12,7 @@ import { defaultLimits, type NamespaceLimits, type Registry } from "./rule/regis
 import { defaultRollback } from "./generator/rollback.ts";
 import type { Mode, SnowflakeOptions } from "./generator/tick-allocator.ts";
 import { checkSpread } from "./generator/spread.ts";
-import { checkTerm, usualWindow } from "./lease/window-length.ts";
+import { checkWindowLength, defaultWindow } from "./lease/window-length.ts";
 import { isFrom, type LentLease, lentLease } from "./lent.ts";
 import {
   decisiveOptions,
@@ -207,7 +207,7 @@ export function leaseDefaults(
   const embedded = fixed && kind === "sqlite";
   const borrowed = registryFrom === "borrowed";
   const usual = embedded || borrowed ? embeddedWindow : ownWindow;
-  const length = window ?? usualWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
+  const length = window ?? defaultWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
   return {
     window: length,
     // After a crash, the same worker ID comes free within one window.
@@ -335,7 +335,7 @@ function checkWindow(
   layout: Layout,
   sources: Config["sources"],
 ): void {
-  if (value !== undefined) withSource(sources[name]?.text ?? "", () => checkTerm(name, value, layout));
+  if (value !== undefined) withSource(sources[name]?.text ?? "", () => checkWindowLength(name, value, layout));
 }
 
 function checkLongest({ window, maxWindow }: OptionValues, sources: Config["sources"]): void {

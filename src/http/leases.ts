@@ -1,4 +1,4 @@
-import { refusalError } from "../lease/claim.ts";
+import { refusalError } from "../lease/lease-errors.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "../lease/late-request.ts";
 import { Layout } from "../id/layout.ts";
@@ -16,7 +16,7 @@ import {
   type Usage,
   type WorkerRecord,
 } from "../rule/registry.ts";
-import { checkTerm, usualWindow } from "../lease/window-length.ts";
+import { checkWindowLength, defaultWindow } from "../lease/window-length.ts";
 import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../api/answers.ts";
 import { recentsJson } from "../api/codec.ts";
 import { type ClaimBody, claimBody, blocksBody, type ReleaseBody, releaseBody, renewBody } from "../api/requests.ts";
@@ -77,15 +77,15 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     if (info === undefined && differs !== undefined && !visit.may("admin")) throw notToCreate(namespace, differs);
     const limits = { ...(info === undefined && defaults.limits), ...body.limits };
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
-    const window = body.windowMs ?? usualWindow(defaults.window, layout, maxWindow);
-    checkTerm("windowMs", window, layout);
+    const window = body.windowMs ?? defaultWindow(defaults.window, layout, maxWindow);
+    checkWindowLength("windowMs", window, layout);
     return { layout, pool: layout.narrow({}, body.pool ?? defaults.pool), window, limits };
   }
 
   /** Window of a lease that another daemon claimed: what the last write left of it, or a little more. */
   async function storedWindow(namespace: string, { until, seenClock }: WorkerRecord): Promise<number> {
     const info = await registry.describe(namespace);
-    return usualWindow(until - seenClock, layoutFrom(info), (info ?? defaultLimits).maxWindow);
+    return defaultWindow(until - seenClock, layoutFrom(info), (info ?? defaultLimits).maxWindow);
   }
 
   async function present(namespace: string, workerId: number, fence?: number): Promise<WorkerRecord> {
@@ -220,7 +220,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
       async handle({ namespace, workerId, body, visit }) {
         const { token, now } = body;
-        if (body.windowMs !== undefined) checkTerm("windowMs", body.windowMs, await layoutOf(namespace));
+        if (body.windowMs !== undefined) checkWindowLength("windowMs", body.windowMs, await layoutOf(namespace));
         const stored = lazily(() => present(namespace, workerId, body.fence));
         const fence = body.fence ?? (await stored()).fence;
         const name = `${namespace}/${workerId}`;

@@ -1,4 +1,4 @@
-import { refusalError } from "../lease/claim.ts";
+import { refusalError } from "../lease/lease-errors.ts";
 import type { Clock } from "../lease/clock.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Grant, Refusal } from "../rule/registry.ts";

@@ -6,50 +6,51 @@ import { Lease, type LeaseOptions } from "./lease.ts";
 import { formatPool } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
 
-/** Turns configuration or surroundings into a worker ID. */
+/** Derives a worker ID from configuration or environment. */
 export interface WorkerIdAssigner {
   /** For messages. */
   readonly name: string;
   /**
-   * A number: the worker ID to claim, one of `pool`; not a number within fixed fields. A `Lease`: taken as it is. `undefined`: not mine, ask the next. Rejecting ends the search.
+   * A number: the whole worker ID to claim, from `pool`. A `Lease`: used as it is. `undefined`: this assigner has no answer, and
+   * the next one is asked. A rejection ends the search.
    */
   assign(request: AssignRequest, signal: AbortSignal): Promise<number | Lease | undefined>;
 }
 
-/** What an assigner is asked with. */
+/** The request to an assigner. */
 export interface AssignRequest {
   readonly namespace: string;
   readonly layout: Layout;
-  /** The worker IDs that may be answered. */
+  /** The worker IDs that the assigner may answer. */
   readonly pool: PoolBounds;
-  /** The worker IDs that have the fixed fields of the layout, such as its datacenter; all of them where none is fixed. */
+  /** The worker IDs with the layout's fixed fields, such as a datacenter; all worker IDs where no field is fixed. */
   readonly fixed: PoolBounds;
-  /** The registry that was named, if one was: for `assign` alone, a `Lease` that is answered needs one of its own. */
+  /** The configured registry, if any. It closes after `assign`: a `Lease` in the answer needs its own. */
   readonly registry: Registry | undefined;
   /** This host's name. */
   readonly host: string;
   readonly options: AssignOptions;
 }
 
-/** The options that assigners go by. */
+/** The options for assigners. */
 export interface AssignOptions {
   readonly properties?: Readonly<Record<string, unknown>> | undefined;
-  /** Name of the environment variable that holds the worker ID. */
+  /** Name of the environment variable with the worker ID. */
   readonly env?: string | undefined;
-  /** Added to the number that ends the host's name. */
+  /** Added to the number at the end of the host's name. */
   readonly ordinalBase: number;
-  /** Address whose last bits are the worker ID. */
+  /** Address whose last bits become the worker ID. */
   readonly ip?: string | undefined;
-  /** Network interface whose address is used. */
+  /** Network interface that gives the address. */
   readonly interface?: string | undefined;
-  /** How to claim, for an assigner that answers a `Lease`. */
+  /** The claim's options, for an assigner that answers a `Lease`. */
   readonly lease: LeaseOptions;
   readonly clock: Clock;
   /** Makes a token: 128 random bits as 32 hex digits. */
   readonly makeToken: () => string;
 }
 
-/** Asks one assigner after the other; the first answer that is not `undefined` counts, and the first error ends it. */
+/** An assigner that asks others in turn: the first answer other than `undefined` counts; an error ends the search. */
 export function firstOf(...assigners: readonly WorkerIdAssigner[]): WorkerIdAssigner {
   return {
     name: assigners.map(({ name }) => name).join(", "),
@@ -65,11 +66,11 @@ export function firstOf(...assigners: readonly WorkerIdAssigner[]): WorkerIdAssi
 }
 
 /**
- * Reads the number of a worker among those that have the fixed fields: a number, or its plain decimal text without sign, space, leading
- * zero, point or exponent. With datacenter 3 of `twitter`, 7 is the worker ID 103, and no other number is.
- * @param source where it was found, for the message.
+ * Turns a number within the fixed fields into a worker ID: a number, or its plain decimal text without sign, space, leading zero,
+ * point or exponent. With datacenter 3 of `twitter`, 7 means the worker ID 103.
+ * @param source the origin of the value, for the message.
  * @returns the worker ID.
- * @throws SnowleaseError CONFIG_INVALID when it is anything else, does not fit the fields that are left, or lies outside the pool.
+ * @throws SnowleaseError CONFIG_INVALID for any other value, or one that does not fit the free fields or the pool.
  */
 export function numberWithin(
   value: unknown,
@@ -96,7 +97,7 @@ export function numberWithin(
   return workerId;
 }
 
-/** For a worker ID that was written in place of its number within the fixed fields. */
+/** Explains a whole worker ID where a number within the fixed fields is expected. */
 function alias(number: unknown, { first, last }: PoolBounds): string {
   const isWhole = typeof number === "number" && number >= first && number <= last;
   return isWhole ? `, which as a worker ID is ${number - first} there` : "";
@@ -113,7 +114,7 @@ function checkInPool(workerId: number, source: string, pool: PoolBounds, got: st
 function checkAnswer(answer: unknown, { name }: WorkerIdAssigner, request: AssignRequest): number | Lease | undefined {
   if (answer === undefined || answer instanceof Lease) return answer;
   if (typeof answer === "number") {
-    // An assigner answers whole worker IDs: it knows pool and fields.
+    // An assigner answers whole worker IDs: it has pool and fields.
     const { layout, pool } = request;
     const source = `the assigner ${shownName(name)}`;
     const workerId = numberWithin(answer, source, { layout, pool: layout.pool, fixed: layout.pool });
@@ -126,7 +127,7 @@ function checkAnswer(answer: unknown, { name }: WorkerIdAssigner, request: Assig
   );
 }
 
-/** An object may hold a password somewhere inside. */
+/** An object may contain a password. */
 function answerText(answer: unknown): string {
   const isOpaque = (typeof answer === "object" && answer !== null) || typeof answer === "function";
   return isOpaque ? `a value of the type ${typeof answer}` : shown(answer);

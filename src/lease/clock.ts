@@ -1,24 +1,24 @@
 import { lowerWord, upperWord } from "../id/endianness.ts";
 
-/** Where time comes from. Always an argument, so that a test can freeze it, step it and turn it back. */
+/** The source of time. Always an argument, so that a test can freeze it, step it and set it back. */
 export interface Clock {
-  /** The wall clock in whole Unix ms. It may jump in either direction at any time; nothing relies on it for safety. */
+  /** The wall clock in whole Unix ms. It may jump in either direction at any time; safety does not depend on it. */
   now(): number;
-  /** Nanoseconds since any fixed point, never going back; only differences mean anything. */
+  /** The monotonic clock: nanoseconds since an arbitrary point. */
   nanos(): bigint;
-  /** Resolves after `ms` on the monotonic clock, or at once when the signal aborts: look at the signal afterwards. */
+  /** Resolves after `ms` on the monotonic clock, or at once when the signal aborts: check the signal afterwards. */
   sleep(ms: number, options?: SleepOptions): Promise<void>;
   /**
-   * Blocks the thread until the wall clock reads at least `wall`, for `atMost` ms at the most.
-   * A clock that does not move by itself has none: where one would spin, the caller then gets an error.
+   * Blocks the thread until the wall clock shows at least `wall`, for at most `atMost` ms. A clock that does not move by itself
+   * lacks it; the generator then throws where it would spin.
    */
   spin?(wall: number, atMost: number): void;
 }
 
-/** How to sleep. */
+/** Options of a sleep. */
 export interface SleepOptions {
   readonly signal?: AbortSignal | undefined;
-  /** False: this sleep does not keep the process alive. Default true. */
+  /** Whether this sleep keeps the process alive. Default true. */
   readonly keepAlive?: boolean | undefined;
 }
 

@@ -1,31 +1,31 @@
 import type { SnowleaseError } from "../id/errors.ts";
 
-/** What a lease tells about its life: event name -> what comes with it. Times are Unix ms, amounts ms. */
+/** The events of a lease, with their payloads. Times are Unix ms, amounts ms. */
 export interface LeaseEvents {
-  /** A worker ID was claimed; `rollback`: how far this host's clock is behind what the registry saw of it before. */
+  /** A worker ID was claimed. `rollback`: how far this host's clock is behind the last one that the registry saw of it. */
   acquired: LeaseFacts & { readonly rollback?: number | undefined; readonly continued: boolean };
   /** The window was extended. */
   renewed: LeaseFacts;
-  /** A renewal got no answer or was refused for now; the lease goes on until `until`. */
+  /** A renewal failed or was refused for now; the lease lasts until `until`. */
   "renew-failed": LeaseFacts & { readonly error: SnowleaseError };
-  /** The registry says that the worker ID is no longer ours. */
+  /** The claim is over: another holder has the worker ID, or an operator ended it. */
   lost: LeaseFacts & { readonly error: SnowleaseError };
-  /** Another worker ID took the place of a lost or abandoned one. */
+  /** Another worker ID replaces a lost or abandoned one. */
   switched: LeaseFacts & { readonly previousWorkerId: number };
-  /** The worker ID was given back. `clean`: the registry knows to the tick what was used. */
+  /** The worker ID was released. `clean`: the registry knows its usage to the tick. */
   released: LeaseFacts & { readonly clean: boolean };
-  /** The wall clock shows less than IDs already carry; `action` is the rung of the ladder that was taken. */
+  /** The wall clock shows a time before the newest ID. `action`: the generator's reaction. */
   "clock.rollback": {
     readonly behind: number;
     readonly action: "continue" | "count" | "wait" | "tell" | "switch" | "stop";
   };
-  /** The wall clock was stepped by `by` ms against the monotonic one. */
+  /** The wall clock jumped by `by` ms against the monotonic one. */
   "clock.jump": { readonly by: number };
-  /** The registry may have forgotten something and grants nothing for a while. */
+  /** The registry may have forgotten writes and grants nothing until the quarantine ends. */
   quarantine: { readonly error: SnowleaseError };
 }
 
-/** The identity of a lease in its events; never its token. */
+/** The lease of an event, without its token. */
 export interface LeaseFacts {
   readonly namespace: string;
   readonly workerId: number;
@@ -34,26 +34,26 @@ export interface LeaseFacts {
   readonly until: number;
 }
 
-type Listener<Payload> = (payload: Payload) => void;
+type LeaseListener<Payload> = (payload: Payload) => void;
 
 /**
- * A small typed event emitter. Listeners run in a microtask of their own, after the step that the event tells of: one that makes
- * an ID or closes the lease must not find it half done. One that throws is an uncaught error; the others still run.
+ * A small typed event emitter. Each listener runs in its own microtask, after the step that caused the event: a listener that makes
+ * an ID or closes the lease finds the step complete. An error of a listener is uncaught; the others still run.
  */
 export class Emitter<Events extends object> {
-  readonly #listeners = new Map<keyof Events, Set<Listener<never>>>();
+  readonly #listeners = new Map<keyof Events, Set<LeaseListener<never>>>();
 
-  /** Adds a listener and returns the function that takes it away again. */
-  on<Name extends keyof Events>(name: Name, listener: Listener<Events[Name]>): () => void {
+  /** Adds a listener; returns the function that removes it. */
+  on<Name extends keyof Events>(name: Name, listener: LeaseListener<Events[Name]>): () => void {
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set.add(listener));
     return () => set.delete(listener);
   }
 
-  /** Tells every listener of this event, soon. */
+  /** Calls every listener of this event, each in a microtask. */
   emit<Name extends keyof Events>(name: Name, payload: Events[Name]): void {
     for (const listener of this.#listeners.get(name) ?? []) {
-      queueMicrotask(() => (listener as Listener<Events[Name]>)(payload));
+      queueMicrotask(() => (listener as LeaseListener<Events[Name]>)(payload));
     }
   }
 }

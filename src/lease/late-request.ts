@@ -2,9 +2,9 @@ import { type Clock, monotonic } from "./clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 
 /**
- * Asks a registry for a claim or a renewal, and tells a request that arrived late from a clock that is wrong: REGISTRY_UNAVAILABLE in
- * place of CLOCK_SKEW where the clock in the request was right when it was asked, and only the wait made it too old. A refusal
- * changes nothing: the caller may ask again, with its clock as it is then. `clock`: it measures the wait.
+ * Sends a claim or a renewal, and tells a late request from a wrong clock: REGISTRY_UNAVAILABLE instead of CLOCK_SKEW where only the
+ * wait made the request's clock too old. A refusal changes nothing: the caller may repeat the request with its present clock.
+ * `clock` measures the wait.
  */
 export async function askInTime<Request extends { readonly clock: number }, Answer>(
   clock: Clock,
@@ -19,7 +19,7 @@ export async function askInTime<Request extends { readonly clock: number }, Answ
   }
 }
 
-/** What to say in place of a refusal for skew, where the wait explains the difference. */
+/** The error in place of CLOCK_SKEW, where the wait explains the difference. */
 function lateness(error: unknown, asked: number, waited: number): SnowleaseError | undefined {
   if (!isSnowleaseError(error, "CLOCK_SKEW")) return undefined;
   const { registryClock, maxClockSkew } = error.details;
@@ -28,7 +28,7 @@ function lateness(error: unknown, asked: number, waited: number): SnowleaseError
   if (behind <= maxClockSkew || behind - waited > maxClockSkew) return undefined;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `The registry's answer took ${waited} ms: the clock in the request was ${behind} ms behind then, and at most ${maxClockSkew} ms is tolerated; nothing was changed; try again, and check the registry's load and the network.`,
+    `The registry's answer took ${waited} ms: the request's clock was ${behind} ms behind by then, and at most ${maxClockSkew} ms is tolerated; nothing was changed; try again, and check the registry's load and the network.`,
     {},
     { cause: error },
   );

@@ -4,33 +4,33 @@ import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { LeaseView, LeaseState, UsageTracker, LeaseSnapshot } from "./lease-view.ts";
 import { askInTime } from "./late-request.ts";
+import { lostError, replacedError, setBackError } from "./lease-errors.ts";
 import type { Layout } from "../id/layout.ts";
-import { asksAgainIn } from "./quarantine-retry.ts";
+import { quarantineRetryIn } from "./quarantine-retry.ts";
 import type { Grant, BlocksRequest, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
-/** Renewals are due after this share of the window: two more can fail before it closes. */
+/** A renewal is due after this share of the window: two can fail before it closes. */
 const renewShare = 1 / 3;
-/** How often the wall clock is compared with the monotonic one, ms. */
+/** The interval between two comparisons of the wall clock with the monotonic one, ms. */
 const watchInterval = 1000;
-/** How often it looks whether its store still stands, for programs that make IDs elsewhere, ms. */
+/** The interval between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
 const lookInterval = 100;
-/** A difference between the two clocks' progress that counts as a step, ms; below it is the jitter of a loaded machine. */
+/** A larger difference between the clocks' progress counts as a step, ms; a smaller one is the jitter of a busy machine. */
 const stepTolerance = 250;
 /** Pauses between tries to claim while the lease has none, ms. */
 const [shortestPause, longestPause] = [50, 1000];
 
 /**
- * A worker ID, kept alive: claimed, renewed, given back.
+ * Claims a worker ID, renews it and releases it.
  *
- * It is lost when somebody else claims the worker ID after its window has passed unrenewed; when an operator ends the claim;
- * when a program that keeps no windows takes the worker ID away under us; or when the wall clock goes back further than can be
- * bridged. With `onLost: "switch"` it then claims another worker ID and goes on. It is *not* lost, only unusable for a while,
- * when its window passes and nobody else claims: a later renewal opens it again.
+ * A lease is lost when another holder claims the worker ID after its window has passed; when an operator ends the claim; when a
+ * program without a window takes the worker ID; or when the wall clock goes back too far. With `onLost: "switch"` it then claims
+ * another worker ID. A lease whose window has passed and that no other holder claimed is *not* lost: a later renewal reopens it.
  */
 export class Lease implements LeaseView {
-  /** Claims a worker ID. Throws what the registry refuses with, or `signal`'s reason. */
+  /** Claims a worker ID. Rejects with the registry's refusal, or `signal`'s reason. */
   static async claim(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
     return new Lease(host, options, await claimWorkerId(host, options, signal));
   }
@@ -39,18 +39,18 @@ export class Lease implements LeaseView {
   readonly #options: LeaseOptions;
   readonly #events = new Emitter<LeaseEvents>();
   readonly #lostForGood = new AbortController();
-  /** Ends the keeper's sleeps. */
+  /** Ends the sleeps of #keep. */
   readonly #stop = new AbortController();
   #state: LeaseState = "held";
   #snapshot: LeaseSnapshot;
   #token: string;
-  #ledger: UsageTracker | undefined;
+  #tracker: UsageTracker | undefined;
   #renewal: Promise<boolean> | undefined;
   #end: Promise<void> | undefined;
   readonly #changeListeners = new Set<() => void>();
-  /** What is still asked of the registry for it: to give back one worker ID, to claim another. */
+  /** The release of one worker ID and the claim of the next, while under way. */
   #switching: Promise<void> | undefined;
-  /** It is waiting for a clock that was set back too far. */
+  /** It waits for a clock that was set back too far. */
   #isEnding = false;
   /** On the monotonic clock, ms. */
   #renewAt: number;
@@ -78,12 +78,12 @@ export class Lease implements LeaseView {
     return this.#options.layout;
   }
 
-  /** The worker ID now; while none is held, the last one. */
+  /** The present worker ID; while none is held, the last one. */
   get workerId(): number {
     return this.#snapshot.workerId;
   }
 
-  /** The number that the registry raised for this claim. */
+  /** The fence of this claim: the registry raises it with each claim of the worker ID. */
   get fence(): number {
     return this.#snapshot.fence;
   }
@@ -98,7 +98,7 @@ export class Lease implements LeaseView {
     return this.#snapshot.until;
   }
 
-  /** Worker ID and window as one; undefined while nothing may be handed out. */
+  /** Worker ID and window as one object; undefined while no ID may be made. */
   get snapshot(): LeaseSnapshot | undefined {
     return this.#state === "held" ? this.#snapshot : undefined;
   }
@@ -108,40 +108,40 @@ export class Lease implements LeaseView {
     return Math.max(1, Math.ceil(this.#renewAt - monotonic(this.#host.clock)));
   }
 
-  /** Aborted, with a LEASE_LOST as its reason, when the lease is lost for good. Closing it does not abort. */
+  /** Aborts with a LEASE_LOST when the lease is lost for good. `close` does not abort it. */
   get signal(): AbortSignal {
     return this.#lostForGood.signal;
   }
 
-  /** Where time comes from, for whoever hands out IDs of this lease. */
+  /** The source of time, also for generators on this lease. */
   get clock(): Clock {
     return this.#host.clock;
   }
 
   /**
-   * Adds a listener for an event of this lease, and returns the function that takes it away again. A listener for `acquired`
-   * is told at once, since nobody can listen before there is a lease.
+   * Adds a listener for an event of this lease; returns the function that removes it. A listener for `acquired` is called at once,
+   * since the claim comes before any listener.
    */
   on<Name extends keyof LeaseEvents>(name: Name, listener: (event: LeaseEvents[Name]) => void): () => void {
     if (name === "acquired") (listener as (event: LeaseEvents["acquired"]) => void)(this.#acquired);
     return this.#events.on(name, listener);
   }
 
-  /** Calls a listener at each change of window, worker ID or state. Returns the function that takes it away again. */
+  /** Calls a listener at each change of window, worker ID or state; returns the function that removes it. */
   onChange(listener: () => void): () => void {
     this.#changeListeners.add(listener);
     return () => this.#changeListeners.delete(listener);
   }
 
-  /** Makes this ledger the one that accounts for the lease. CONFIG_INVALID when it has one: two would repeat each other's IDs. */
-  attach(ledger: UsageTracker): void {
-    if (this.#ledger !== undefined && this.#ledger !== ledger) {
+  /** Sets the lease's usage tracker. @throws SnowleaseError CONFIG_INVALID for a second one: two generators would make the same IDs. */
+  attach(tracker: UsageTracker): void {
+    if (this.#tracker !== undefined && this.#tracker !== tracker) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
         `The lease of worker ${this.workerId} already has a generator: two on one lease would make the same IDs; use the first one.`,
       );
     }
-    this.#ledger = ledger;
+    this.#tracker = tracker;
   }
 
   noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void {
@@ -155,7 +155,7 @@ export class Lease implements LeaseView {
     if (taken === "switch") this.#switch(true);
   }
 
-  /** Ends the lease unless the clock is put right soon: a number that has to be this one is not worth a moment's wrong reading. */
+  /** Ends the lease unless the clock is set right soon: one wrong reading must not cost a worker ID that has no replacement. */
   async #endIfStill(behind: number): Promise<void> {
     const { clock } = this.#host;
     const snapshot = this.#snapshot;
@@ -164,11 +164,11 @@ export class Lease implements LeaseView {
     await clock.sleep(this.#options.maxWait, { signal: this.#stop.signal, keepAlive: false });
     this.#isEnding = false;
     if (this.#state !== "held" || seen - clock.now() < behind / 2) return;
-    const used = this.#ledger?.seal();
+    const used = this.#tracker?.seal();
     const error = setBackError(snapshot, this.#options.namespace, behind);
     this.#events.emit("lost", { ...this.#facts(snapshot), error });
     this.#loseForGood(error);
-    // Where that fails, the worker ID rests for a window.
+    // If this fails, the worker ID rests for a window.
     this.#switching = this.#giveBack(snapshot, this.#token, used).catch(() => undefined);
   }
 
@@ -178,34 +178,34 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Renews now. True when the window was extended; false when the answer is unknown, was refused for now, or the lease is lost
-   * (its state and events say which). Calls while one is under way share it.
+   * Renews now. True where the window was extended; false where the renewal failed, was refused for now, or the lease is lost (see
+   * its state and events). Concurrent calls share one renewal.
    */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#renewOnce().finally(() => (this.#renewal = undefined));
     return this.#renewal;
   }
 
-  /** Takes blocks of a window that is shared with others; undefined where this lease is no longer the one that has them. */
+  /** Takes blocks of a shared window; undefined where this claim is over. */
   async takeBlocks(
     asked: Pick<BlocksRequest, "first" | "spans" | "blocks" | "held">,
   ): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
     const answer = await this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token: this.#token, ...asked });
-    // The lender lends another worker ID now, or none: the renewal says so.
+    // The lease server has another worker ID now, or none: a renewal finds out.
     if (answer?.outcome === "lost") void this.renew();
     return answer?.outcome === "taken" && fence === this.fence ? answer.blocks : undefined;
   }
 
   /**
-   * Gives the worker ID back: first closes the generator for good, then tells the registry what was used. Rejects when the
-   * registry cannot be told; nothing is handed out all the same, and the worker ID rests until its window has passed.
+   * Stops the generator for good, then releases the worker ID with its usage. Rejects where the registry does not answer; the
+   * generator has stopped all the same, and the worker ID rests until its window has passed.
    */
   close(): Promise<void> {
     return this.#finish("closed");
   }
 
-  /** Stops renewing without giving the worker ID back, as a crash would: it rests until its window has passed. */
+  /** Stops without a release, like a crash: the worker ID rests until its window has passed. */
   orphan(): Promise<void> {
     return this.#finish("orphaned");
   }
@@ -217,13 +217,13 @@ export class Lease implements LeaseView {
 
   async #endAs(state: "closed" | "orphaned"): Promise<void> {
     const held = this.#state === "held";
-    const used = this.#ledger?.seal();
+    const used = this.#tracker?.seal();
     if (this.#state !== "lost") this.#state = state;
     this.#stop.abort();
     this.#notify();
     try {
       if (held && state === "closed") await this.#giveBack(this.#snapshot, this.#token, used);
-      // A claim that is under way may still be granted, and is then given back.
+      // A claim under way may still be granted; it is then released.
       await this.#switching;
     } finally {
       await this.#host.onEnd?.();
@@ -238,14 +238,14 @@ export class Lease implements LeaseView {
     if (outcome === "released") this.#events.emit("released", { ...this.#facts(snapshot), clean: used !== undefined });
   }
 
-  /** Renews when it is due and watches the wall clock, until the lease ends. */
+  /** Renews when due and watches the wall clock, until the lease ends. */
   async #keep(): Promise<void> {
     const { clock } = this.#host;
     const { signal } = this.#stop;
     let wall = clock.now();
     let mono = monotonic(clock);
     while (!signal.aborted) {
-      // While another worker ID is being claimed there is nothing to renew, only the clock to watch.
+      // During a switch there is nothing to renew.
       const due = this.#state === "held" ? this.#renewAt - monotonic(clock) : watchInterval;
       const longest = this.#snapshot.store === undefined ? watchInterval : lookInterval;
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
@@ -255,7 +255,7 @@ export class Lease implements LeaseView {
       const by = Math.round(nextWall - wall - (nextMono - mono));
       if (Math.abs(by) >= stepTolerance) {
         this.#events.emit("clock.jump", { by });
-        // After a step ahead (a machine that slept) the window has passed, or will before a renewal is due.
+        // After a step ahead (the machine slept) the window may pass before a renewal is due.
         this.#renewAt = nextMono;
       }
       [wall, mono] = [nextWall, nextMono];
@@ -269,14 +269,14 @@ export class Lease implements LeaseView {
     const { namespace, window } = this.#options;
     const asked = this.#snapshot;
     const token = this.#token;
-    // Counted from before the request was sent: the registry's window may have begun to run then.
+    // Counted from before the request: the registry's window may begin then.
     const sent = monotonic(clock);
     const request = { namespace, workerId: asked.workerId, fence: asked.fence, token, window };
     try {
       const asking = clock.now();
-      const renewal = { ...request, clock: asking, checkpoint: this.#ledger?.checkpoint() };
+      const renewal = { ...request, clock: asking, checkpoint: this.#tracker?.checkpoint() };
       const answer = await askInTime(clock, renewal, (request) => registry.renew(request));
-      // Closed or switched meanwhile: this answer is about a worker ID that is no longer handed out.
+      // Closed or switched meanwhile: the answer is about an earlier claim.
       if (this.#state !== "held" || this.#token !== token) return false;
       if (answer.outcome === "lost") {
         this.#lose(lostError(asked, namespace));
@@ -297,7 +297,8 @@ export class Lease implements LeaseView {
     } catch (cause) {
       if (this.#state !== "held" || this.#token !== token) return false;
       const error = asSnowleaseError(cause);
-      const pause = asksAgainIn(error, window, token) ?? Math.min(longestPause, Math.max(shortestPause, window / 10));
+      const pause =
+        quarantineRetryIn(error, window, token) ?? Math.min(longestPause, Math.max(shortestPause, window / 10));
       this.#renewAt = monotonic(clock) + pause;
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
       if (error.code === "QUARANTINE") this.#events.emit("quarantine", { error });
@@ -312,16 +313,16 @@ export class Lease implements LeaseView {
   }
 
   #loseForGood(error: SnowleaseError): void {
-    this.#ledger?.seal();
+    this.#tracker?.seal();
     this.#state = "lost";
     this.#stop.abort();
     this.#lostForGood.abort(error);
     this.#notify();
   }
 
-  /** Claims another worker ID in place of this one, for as long as it takes. */
+  /** Claims another worker ID, for as long as it takes. */
   #switch(giveBack: boolean): void {
-    const used = this.#ledger?.seal();
+    const used = this.#tracker?.seal();
     this.#state = "switching";
     this.#notify();
     this.#switching = this.#claimAnother(giveBack, used).finally(() => (this.#switching = undefined));
@@ -329,7 +330,7 @@ export class Lease implements LeaseView {
 
   async #claimAnother(giveBack: boolean, used: Usage | undefined): Promise<void> {
     const old = this.#snapshot;
-    // Failing to give back costs only that the old worker ID rests for a window.
+    // If this fails, the old worker ID only rests for a window.
     if (giveBack) await this.#giveBack(old, this.#token, used).catch(() => undefined);
     for (let pause = shortestPause; !this.#stop.signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
@@ -347,7 +348,7 @@ export class Lease implements LeaseView {
         if (this.#stop.signal.aborted) return;
         const error = asSnowleaseError(cause);
         if (!error.retryable) return this.#loseForGood(error);
-        const wait = asksAgainIn(error, this.#options.window, this.#token) ?? pause;
+        const wait = quarantineRetryIn(error, this.#options.window, this.#token) ?? pause;
         await this.#host.clock.sleep(wait, { signal: this.#stop.signal, keepAlive: false });
       }
     }
@@ -357,7 +358,7 @@ export class Lease implements LeaseView {
     for (const listener of this.#changeListeners) listener();
   }
 
-  /** How long after `wall` a renewal is due. A registry may grant less than was asked for, and what it granted counts. */
+  /** How long after `wall` a renewal is due, ms. A registry may grant less than the request, and the grant counts. */
   #renewAfter(wall: number): number {
     return Math.max(shortestPause, Math.min(this.#options.window, this.#snapshot.until - wall) * renewShare);
   }
@@ -374,28 +375,4 @@ export class Lease implements LeaseView {
 function snapshotOf(grant: Grant, generation: number, since: number): LeaseSnapshot {
   const { workerId, fence, from, until, recents, shared = false, store } = grant;
   return { generation, workerId, fence, from, until, knownFrom: recents?.from ?? from, recents, since, shared, store };
-}
-
-function setBackError({ workerId, fence, until }: LeaseSnapshot, namespace: string, behindMs: number): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `Worker ${workerId} of namespace \`${namespace}\` was given back: the clock was set back by ${behindMs} ms, to before what it may use again; set the clock right, then start again.`,
-    { namespace, workerId, fence, until, behindMs },
-  );
-}
-
-function replacedError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: another file stands in place of the registry that granted it, and may grant it again; find out what replaced the file, and keep the registry in a folder that nothing cleans up.`,
-    { namespace, workerId, fence, until },
-  );
-}
-
-function lostError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `Worker ${workerId} of namespace \`${namespace}\` is no longer ours: its window had passed and somebody else claimed it, or an operator released it.`,
-    { namespace, workerId, fence, until },
-  );
 }

@@ -1,25 +1,25 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 
-/** Wherever it begins, a window of so many ticks holds two whole ones. */
+/** A window of 3 ticks contains 2 whole ticks, wherever it begins. */
 export const leastTicks = 3;
-/** A window that nobody asked for holds at least so many. */
-const usualTicks = 4;
+/** The least ticks of a default window. */
+const defaultTicks = 4;
 
-/** Window of a claim that names none, ms: at least 4 ticks, and no more than its namespace allows. */
-export function usualWindow(window: number, layout: Layout, maxWindow: number): number {
-  return Math.min(Math.max(window, usualTicks * layout.tick), maxWindow);
+/** The window of a claim without one, ms: at least 4 ticks, and at most the namespace's `maxWindow`. */
+export function defaultWindow(window: number, layout: Layout, maxWindow: number): number {
+  return Math.min(Math.max(window, defaultTicks * layout.tick), maxWindow);
 }
 
 /**
- * Refuses a window with which a layout's IDs could not be made, or not be told apart.
+ * Refuses a window that is too short for a layout's ticks, or too long for the wrap of its timestamp.
  * @throws SnowleaseError CONFIG_INVALID for less than 3 ticks, or for half a wrap of the timestamp or more.
  */
-export function checkTerm(name: "window" | "windowMs" | "maxWindow", window: number, layout: Layout): void {
+export function checkWindowLength(name: "window" | "windowMs" | "maxWindow", window: number, layout: Layout): void {
   const least = leastTicks * layout.tick;
   if (window < least) throw invalid(name, `to be at least ${least} ms (${leastTicks} ticks of the layout)`, window);
   const half = (layout.wrap ?? Infinity) / 2;
-  // Of an ID that was just made, the timestamp nearest to now has to be its own.
+  // The wrap of a new ID is found as the one nearest to now.
   if (window >= half) throw invalid(name, `to be less than ${half} ms (half a wrap of the layout's timestamp)`, window);
 }
 

@@ -5,7 +5,7 @@ import type { PoolBounds } from "../id/pool-bounds.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../lease/lease.ts";
 import { defaultLimits } from "../rule/registry.ts";
 import { Snowflake } from "../generator/snowflake.ts";
-import { usualWindow } from "../lease/window-length.ts";
+import { defaultWindow } from "../lease/window-length.ts";
 
 /** Makes IDs for others. */
 export interface IdMaker {
@@ -76,7 +76,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     const limits = info === undefined ? options.limits : undefined;
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
     const terms = { layout, limits, pool: layout.narrow({}, options.pool) };
-    const window = usualWindow(options.window, layout, maxWindow);
+    const window = defaultWindow(options.window, layout, maxWindow);
     const lease = await Lease.claim(host, { ...shared, ...terms, namespace, window, onLost: "switch" }, stop.signal);
     onLease?.(lease);
     lease.signal.addEventListener("abort", () => ended.abort(), { once: true });

@@ -3,7 +3,7 @@ import type { InitRequest, NamespaceInfo, Registry, WorkerState } from "./regist
 import { noNamespace } from "./window.ts";
 
 /**
- * What is fixed for a namespace that has to exist.
+ * The layout and limits of a namespace that has to exist.
  * @throws SnowleaseError NOT_FOUND
  */
 export async function presentNamespace(
@@ -15,12 +15,12 @@ export async function presentNamespace(
   return info;
 }
 
-/** What a worker ID is that a holder used, or an operator pinned. */
+/** The states of worker IDs that a holder used or an operator pinned. */
 const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
 
 /**
- * For a registry that forgets nothing, after `init`: refuses an operator's word that a namespace is new where a worker ID in it was
- * used. Said again before the first claim, the word still holds: a caller whose answer was lost asks once more.
+ * For a registry that forgets nothing, after `init`: refuses `new` where a worker ID of the namespace was used. A repeated `init`
+ * before the first claim passes, since its first answer may have been lost.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkNew(
@@ -34,7 +34,7 @@ export async function checkNew(
   }
 }
 
-/** The refusal of an operator's word that a namespace is new, where `evidence` contradicts it. */
+/** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. */
 export function notNew(namespace: string, evidence: string): SnowleaseError {
   return new SnowleaseError(
     "CONFIG_INVALID",

@@ -3,10 +3,10 @@ import type { NamespaceLimits, Pin, PinOwner } from "./registry.ts";
 import { type Stored } from "./window.ts";
 
 /*
- * A pin keeps a worker ID out of the pool, or for one address, whose host may have used it without a lease until now.
+ * A pin takes a worker ID out of the pool, or reserves it for one address, whose host may have used it without a lease until now.
  */
 
-/** The record of a number that is pinned before anybody claimed it. */
+/** The record of a worker ID that was never claimed. */
 export function unusedRecord(workerId: number): Stored {
   return { workerId, fence: 0, from: 0, until: 0, seenClock: 0, clean: false, knownFrom: 0 };
 }
@@ -14,8 +14,8 @@ export function unusedRecord(workerId: number): Stored {
 const longestReason = 200;
 
 /**
- * Refuses a pin of a number that the layout does not have, a reason without words, an owner without an address, and times that the
- * owner's host cannot have used: no window is ever stored that ends later.
+ * Refuses a worker ID that the layout does not have, an empty or unprintable reason, an owner that is no IP address, and a
+ * `usedUntil` that is later than the end of any window.
  * @param highest the highest worker ID of the namespace's layout.
  * @param clock the registry's, Unix ms.
  * @throws SnowleaseError CONFIG_INVALID
@@ -31,7 +31,7 @@ export function checkPin(
   }
   if (reason.length > longestReason || !/\S/.test(reason) || /[\p{Cc}\p{Cs}]/u.test(reason)) {
     throw invalid(
-      `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is kept out of the pool.`,
+      `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is pinned.`,
     );
   }
   if (owner === undefined) return;
@@ -52,7 +52,7 @@ function invalid(message: string): SnowleaseError {
 
 /**
  * The record after a pin.
- * @throws SnowleaseError WORKER_ID_HELD where its present holder may close its window before the times that the owner used.
+ * @throws SnowleaseError WORKER_ID_HELD where the owner's usage ends after the begin of a present holder's window.
  */
 export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | undefined): Stored {
   const { token, holder, from, until } = before;
@@ -68,7 +68,7 @@ export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | u
   return { ...record, until: usedUntil, clean: false, recents: undefined };
 }
 
-/** The record after `unpin`. Nobody continues where an owner may have used the number without a lease. */
+/** The record after `unpin`. No holder continues behind an owner that may have used it without a lease. */
 export function unpinnedRecord(before: Stored): Stored {
   const record = { ...before, pinned: undefined, owner: undefined };
   if (before.owner === undefined || before.token !== undefined) return record;

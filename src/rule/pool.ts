@@ -3,36 +3,36 @@ import type { ClaimRequest, Grant, NamespaceInfo, Refusal } from "./registry.ts"
 import { claimed, grantOf, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts";
 
 /**
- * What a claim needs to see of the stored records of one namespace. Each of these costs the same however many there are: a
- * lookup by key, or the first few entries of an ordered index.
+ * The reads of a claim in one namespace. Each costs the same at any number of records: a lookup by key, or the first few entries of
+ * an ordered index.
  */
 export interface PoolView {
   byToken(token: string): Stored | undefined;
   byId(workerId: number): Stored | undefined;
-  /** The lowest number of the pool that has no record. */
+  /** The lowest worker ID of the pool without a record. */
   firstUnused(pool: PoolBounds): number | undefined;
-  /** Records of the pool that are not pinned, the oldest `until` first. */
+  /** Records of the pool that are not pinned, by `until`, the oldest first. */
   oldest(pool: PoolBounds, limit: number): readonly Stored[];
-  /** The same for the records whose last holder ran on this host. */
+  /** The same, only those whose last holder ran on this host. */
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[];
-  /** Records of the pool that are pinned for this address, the oldest `until` first. */
+  /** Records of the pool that are pinned for this address, by `until`, the oldest first. */
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[];
-  /** The record with the newest `until` among those whose last holder ran on this host. */
+  /** Of the records whose last holder ran on this host, the one with the newest `until`. */
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined;
 }
 
-/** What a claim comes to: the answer, and what to store with it. */
+/** The answer to a claim, and the record to store with it. */
 export interface Decision {
   readonly answer: Grant | Refusal;
-  /** The record to store; absent when nothing changes. */
+  /** The record to store; absent where nothing changes. */
   readonly store?: Stored | undefined;
   /** The record that it replaces. */
   readonly before?: Stored | undefined;
 }
 
 /**
- * How far into an index a claim looks. Its first entry is nearly always the answer; the ones behind it only matter after a
- * clock went back, when some can be continued although their window has not passed.
+ * How many entries of an index a claim reads. The first is nearly always the answer. The others matter after a clock was set back:
+ * some can be continued although their window has not passed.
  */
 export const look = 8;
 

@@ -1,191 +1,191 @@
 import type { PoolBounds } from "../id/pool-bounds.ts";
 
 /*
- * The port that every store implements. It is written as promises; `conformance.ts` checks them.
+ * The port that every store implements. Each method states a promise; `snowlease/conformance` checks all of them.
  *
- * For all methods: an adapter owns its connection, lets no driver type through and parses what it reads. It retries, within
- * its operation timeout, only what is known not to have been applied. It throws a SnowleaseError: REGISTRY_UNAVAILABLE when
- * the answer is unknown (the operation may have been applied), another code when it is known that nothing was changed.
- * All times are Unix ms. Safety rests on three promises alone: `until` is on durable storage before an answer names it, only
- * `release` by the holder ever lowers it, and a claim never opens a window before it.
+ * For every method: a registry owns its connection, exposes no driver type and parses what it reads. Within its operation
+ * timeout it repeats only a request that is known to have had no effect. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where
+ * the answer is unknown (the operation may have taken effect), any other code where nothing was changed.
+ * All times are Unix ms. Safety rests on three promises: `until` is on durable storage before an answer contains it, only
+ * `release` by the holder lowers it, and a claim never opens a window before it.
  */
 
-/** Durable authority over who may use a worker ID, and for which span of embedded time. */
+/** Decides durably which holder may use a worker ID, and for which span of embedded time. */
 export interface Registry {
   /** The kind of store: "sqlite", "redis", ... */
   readonly kind: string;
 
   /**
    * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits, or for
-   * `new` where anything in it was used. Repeatable. A store that cannot tell a namespace that it forgot from one that never was
-   * creates it in quarantine, unless `new` is said.
+   * `new` where a worker ID in it was used. Repeatable. A store that cannot tell a forgotten namespace from a new one creates it
+   * in quarantine, unless `new` is true.
    */
   init(request: InitRequest): Promise<NamespaceInfo>;
 
-  /** What is fixed for a namespace; undefined when it does not exist yet. */
+  /** The layout and limits of a namespace; undefined where it does not exist. */
   describe(namespace: string): Promise<NamespaceInfo | undefined>;
 
   /**
-   * One atomic step: picks a free worker ID, raises its fence, stores token and window. Idempotent by token: asked again, the
-   * same grant comes back, fence and window unmoved, inherited recents included until the first renewal. Creates the
-   * namespace when it is missing. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
+   * One atomic step: picks a free worker ID, raises its fence, stores token and window. Idempotent by token: a repeated claim
+   * gets the same grant, with the same fence and window, and the inherited recents until the first renewal. Creates a missing
+   * namespace. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
    */
   claim(request: ClaimRequest): Promise<Grant | Refusal>;
 
   /**
-   * Compare-and-set on (worker ID, fence, token, not released): raises `until`, never lowers it, and lets the checkpoint only
-   * rise. A holder may renew past its `until` as long as nobody else has claimed. Throws CLOCK_SKEW, QUARANTINE, and
-   * CONFIG_INVALID for a checkpoint outside of what the holder may use.
+   * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, never lowers them. A holder
+   * may renew after its `until` as long as no other holder has claimed the worker ID. Throws CLOCK_SKEW, QUARANTINE, and
+   * CONFIG_INVALID for a checkpoint that the holder cannot have reached.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 
   /**
-   * Ends the claim and stores what was used, in one step. Repeating it answers "released" and changes nothing. CONFIG_INVALID
-   * for a `used.until` outside the window or not past every checkpoint, or recents that reach below what this holder may know.
+   * Ends the claim and stores the usage, in one step. A repeated release answers "released" and changes nothing. CONFIG_INVALID
+   * for a `used.until` outside the window or before a checkpoint, or for recents that begin before the holder's knowledge.
    */
   release(request: ReleaseRequest): Promise<Released | Lost>;
 
   /**
-   * Takes blocks of a window that is shared with others (`Grant.shared`): sequences of so many spans that are the asker's alone from
-   * then on. Only where a holder lends its lease to other processes. A lost answer costs the blocks.
+   * Takes blocks of a shared window (`Grant.shared`): sequences that only the asking process may use from then on. Present only
+   * where a holder lends its lease to other processes. A lost answer costs its blocks.
    */
   takeBlocks?(request: BlocksRequest): Promise<BlocksTaken | Lost>;
 
-  /** Worker IDs that were ever used or are pinned, in ascending order, a page at a time. */
+  /** Worker IDs that were used or are pinned, in ascending order, a page at a time. */
   workers(namespace: string, page?: WorkersPage): Promise<readonly WorkerRecord[]>;
 
   /** One worker ID; undefined when it was never used. */
   worker(namespace: string, workerId: number): Promise<WorkerRecord | undefined>;
 
-  /** Who held a worker ID: a row a claim, oldest first. The window of the present holder is its live one. */
+  /** The claims of a worker ID, oldest first. The row of the present holder has its present window. */
   history(namespace: string, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]>;
 
-  /** Ends somebody's claim, if it is the one that is meant. The window stays closed, and the right to continue is void. */
+  /** An operator ends a claim. Its window stays closed, and no holder continues behind it. */
   forceRelease(request: ForceReleaseRequest): Promise<ForceReleased>;
 
   /**
-   * Keeps a worker ID out of the pool, for its owner where one is named. A present holder goes on. Pinning again replaces reason
-   * and owner. NOT_FOUND where the namespace does not exist, CONFIG_INVALID for an owner's `usedUntil` that no clock can have reached, WORKER_ID_HELD for one behind the beginning
-   * of a present holder's window.
+   * Takes a worker ID out of the pool, or reserves it for its owner. A present holder keeps it. A second pin replaces reason and
+   * owner. NOT_FOUND for an unknown namespace, CONFIG_INVALID for an owner's `usedUntil` that is too far ahead, WORKER_ID_HELD for
+   * a `usedUntil` after the begin of a present holder's window.
    */
   pin(namespace: string, workerId: number, reason: string, owner?: PinOwner): Promise<void>;
 
   /**
-   * Puts a pinned worker ID back; its window stays as it was, and of one that nobody ever claimed nothing is left. False when it
-   * was not pinned.
+   * Puts a pinned worker ID back into the pool, with its window; deletes the record of one that was never claimed. False where
+   * it was not pinned.
    */
   unpin(namespace: string, workerId: number): Promise<boolean>;
 
   /**
-   * Pins several worker IDs, at most 64 and each once, as `pin` does, in as few steps as the store allows. Where it throws, some of them may be pinned: it can
-   * be repeated. Absent where the store has no way that is faster than one by one.
+   * Pins several worker IDs, at most 64 and each once, in as few steps as the store allows. Where it throws, some may be pinned;
+   * repeat it. Absent where the store has no faster way than one by one.
    */
   pinAll?(namespace: string, pins: readonly Pin[]): Promise<void>;
 
-  /** Puts several back, at most 64 and each once, as `unpin` does; returns those that were pinned. Where it throws, some may be back. */
+  /** Unpins several, at most 64 and each once; returns those that were pinned. Where it throws, some may be unpinned. */
   unpinAll?(namespace: string, workerIds: readonly number[]): Promise<readonly number[]>;
 
   /**
-   * Deletes history rows whose window ended before `before`; the last row of a worker ID stays. Returns how many went. NOT_FOUND where the
-   * namespace does not exist.
+   * Deletes history rows whose window ended before `before`, except the last row of each worker ID. Returns their number.
+   * NOT_FOUND for an unknown namespace.
    */
   prune(namespace: string, before: number): Promise<number>;
 
   /**
-   * Takes the registry's clock as it is, after a step ahead was refused with CLOCK_SKEW: an operator's word that it is right now.
-   * Leaves a note. `by`: how far it is ahead of what was accepted before, ms. Absent where no such step is noticed.
+   * An operator confirms the registry's clock after a step ahead was refused with CLOCK_SKEW. Stores a note. `by`: its distance
+   * from the last accepted clock, ms. Absent where the store does not detect such steps.
    */
   acceptClock?(): Promise<{ readonly by: number }>;
 
-  /** Reads all that is stored: REGISTRY_UNAVAILABLE where it is damaged. Absent where the store does that by itself. */
+  /** Reads the whole store: REGISTRY_UNAVAILABLE where it is damaged. Absent where the store checks itself. */
   verify?(): Promise<void>;
 
   /**
-   * Writes what a claim writes, and takes it back: FORBIDDEN where this user may only read. Nothing of it is ever seen. Absent where
-   * `ping` proves as much. @throws SnowleaseError SCHEMA_INCOMPATIBLE, NOT_FOUND without such a namespace.
+   * Writes what a claim writes and rolls it back, unseen by others: FORBIDDEN where this user may only read. Absent where `ping`
+   * proves the same. @throws SnowleaseError SCHEMA_INCOMPATIBLE, NOT_FOUND for an unknown namespace.
    */
   rehearse?(namespace: string): Promise<void>;
 
   /**
-   * One round trip that proves that the registry can be read and written, as far as can be told without a namespace: its clock, and
-   * what it promises.
+   * One round trip that tests reading and writing, as far as that is possible without a namespace. Answers the registry's clock
+   * and its durability.
    */
   ping(): Promise<Pong>;
 
-  /** Ends the connection. Claims stay as they are. Repeatable. */
+  /** Closes the connection. Claims stay as they are. Repeatable. */
   close(): Promise<void>;
 }
 
 /** Limits of a namespace, stored at its creation. */
 export interface NamespaceLimits {
-  /** Longest window that may be asked for, ms. Default 10 min. */
+  /** Longest window that a holder may request, ms. Default 10 min. */
   readonly maxWindow: number;
-  /** Largest difference between a holder's clock and the registry's that is tolerated, ms. Default 10 s. */
+  /** Largest tolerated difference between a holder's clock and the registry's, ms. Default 10 s. */
   readonly maxClockSkew: number;
 }
 
-/** How long claims stay in the history after the end of their window, ms; the last one of a worker ID stays for good. */
+/** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */
 export const historyKept: number = 30 * 24 * 3_600_000;
 
-/** Used where a namespace's own limits were not given. */
+/** The limits of a namespace that was created without limits. */
 export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 
-/** What is fixed for a namespace. */
+/** A namespace's layout and limits, which never change. */
 export interface NamespaceInfo extends NamespaceLimits {
-  /** Fingerprint of the layout that the first claim brought. */
+  /** Fingerprint of the layout, from the first claim or `init`. */
   readonly layout: string;
-  /** Until when the namespace is in quarantine, Unix ms; absent where it is not. */
+  /** End of a quarantine, Unix ms; absent where there is none. */
   readonly quarantineUntil?: number | undefined;
 }
 
-/** A namespace to create; limits that are left out are not checked against an existing one. */
+/** A namespace to create. Limits that are left out are not compared with an existing namespace's. */
 export interface InitRequest extends Partial<NamespaceLimits> {
   readonly namespace: string;
   readonly layout: string;
-  /** An operator's word that this namespace never existed: no worker ID of it was ever used. Default false. */
+  /** An operator confirms that this namespace is new: no worker ID of it was ever used. Default false. */
   readonly new?: boolean | undefined;
 }
 
-/** A label for people: it says where a holder runs, and safety between leases never rests on it. */
+/** Describes to people where a holder runs. Safety between leases does not depend on it. */
 export interface HolderLabel {
   readonly host: string;
-  /** Whose pins it may take over: `PinOwner`. */
+  /** The holder may take worker IDs that are pinned for this address: `PinOwner`. */
   readonly ip: string;
   readonly pid: number;
   readonly instance: string;
 }
 
-/** What a claim asks for. */
+/** A claim. */
 export interface ClaimRequest {
   readonly namespace: string;
-  /** 32 hex digits, random, made for this one claim; a claim that was given up is never asked again with its token. */
+  /** 32 random hex digits, new for each claim. A claim that was given up is not repeated with its token. */
   readonly token: string;
-  /** The one worker ID that will do; without it, any of the pool. */
+  /** The only worker ID that is accepted. Default: any of the pool. */
   readonly workerId?: number | undefined;
   readonly pool: PoolBounds;
-  /** Worker IDs to try first, most wanted first; at most 8 are looked at. */
+  /** Worker IDs to try first, in this order; the registry looks at the first 8. */
   readonly preferred?: readonly number[] | undefined;
   readonly holder: HolderLabel;
-  /** The holder's wall clock when it asked. */
+  /** The holder's wall clock when it sent the request. */
   readonly clock: number;
   /** Length of the window, ms. */
   readonly window: number;
   /** Fingerprint of the layout. */
   readonly layout: string;
-  /** `never`: only a number that nobody ever used. Default `any`. */
+  /** `never`: only a worker ID that was never used. Default `any`. */
   readonly reuse?: "any" | "never" | undefined;
-  /** Whether this holder can go on behind the recents of the one before. Default true. */
+  /** Whether this holder can continue behind the recents of the holder before. Default true. */
   readonly continues?: boolean | undefined;
   /**
-   * How far the end of a window that was given back may lie ahead of this holder's clock, ms: what it can lead the clock by, with
-   * room left in its own window. Default 0.
+   * How far ahead of this holder's clock a released window may end, ms: the holder leads the clock by as much and has room left
+   * in its own window. Default 0.
    */
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
 }
 
-/** The highest sequence of each tick in [from, until of the holder's window); a tick not listed was never used by anyone. */
+/** The highest sequence of each tick in [from, until of the holder's window). A tick that is not listed was never used. */
 export interface Recents {
   readonly from: number;
   /** As written by `RecentTicks`; opaque to a registry, at most 64 KiB. */
@@ -193,25 +193,25 @@ export interface Recents {
 }
 
 /**
- * Whose pinned worker ID it is: a host that uses the number without a lease. A claim whose holder has this address gets it before any
- * other (but for one that wants another number, or `reuse: "never"`), and the pin stays. Each such window begins `maxClockSkew` after
- * the registry's clock, and nothing is continued: the host may have used the number until a moment ago, and nobody was told.
+ * The owner of a pinned worker ID: a host that uses it without a lease. A claim from this address gets it before any other worker
+ * ID, unless it wants a certain one or says `reuse: "never"`; the pin stays. Such a window begins `maxClockSkew` after the
+ * registry's clock and continues nothing: the host may have used the worker ID until a moment ago.
  */
 export interface PinOwner {
-  /** IPv4 or IPv6, written as a holder's label has it. */
+  /** IPv4 or IPv6, as written in a holder's label. */
   readonly ip: string;
-  /** No window begins before this, where the number is known to have been used up to then, Unix ms. Default 0. */
+  /** The worker ID was used until then: no window begins before it, Unix ms. Default 0. */
   readonly usedUntil?: number | undefined;
 }
 
-/** What `pin` is told of one worker ID. */
+/** One worker ID to pin. */
 export interface Pin {
   readonly workerId: number;
   readonly reason: string;
   readonly owner?: PinOwner | undefined;
 }
 
-/** Worker IDs that are pinned or unpinned in one step, at most. */
+/** The most worker IDs that `pinAll` and `unpinAll` take. */
 export const mostPins = 64;
 
 /** A claim that was granted. */
@@ -223,21 +223,21 @@ export interface Grant {
   readonly until: number;
   /** The registry's clock when it decided. */
   readonly clock: number;
-  /** Present: the holder may also use [recents.from, from), above what is listed. The right is this holder's alone. */
+  /** Present: this holder, and no other, may also use [recents.from, from), above the listed sequences. */
   readonly recents?: Recents | undefined;
-  /** How far the claimer's clock is behind what this registry last saw of its host, ms. */
+  /** How far the holder's clock is behind the last clock that this registry saw of its host, ms. */
   readonly rollback?: number | undefined;
-  /** Others have the same window: what may be used of it is what `takeBlocks` answers. */
+  /** The window is shared: the holder may use only blocks that it got from `takeBlocks`. */
   readonly shared?: boolean | undefined;
-  /** The store that granted this, where a holder can tell it from another one by itself. Never leaves this machine. */
+  /** The store that granted this, where a holder can detect its replacement. Never leaves this machine. */
   readonly store?: GrantingStore | undefined;
 }
 
 /** The store that granted a window. */
 export interface GrantingStore {
   /**
-   * Whether another one stands in its place, in which nothing is known of what this one granted. Read for each ms in which IDs are made:
-   * quick, and without an error.
+   * Whether another store has replaced it, which knows nothing of its grants. Read in each ms in which IDs are made: fast, and
+   * never throws.
    */
   readonly isReplaced: boolean;
 }
@@ -245,14 +245,14 @@ export interface GrantingStore {
 /** A claim that cannot be granted now. `clock` is the registry's. */
 export type Refusal =
   | {
-      /** No worker ID of the pool is free; `freeAt`: when the first one may be, absent when none ever will. */
+      /** No worker ID of the pool is free. `freeAt`: when the first may be, absent where none will. */
       readonly outcome: "exhausted";
       readonly pool: PoolBounds;
       readonly freeAt?: number | undefined;
       readonly clock: number;
     }
   | {
-      /** The wanted worker ID is somebody's, or rests until its last window has passed. */
+      /** Another holder has the wanted worker ID, or it rests until its last window has passed. */
       readonly outcome: "held";
       readonly workerId: number;
       readonly live: boolean;
@@ -262,7 +262,7 @@ export type Refusal =
       readonly clock: number;
     }
   | {
-      /** The wanted worker ID was used at times that the claimer's clock has yet to reach again. */
+      /** The wanted worker ID was used at times after the holder's clock: that clock was set back. */
       readonly outcome: "rollback";
       readonly workerId: number;
       readonly behind: number;
@@ -270,7 +270,7 @@ export type Refusal =
       readonly clock: number;
     }
   | {
-      /** The wanted worker ID is taken by a program that keeps no window: when it comes free nobody can tell. */
+      /** A program without a window uses the wanted worker ID: nothing tells when it comes free. */
       readonly outcome: "foreign";
       readonly workerId: number;
       readonly holder: HolderLabel;
@@ -278,13 +278,13 @@ export type Refusal =
     }
   | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string; readonly clock: number };
 
-/** How far a holder has come: the newest tick it used, and the highest sequence in it. */
+/** A holder's progress: the newest tick that it used, and the highest sequence in it. */
 export interface Checkpoint {
   readonly timestamp: number;
   readonly sequence: number;
 }
 
-/** Names a holder's claim, and proves that it is the holder's. */
+/** Names a claim, and proves that the sender holds it. */
 export interface ClaimKey {
   readonly namespace: string;
   readonly workerId: number;
@@ -292,14 +292,14 @@ export interface ClaimKey {
   readonly token: string;
 }
 
-/** Asks for more time. */
+/** Extends a window. */
 export interface RenewRequest extends ClaimKey {
   readonly clock: number;
   readonly window: number;
   readonly checkpoint?: Checkpoint | undefined;
 }
 
-/** The window as it stands after a renewal. `from` may have been raised by a quarantine. */
+/** The window after a renewal. A quarantine may have raised `from`. */
 export interface Renewal {
   readonly outcome: "renewed";
   readonly from: number;
@@ -307,24 +307,24 @@ export interface Renewal {
   readonly clock: number;
 }
 
-/** Asks for blocks of consecutive spans; `Cut` says what they are in a layout. */
+/** Requests blocks of consecutive spans; `BlockLayout` defines spans and blocks of a layout. */
 export interface BlocksRequest extends ClaimKey {
   /** The first span. */
   readonly first: number;
   readonly spans: number;
   /** How many blocks of each. */
   readonly blocks: number;
-  /** How many the asker has of them already: one who has none goes first. */
+  /** How many blocks of them the process has already; processes without any go first. */
   readonly held: number;
 }
 
-/** The blocks of each span that was asked for, as bits; 0 where there were none. */
+/** The blocks of each requested span, as bits; 0 where none were left. */
 export interface BlocksTaken {
   readonly outcome: "taken";
   readonly blocks: readonly number[];
 }
 
-/** The claim is over: somebody else has the worker ID, or an operator ended it. Nothing was changed. */
+/** The claim is over: another holder has the worker ID, or an operator ended it. Nothing was changed. */
 export interface Lost {
   readonly outcome: "lost";
 }
@@ -332,7 +332,7 @@ export interface Lost {
 /** Gives a worker ID back. */
 export interface ReleaseRequest extends ClaimKey {
   readonly clock: number;
-  /** What was handed out, emitted or not. Left out by a holder that does not know it: `until` then stays as it is. */
+  /** What was handed out, emitted or not. Left out where the holder does not know it: `until` then stays. */
   readonly used?: Usage | undefined;
 }
 
@@ -341,19 +341,19 @@ export interface Usage {
   /** max(from, end of the highest tick handed out): the window closes here. */
   readonly until: number;
   readonly checkpoint?: Checkpoint | undefined;
-  /** Inherited and own recents, merged. Left out: nobody can continue behind this holder. */
+  /** Inherited and own recents, merged. Left out: no holder can continue behind this one. */
   readonly recents?: Recents | undefined;
 }
 
-/** The worker ID is given back. */
+/** The worker ID was released. */
 export interface Released {
   readonly outcome: "released";
 }
 
-/** live: held. resting: nobody's, but its window has not passed. foreign: taken by a program that keeps no window. */
+/** live: held. resting: not held, and its window has not passed. foreign: used by a program without a window. */
 export type WorkerState = "live" | "resting" | "free" | "pinned" | "foreign";
 
-/** What is stored about a worker ID, less its token. */
+/** The stored record of a worker ID, without its token. */
 export interface WorkerRecord {
   readonly workerId: number;
   readonly state: WorkerState;
@@ -362,19 +362,19 @@ export interface WorkerRecord {
   readonly until: number;
   /** The holder's clock at the last write. */
   readonly seenClock: number;
-  /** Given back by a holder that said what it used. */
+  /** Released by a holder that told what it used. */
   readonly clean: boolean;
   readonly recents?: Recents | undefined;
   readonly checkpoint?: Checkpoint | undefined;
-  /** The present or last holder; absent, like `claimedAt`, for a worker ID that was pinned before it was ever used. */
+  /** The present or last holder; absent, like `claimedAt`, where it was pinned and never used. */
   readonly holder?: HolderLabel | undefined;
   readonly claimedAt?: number | undefined;
   readonly releasedAt?: number | undefined;
-  /** The reason why it is kept out of the pool. */
+  /** The reason of its pin. */
   readonly pinned?: string | undefined;
-  /** The address of the host that it is kept for. */
+  /** The address of the host for which it is pinned. */
   readonly owner?: string | undefined;
-  /** True where a free number looks taken to Java processes of westid: its `use` key, or its row, still stands. */
+  /** True where a free worker ID looks taken to Java processes of westid: its `use` key or row still exists. */
   readonly marked?: boolean | undefined;
 }
 
@@ -387,11 +387,11 @@ export interface WorkersPage {
   readonly limit?: number | undefined;
 }
 
-/** Rows whose window, continued part included, meets [from, until). */
+/** Selects rows whose window, with its continued part, meets [from, until). */
 export interface HistoryRange {
   readonly from?: number | undefined;
   readonly until?: number | undefined;
-  /** The newest so many. Default 1000, at most 10000. */
+  /** Only the newest rows. Default 1000, at most 10000. */
   readonly limit?: number | undefined;
 }
 
@@ -401,43 +401,43 @@ export interface HistoryRow {
   readonly fence: number;
   readonly from: number;
   readonly until: number;
-  /** Where the window began that was inherited from the holder before. */
+  /** Where the part began that the holder continued. */
   readonly continuedFrom?: number | undefined;
   readonly holder: HolderLabel;
   readonly claimedAt: number;
   readonly endedAt?: number | undefined;
-  /** How it ended; absent while it goes on. `reset` is a forced release that reopened the window. */
+  /** How it ended; absent while it lasts. `reset`: a forced release that reopened the window. */
   readonly end?: "released" | "forced" | "reset" | "taken-over" | undefined;
 }
 
-/** Ends a claim from outside. */
+/** An operator's request to end a claim. */
 export interface ForceReleaseRequest {
   readonly namespace: string;
   readonly workerId: number;
-  /** End it even while its window has not passed. */
+  /** Also while its window has not passed. */
   readonly force: boolean;
-  /** The claim that is meant, so that a request which arrives late ends no other. Left out: whichever stands. */
+  /** The claim to end, so that a late request ends no other one. Left out: the present one. */
   readonly fence?: number | undefined;
   /**
-   * Also lower `until` to the registry's clock: only for an operator who knows that no holder is left. CONFIG_INVALID without
-   * `fence`, since that is known of one claim.
+   * Also lowers `until` to the registry's clock: only for an operator who knows that this claim's holder has ended.
+   * CONFIG_INVALID without `fence`.
    */
   readonly resetWindow?: boolean | undefined;
 }
 
-/** What became of a forced release. */
+/** The result of a forced release. */
 export type ForceReleased =
   | { readonly outcome: "released"; readonly until: number }
   | { readonly outcome: "live"; readonly holder: HolderLabel; readonly until: number }
-  /** Another claim stands than the one that is meant: this holder's. Nothing was changed. */
+  /** This holder has a newer claim. Nothing was changed. */
   | { readonly outcome: "superseded"; readonly fence: number; readonly holder: HolderLabel; readonly until: number }
   | { readonly outcome: "absent" };
 
 /** An answer to `ping`. */
 export interface Pong {
   readonly clock: number;
-  /** One sentence for people: what acknowledged writes survive here. */
+  /** One sentence for people: which failures acknowledged writes survive. */
   readonly promise: string;
-  /** Version of what is stored; absent where there is none. */
+  /** Version of the stored schema; absent where there is none. */
   readonly schema?: number | undefined;
 }

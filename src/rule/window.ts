@@ -16,23 +16,23 @@ import type {
 } from "./registry.ts";
 
 /*
- * The rule: a lease is a window [from, until) of embedded time, and the windows ever granted for one worker ID never overlap.
- * These functions, with those of pins (`pin.ts`), are all of it, for every registry that can run them inside its atomic step.
- * They read no clock and keep no state: a stored record and a request go in, the record to store comes out. A registry that
- * decides inside its own store (Redis) says the same in that store's language and is held to it by the conformance suite.
+ * The rule: a lease is a window [from, until) of embedded time, and the windows granted for one worker ID never overlap. These
+ * functions and those of pins (`pin.ts`) are the whole rule, for every registry that can run them inside its atomic step. They
+ * read no clock and keep no state: a stored record and a request go in, the record to store comes out. Redis decides inside its
+ * server, so it repeats the rule in Lua; the conformance suite compares the two.
  */
 
-/** What a registry stores for one worker ID. */
+/** The record that a registry stores for one worker ID. */
 export interface Stored {
   readonly workerId: number;
   readonly fence: number;
-  /** Undefined: nobody's. */
+  /** Undefined: no holder. */
   readonly token?: string | undefined;
   readonly from: number;
   readonly until: number;
   readonly seenClock: number;
   readonly clean: boolean;
-  /** From where on the present (or last) holder knows every sequence that was used: where its recents may begin. */
+  /** The present or last holder knows every sequence used from this time on, Unix ms: its recents may begin here. */
   readonly knownFrom: number;
   readonly recents?: Recents | undefined;
   readonly checkpoint?: Checkpoint | undefined;
@@ -40,29 +40,29 @@ export interface Stored {
   readonly claimedAt?: number | undefined;
   readonly releasedAt?: number | undefined;
   readonly pinned?: string | undefined;
-  /** The address for which it is pinned. */
+  /** The address of the host for which it is pinned. */
   readonly owner?: string | undefined;
 }
 
 /**
- * Differences below this between a claimer's clock and what was last seen of its host are two requests that overtook each
- * other, not a clock that was turned back. Only the wording of a refusal depends on it. ms.
+ * Two requests of one host can overtake each other: a clock that is behind the last seen one by less than this was not set back.
+ * Only the wording of a refusal depends on it. ms.
  */
 const overtaking = 50;
 
-/** Refuses a request whose clock is too far from the registry's. */
+/** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
 export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {
   const skew = holderClock - clock;
   if (Math.abs(skew) <= info.maxClockSkew) return;
   throw new SnowleaseError(
     "CLOCK_SKEW",
     `The holder's clock shows ${timeText(holderClock)}, the registry's ${timeText(clock)}: ${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, ` +
-      `and at most ${info.maxClockSkew} ms is tolerated; set the clock of the one that is wrong.`,
+      `and at most ${info.maxClockSkew} ms is tolerated; set the wrong clock.`,
     { holderClock, registryClock: clock, maxClockSkew: info.maxClockSkew },
   );
 }
 
-/** Refuses a claim that this namespace cannot serve, whatever is free. */
+/** Refuses a claim that this namespace cannot serve, whatever its pool has free. */
 export function checkClaim(request: ClaimRequest, clock: number, info: NamespaceInfo): void {
   const { workerId, pool } = request;
   checkLayout(request.namespace, request.layout, info);
@@ -76,7 +76,7 @@ export function checkClaim(request: ClaimRequest, clock: number, info: Namespace
   checkSkew(request.clock, clock, info);
 }
 
-/** Refuses a layout other than the one that the namespace was created with. */
+/** Refuses a layout other than the namespace's. @throws SnowleaseError LAYOUT_MISMATCH */
 export function checkLayout(namespace: string, layout: string, info: NamespaceInfo): void {
   if (layout === info.layout) return;
   throw new SnowleaseError(
@@ -87,7 +87,7 @@ export function checkLayout(namespace: string, layout: string, info: NamespaceIn
   );
 }
 
-/** Refuses a window longer than the namespace allows. */
+/** Refuses a window that is longer than the namespace allows. @throws SnowleaseError CONFIG_INVALID */
 export function checkWindow(window: number, info: NamespaceInfo): void {
   if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
   throw new SnowleaseError(
@@ -96,47 +96,47 @@ export function checkWindow(window: number, info: NamespaceInfo): void {
   );
 }
 
-/** Refuses limits that differ from those that a namespace was created with. */
+/** Refuses limits that differ from the namespace's. @throws SnowleaseError CONFIG_INVALID */
 export function checkLimits(namespace: string, asked: Partial<NamespaceInfo>, info: NamespaceInfo): void {
   for (const name of ["maxWindow", "maxClockSkew"] as const) {
     const value = asked[name];
     if (value === undefined || value === info[name]) continue;
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Namespace \`${namespace}\` was created with ${name} ${info[name]} ms, got ${shown(value)}: leave the option out, or use another namespace.`,
+      `Namespace \`${namespace}\` was created with ${name} ${info[name]} ms, got ${shown(value)}; leave the option out, or use another namespace.`,
     );
   }
 }
 
-/** Live: somebody's, and the registry's clock has not passed the end of the window. */
+/** Live: it has a holder, and the registry's clock has not reached the end of the window. */
 export function isLive(record: Stored, clock: number): boolean {
   return record.token !== undefined && record.until > clock;
 }
 
-/** Whether this claim may have this worker ID now. */
+/** Whether this claim may get this worker ID now. */
 export function isFree(record: Stored, request: ClaimRequest, clock: number): boolean {
-  if (isKept(record, request)) return false;
-  // Nobody's, and the owner's window begins later anyway.
+  if (isPinnedForOthers(record, request)) return false;
+  // Released or never claimed, and the owner's window begins later in any case.
   if (record.owner !== undefined && (record.clean || record.fence === 0)) return true;
   if (record.until <= Math.min(request.clock, clock)) return true;
   if (!record.clean) return false;
-  // Given back to the tick: the claimer need only be able to use it, at once (ahead of its clock, where it leads that) or behind the recents.
+  // Released cleanly: the new holder must be able to use it at once (ahead of its clock, in lead mode) or behind the recents.
   const { clock: shows, lead = 0 } = request;
   return record.until <= shows + lead || (inherits(record, request) && shows >= record.knownFrom);
 }
 
-/** Whether it is pinned, and not for this claimer. */
-function isKept({ pinned, owner }: Stored, { holder }: ClaimRequest): boolean {
+/** Whether it is pinned, and not for this holder. */
+function isPinnedForOthers({ pinned, owner }: Stored, { holder }: ClaimRequest): boolean {
   return pinned !== undefined && (owner === undefined || owner !== holder.ip);
 }
 
 function inherits(record: Stored, request: ClaimRequest): boolean {
-  // An owner may have used the number without a lease since.
+  // The owner may have used it without a lease since.
   if (record.owner !== undefined) return false;
   return record.clean && record.recents !== undefined && request.continues !== false;
 }
 
-/** The record after this claim. Whether the worker ID is free was asked before. */
+/** The record after this claim. The caller has checked that the worker ID is free. */
 export function claimed(
   record: Stored | undefined,
   workerId: number,
@@ -147,14 +147,14 @@ export function claimed(
   const until = record?.until ?? 0;
   const opens = clock + (record?.owner === undefined ? -1 : 1) * info.maxClockSkew;
   const from = Math.max(until, opens);
-  // The right to continue moves to the new holder in the same step: it stays readable for a repeated claim, and nobody else's.
+  // The recents move to the new holder in the same step. They stay stored, so that a repeated claim gets the same grant.
   const recents = record !== undefined && inherits(record, request) ? record.recents : undefined;
   return {
     workerId,
     fence: (record?.fence ?? 0) + 1,
     token: request.token,
     from,
-    // A window that begins later is as long as any other.
+    // A window that begins later is as long as others.
     until: Math.max(until, Math.max(request.clock, clock, opens) + request.window),
     seenClock: request.clock,
     clean: false,
@@ -167,7 +167,7 @@ export function claimed(
   };
 }
 
-/** What to answer to the claim whose record this is, the first time and each time it is repeated. */
+/** The answer to the claim that stored this record, at first and at each repetition. */
 export function grantOf(record: Stored, clock: number, rollback?: number): Grant {
   const { workerId, fence, from, until, recents } = record;
   return {
@@ -182,17 +182,17 @@ export function grantOf(record: Stored, clock: number, rollback?: number): Grant
   };
 }
 
-/** How far the claimer's clock is behind what was last seen of its host, or undefined. */
+/** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
 export function rollbackOf(record: Stored, request: ClaimRequest, info: NamespaceInfo): number | undefined {
   const behind = record.seenClock - request.clock;
   const tolerated = record.holder?.host === request.holder.host ? overtaking : info.maxClockSkew;
   return behind > tolerated ? behind : undefined;
 }
 
-/** Why a wanted worker ID that is not free cannot be had now. */
+/** The refusal of a wanted worker ID that is not free. */
 export function refusalOf(record: Stored, request: ClaimRequest, clock: number, info: NamespaceInfo): Refusal {
   const { workerId, pinned = "", until, holder } = record;
-  if (isKept(record, request)) return { outcome: "pinned", workerId, reason: pinned, clock };
+  if (isPinnedForOthers(record, request)) return { outcome: "pinned", workerId, reason: pinned, clock };
   const behind = rollbackOf(record, request, info);
   if (behind !== undefined) return { outcome: "rollback", workerId, behind, freeAt: until, clock };
   return {
@@ -211,8 +211,8 @@ function isHolders(record: Stored | undefined, key: { fence: number; token: stri
 }
 
 /**
- * The record after this renewal, or undefined when the worker ID is no longer the asker's. CONFIG_INVALID, and nothing to store,
- * for a checkpoint that this holder cannot have reached.
+ * The record after this renewal; undefined where the claim is over.
+ * @throws SnowleaseError CONFIG_INVALID for a checkpoint that this holder cannot have reached.
  */
 export function renewed(record: Stored | undefined, request: RenewRequest, clock: number): Stored | undefined {
   if (!isHolders(record, request)) return undefined;
@@ -221,21 +221,21 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
     ...record,
     until: Math.max(record.until, Math.max(request.clock, clock) + request.window),
     seenClock: request.clock,
-    // From here on the holder's own memory is the only one: what it inherited may be stale in an hour.
+    // The holder has read its recents: nothing of them is handed out again.
     recents: undefined,
     checkpoint: laterOf(record.checkpoint, request.checkpoint),
   };
 }
 
 /**
- * Refuses a checkpoint outside of what this holder may use: no ID of its bears such a timestamp. Whoever says so took it for
- * another unit, or for another worker ID's, and would close its window before what it did use.
+ * Refuses a checkpoint outside the holder's window: none of its IDs has such a timestamp. The sender mistook the unit or the worker
+ * ID, and a release would close the window before times that it used.
  */
 function checkCheckpoint({ workerId, knownFrom, until }: Stored, checkpoint: Checkpoint | undefined): void {
   if (checkpoint === undefined || (checkpoint.timestamp >= knownFrom && checkpoint.timestamp < until)) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected the checkpoint of worker ${workerId} to be from ${knownFrom} to before ${until} (what it may use, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
+    `Expected the checkpoint of worker ${workerId} to be from ${knownFrom} to before ${until} (its window, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
   );
 }
 
@@ -245,20 +245,20 @@ function laterOf(a: Checkpoint | undefined, b: Checkpoint | undefined): Checkpoi
 }
 
 /**
- * The record after this release; the record itself when it was released before; undefined when the worker ID is no longer
- * the asker's. CONFIG_INVALID, and nothing to store, for a usage that this holder cannot have had.
+ * The record after this release; the record itself where it was released before; undefined where the claim is over.
+ * @throws SnowleaseError CONFIG_INVALID for a usage that this holder cannot have.
  */
 export function released(record: Stored | undefined, request: ReleaseRequest, clock: number): Stored | undefined {
   const { used } = request;
   if (record !== undefined && record.token === undefined && record.fence === request.fence) {
-    // An operator may have ended the claim in between: what was used can then no longer be told.
+    // An operator ended the claim in between: the holder's usage comes too late.
     return record.clean || used === undefined ? record : undefined;
   }
   if (!isHolders(record, request)) return undefined;
   const ended = { ...record, token: undefined, recents: undefined, seenClock: request.clock, releasedAt: clock };
   if (used === undefined) return { ...ended, clean: false };
   checkCheckpoint(record, used.checkpoint);
-  // What the holder says binds it: a tick that it has used is inside the window that it closes.
+  // The window must contain each tick that the holder reported as used.
   const checkpoint = laterOf(record.checkpoint, used.checkpoint);
   const least = Math.max(record.from, (checkpoint?.timestamp ?? 0) + 1);
   if (!Number.isSafeInteger(used.until) || used.until < least || used.until > record.until) {
@@ -285,8 +285,8 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
 }
 
 /**
- * The record after an operator ended the claim. The window stays closed, unless the operator vouches for it; and what a holder said
- * that it used stays used, whoever vouches for what.
+ * The record after an operator ended the claim. The window stays closed unless the operator resets it. A reset never opens times
+ * that the holder reported as used.
  */
 export function forced(record: Stored, clock: number, resetWindow: boolean): Stored {
   const used = record.clean ? record.until : (record.checkpoint?.timestamp ?? -1) + 1;
@@ -300,16 +300,16 @@ export function forced(record: Stored, clock: number, resetWindow: boolean): Sto
   };
 }
 
-/** Refuses a reset of whichever window stands when it arrives: somebody may have claimed it since. */
+/** Refuses a reset without `fence`: it could arrive late and open the window of a newer claim. */
 export function checkReset({ workerId, fence, resetWindow = false }: ForceReleaseRequest): void {
   if (!resetWindow || fence !== undefined) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected \`resetWindow\` of worker ${workerId} together with \`fence\`, which says whose window; a request that arrives late must not open that of another.`,
+    `Expected \`resetWindow\` of worker ${workerId} together with \`fence\`, which names the claim to end; without it, a late request could reset a newer claim.`,
   );
 }
 
-/** What a forced release answers before anything is changed, or undefined when it may go ahead. */
+/** The answer to a forced release that changes nothing; undefined where it may proceed. */
 export function forceRefusal(
   record: Stored | undefined,
   request: ForceReleaseRequest,
@@ -324,13 +324,13 @@ export function forceRefusal(
   return undefined;
 }
 
-/** A record as it is shown to people: with its state, without its token. */
+/** A record for people: with its state, without its token. */
 export function shownRecord(record: Stored, clock: number): WorkerRecord {
   const { token: _, knownFrom: __, ...rest } = record;
   return { ...rest, state: stateOf(record, clock) };
 }
 
-/** The same where a mark of ours still stands, at which programs that keep no window look. */
+/** The same where the store still shows it as taken to programs without a window. */
 export function shownMarked(record: WorkerRecord): WorkerRecord {
   return record.state === "free" ? { ...record, marked: true } : record;
 }
@@ -342,12 +342,12 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
   return record.until > clock && !record.clean ? "resting" : "free";
 }
 
-/** Whether any times are closed: none are of a number that was only pinned, or that only those took who keep no window. */
+/** Whether it ever had a window: one that was only pinned, or used by programs without a window, has none. */
 export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
   return until > 0;
 }
 
-/** For an operation that needs a namespace to be there. */
+/** The error of an operation on an unknown namespace. */
 export function noNamespace(namespace: string): SnowleaseError {
   return new SnowleaseError(
     "NOT_FOUND",

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Claim, claimWorkerId, refusalError } from "../../src/lease/claim.ts";
+import { type Claim, claimWorkerId } from "../../src/lease/claim.ts";
+import { refusalError } from "../../src/lease/lease-errors.ts";
 import { isSnowleaseError, SnowleaseError } from "../../src/id/errors.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { LeaseOptions } from "../../src/lease/lease.ts";

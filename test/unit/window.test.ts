@@ -75,7 +75,7 @@ describe("checks of a request", () => {
     expect(ahead.code).toBe("CLOCK_SKEW");
     expect(ahead.message).toBe(
       "The holder's clock shows 2023-11-14T22:13:30.001Z, the registry's 2023-11-14T22:13:20.000Z: 10001 ms ahead, " +
-        "and at most 10000 ms is tolerated; set the clock of the one that is wrong.",
+        "and at most 10000 ms is tolerated; set the wrong clock.",
     );
     expect(errorOf(() => checkSkew(now - 10_001, now, info)).message).toContain("10001 ms behind");
     expect(errorOf(() => checkSkew(Number.NaN, now, info)).code).toBe("CLOCK_SKEW");
@@ -249,7 +249,7 @@ describe("a release", () => {
     for (const wrong of [from - 1, Math.floor(now / 1000), until]) {
       const told = release({ until, checkpoint: { timestamp: wrong, sequence: 0 } });
       expect(errorOf(() => released(record(), told, now)).message).toContain(
-        `to be from ${from} to before ${until} (what it may use, Unix ms), got \`${wrong}\``,
+        `to be from ${from} to before ${until} (its window, Unix ms), got \`${wrong}\``,
       );
     }
   });
