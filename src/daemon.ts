@@ -12,24 +12,17 @@ import type { Lease } from "./lease/lease.ts";
 import type { HolderLabel, NamespaceLimits, Registry } from "./rule/registry.ts";
 import { defaultRollback } from "./generator/rollback.ts";
 import { createApp } from "./http/app.ts";
-import { claimRate } from "./http/claim-rate.ts";
-import { ClientQuota } from "./http/client-quota.ts";
-import { type Certificates, readCertificates, type TlsFiles } from "./http/certificates.ts";
-import { Connections, usualConnections } from "./http/connections.ts";
+import { claimRate } from "./http/access/claim-rate.ts";
+import { ClientQuota } from "./http/access/client-quota.ts";
+import { type Certificates, readCertificates, type TlsFiles } from "./http/access/certificates.ts";
+import { Connections, usualConnections } from "./http/server/connections.ts";
 import { createDashboard } from "./http/dashboard/dashboard.ts";
 import type { Log } from "./http/log.ts";
-import { observe } from "./http/observe.ts";
-import {
-  drain,
-  isLoopback,
-  listenOnSocket,
-  listenOnTcp,
-  makeServer,
-  renewCertificates,
-  type ServerLimits,
-} from "./http/server.ts";
-import { checkSocketFolder } from "./http/socket-folder.ts";
-import { tokenFile } from "./http/tokens.ts";
+import { observe } from "./http/monitoring/observe.ts";
+import { drain, makeServer, renewCertificates, type ServerLimits } from "./http/server/server.ts";
+import { isLoopback, listenOnSocket, listenOnTcp } from "./http/server/listen.ts";
+import { checkSocketFolder } from "./http/access/socket-folder.ts";
+import { tokenFile } from "./http/access/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
 import { checkLongest, type DeferredRegistry } from "./registries/lazy.ts";
 

@@ -48,7 +48,7 @@ function lenderOf({ namespace }: Lease): Lender {
   );
 }
 
-const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/server.ts")]);
+const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/server/server.ts")]);
 
 /**
  * Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks.

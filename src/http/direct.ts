@@ -3,7 +3,7 @@ import { TLSSocket } from "node:tls";
 import { maxBody } from "../api/requests.ts";
 import type { Parts } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { JsonRoute, Route } from "./route.ts";
+import type { JsonRoute, Route } from "./routes/route.ts";
 import type { Visit } from "./visit.ts";
 
 /*

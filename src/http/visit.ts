@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AnswerMemory } from "./answer-memory.ts";
-import type { ClaimRate } from "./claim-rate.ts";
+import type { AnswerMemory } from "./access/answer-memory.ts";
+import type { ClaimRate } from "./access/claim-rate.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Access, Tokens } from "./tokens.ts";
+import type { Access, Tokens } from "./access/tokens.ts";
 
 /** What one client may take of the daemon. */
 export interface Allowances {

@@ -16,7 +16,7 @@ import { Joined, mostIds } from "../support/joined.ts";
 const namespace = "orders";
 
 // What a lender answers with is loaded when a child asks, and compiled here: on a busy machine longer than a child waits.
-beforeAll(() => Promise.all([import("../../src/http/app.ts"), import("../../src/http/server.ts")]));
+beforeAll(() => Promise.all([import("../../src/http/app.ts"), import("../../src/http/server/server.ts")]));
 
 let registry: Registry;
 beforeEach(() => {

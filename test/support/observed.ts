@@ -1,6 +1,6 @@
 import { createApp } from "../../src/http/app.ts";
-import type { StreamLimits } from "../../src/http/events.ts";
-import { observe, type Observed } from "../../src/http/observe.ts";
+import type { StreamLimits } from "../../src/http/monitoring/event-streams.ts";
+import { observe, type Observed } from "../../src/http/monitoring/observe.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Grant } from "../../src/rule/registry.ts";
-import { ClientQuota } from "../../src/http/client-quota.ts";
+import { ClientQuota } from "../../src/http/access/client-quota.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type Api, makeApi } from "../support/api.ts";
 

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/lease/clock.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
-import { claimRate } from "../../src/http/claim-rate.ts";
-import { drain, makeServer } from "../../src/http/server.ts";
-import { tokenFile } from "../../src/http/tokens.ts";
+import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { drain, makeServer } from "../../src/http/server/server.ts";
+import { tokenFile } from "../../src/http/access/tokens.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
 

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 
-const dist = pathToFileURL(join(import.meta.dirname, "../../dist/http/server.js")).href;
+const dist = (file: string): string => pathToFileURL(join(import.meta.dirname, "../../dist/http/server", file)).href;
 
 let path: string;
 beforeEach(() => {
@@ -31,7 +31,8 @@ class Starter {
 
   private constructor() {
     const script = `
-      import { listenOnSocket, makeServer } from ${JSON.stringify(dist)};
+      import { listenOnSocket } from ${JSON.stringify(dist("listen.js"))};
+      import { makeServer } from ${JSON.stringify(dist("server.js"))};
       process.stdin.on("data", async () => {
         const server = makeServer({ answer: () => false, fetch: () => new Response(String(process.pid)) });
         try {

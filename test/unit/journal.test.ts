@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Journal, type JournalEntry } from "../../src/http/journal.ts";
+import { Journal, type JournalEntry } from "../../src/http/monitoring/journal.ts";
 import { fakeClock } from "../../src/testing.ts";
 
 function make(kept?: number): { journal: Journal; lines: unknown[][]; entries: JournalEntry[] } {

@@ -3,7 +3,7 @@ import type { Config } from "../../config.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
-import type { TlsFiles } from "../../http/certificates.ts";
+import type { TlsFiles } from "../../http/access/certificates.ts";
 import type { CliCommand } from "../command.ts";
 import { notifyReady } from "../processes/systemd.ts";
 import { addressOf, deferConfigured, registryConfig } from "../settings.ts";

@@ -10,14 +10,15 @@ import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool-watch.ts";
 import { namespacePattern } from "../../api/requests.ts";
 import { readForm } from "../body.ts";
-import { eventNames, type Journal } from "../journal.ts";
-import { noticeOverdue } from "../notices.ts";
+import { BoundedMap } from "../bounded-map.ts";
+import { eventNames, type Journal } from "../monitoring/journal.ts";
+import { noticeOverdue } from "../monitoring/notices.ts";
 import { statusOf } from "../../api/problem.ts";
 import { problemParts } from "../problem.ts";
-import type { Refusals } from "../refusals.ts";
+import type { Refusals } from "../monitoring/refusals.ts";
 import type { ApiRequest } from "../request.ts";
-import type { OtherRoute } from "../route.ts";
-import type { Tokens } from "../tokens.ts";
+import type { OtherRoute } from "../routes/route.ts";
+import type { Tokens } from "../access/tokens.ts";
 import { alarmsPart } from "./alarms.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
@@ -97,7 +98,7 @@ const pageHeaders = {
 export function createDashboard(options: DashboardOptions): Dashboard {
   const { registry, clock, pool, journal, refusals, namespaces, tokens, onSignOut, version } = options;
   const sessions = new Sessions(clock);
-  const watches = new Map<string, PoolWatch>();
+  const watches = new BoundedMap<string, PoolWatch>(mostWatched);
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
   const noticed = noticeOverdue(journal);
   const assetUrl = (name: string): string => `/${name}?${assets.get(name)?.hash}`;
@@ -122,11 +123,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   function watchOf(namespace: string): PoolWatch {
     const watch = watches.get(namespace) ?? new PoolWatch(registry, namespace, clock, pool);
-    // The one that was looked at last comes last.
-    watches.delete(namespace);
     watches.set(namespace, watch);
-    const [oldest = ""] = watches.keys();
-    if (watches.size > mostWatched) watches.delete(oldest);
     return watch;
   }
 

@@ -1,7 +1,7 @@
 import { html } from "hono/html";
 import { forecastText, layoutEnd } from "../../ops/forecast.ts";
 import type { Picture } from "../../ops/pool-watch.ts";
-import type { JournalEntry, JournalEvent } from "../journal.ts";
+import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
 import type { Address } from "./pool.ts";
 import { eventsRoom, fitting } from "./room.ts";
 import { type Html, recently } from "./text.ts";

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { type ErrorCode, shown, SnowleaseError } from "../id/errors.ts";
-import { namespacePattern, workerPath } from "../api/requests.ts";
-import { readJson } from "./body.ts";
-import { checked, type Schema } from "../api/schema.ts";
-import type { Parts } from "./problem.ts";
-import type { Access } from "./tokens.ts";
-import type { Visit } from "./visit.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { namespacePattern, workerPath } from "../../api/requests.ts";
+import { readJson } from "../body.ts";
+import { checked, type Schema } from "../../api/schema.ts";
+import type { Parts } from "../problem.ts";
+import type { Access } from "../access/tokens.ts";
+import type { Visit } from "../visit.ts";
 
 /** A request that was read and checked. What its path does not name is empty. */
 interface Call<Body, Query> {

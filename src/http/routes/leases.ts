@@ -1,9 +1,9 @@
-import { refusalError } from "../lease/lease-errors.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
-import { askInTime } from "../lease/late-request.ts";
-import { Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import { listRecents } from "../generator/recent.ts";
+import { refusalError } from "../../lease/lease-errors.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
+import { askInTime } from "../../lease/late-request.ts";
+import { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { listRecents } from "../../generator/recent.ts";
 import {
   type Checkpoint,
   defaultLimits,
@@ -15,17 +15,17 @@ import {
   type GrantingStore,
   type Usage,
   type WorkerRecord,
-} from "../rule/registry.ts";
-import { checkWindowLength, defaultWindow } from "../lease/window-length.ts";
-import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../api/answers.ts";
-import { recentsJson } from "../api/codec.ts";
-import { type ClaimBody, claimBody, blocksBody, type ReleaseBody, releaseBody, renewBody } from "../api/requests.ts";
-import { StoreFile } from "../store-file.ts";
-import { BoundedMap } from "./bounded-map.ts";
+} from "../../rule/registry.ts";
+import { checkWindowLength, defaultWindow } from "../../lease/window-length.ts";
+import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../../api/answers.ts";
+import { recentsJson } from "../../api/codec.ts";
+import { type ClaimBody, claimBody, blocksBody, type ReleaseBody, releaseBody, renewBody } from "../../api/requests.ts";
+import { StoreFile } from "../../store-file.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
-import type { Visit } from "./visit.ts";
+import type { Visit } from "../visit.ts";
 
 /** Of how many claims and namespaces a daemon keeps in mind what it would otherwise ask the registry: some 35 MB, and 10 MB. */
 const [mostClaims, mostLayouts] = [200_000, 10_000];

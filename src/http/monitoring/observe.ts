@@ -1,10 +1,10 @@
-import type { Clock } from "../lease/clock.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { Registry } from "../rule/registry.ts";
-import { instrumentedRegistry } from "../ops/instrumented.ts";
-import { EventStreams, type StreamLimits } from "./events.ts";
+import type { Clock } from "../../lease/clock.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { instrumentedRegistry } from "../../ops/instrumented.ts";
+import { EventStreams, type StreamLimits } from "./event-streams.ts";
 import { Journal } from "./journal.ts";
-import type { Log } from "./log.ts";
+import type { Log } from "../log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
 import { Refusals } from "./refusals.ts";

@@ -1,9 +1,9 @@
-import { SnowleaseError } from "../id/errors.ts";
-import { pinEach, unpinEach } from "../registries/pin-batches.ts";
-import { presentNamespace } from "../rule/namespace.ts";
-import { forceReleaseAnswer, historyAnswer, unpinsAnswer, workerAnswer, workersAnswer } from "../api/answers.ts";
-import { type HistoryJson, historyJson, type WorkerJson, workerJson } from "../api/codec.ts";
-import { forceReleaseBody, historyQuery, pinBody, pinsBody, unpinsBody, workersQuery } from "../api/requests.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { pinEach, unpinEach } from "../../registries/pin-batches.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
+import { forceReleaseAnswer, historyAnswer, unpinsAnswer, workerAnswer, workersAnswer } from "../../api/answers.ts";
+import { type HistoryJson, historyJson, type WorkerJson, workerJson } from "../../api/codec.ts";
+import { forceReleaseBody, historyQuery, pinBody, pinsBody, unpinsBody, workersQuery } from "../../api/requests.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";

@@ -1,9 +1,9 @@
-import { Layout } from "../id/layout.ts";
-import { presentNamespace } from "../rule/namespace.ts";
-import type { Registry } from "../rule/registry.ts";
-import { checkLayout } from "../rule/window.ts";
-import { namespaceAnswer, pruneAnswer } from "../api/answers.ts";
-import { initBody, pruneBody } from "../api/requests.ts";
+import { Layout } from "../../id/layout.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { checkLayout } from "../../rule/window.ts";
+import { namespaceAnswer, pruneAnswer } from "../../api/answers.ts";
+import { initBody, pruneBody } from "../../api/requests.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
-import { shown, SnowleaseError } from "../id/errors.ts";
-import type { ApiRequest } from "./request.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
+import type { ApiRequest } from "../request.ts";
 
 /**
  * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,

@@ -1,40 +1,13 @@
 import { once } from "node:events";
 import type { Stats } from "node:fs";
 import { chmod, link, lstat, mkdir, rm, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server } from "node:http";
-import { createServer as createSecureServer, Server as SecureServer } from "node:https";
-import { type AddressInfo, connect, type ListenOptions, type Socket } from "node:net";
+import type { Server } from "node:http";
+import { Server as SecureServer } from "node:https";
+import { type AddressInfo, connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { getRequestListener, type HttpBindings } from "@hono/node-server";
-import { shown, SnowleaseError } from "../id/errors.ts";
-import type { App } from "./app.ts";
-import type { Certificates } from "./certificates.ts";
-import { Connections, usualConnections } from "./connections.ts";
-import { silent } from "./log.ts";
-import { HttpRefusal, problemParts, responseOf } from "./problem.ts";
-import { Turns } from "./turns.ts";
-import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
+import { shown, SnowleaseError } from "../../id/errors.ts";
 
-/** What one client may take of a server. Times in ms. */
-export interface ServerLimits {
-  /** For the headers of a request to arrive. */
-  readonly headersTimeout: number;
-  /** For a whole request to arrive. */
-  readonly requestTimeout: number;
-  /** How long a connection may be idle between two requests. */
-  readonly keepAliveTimeout: number;
-  /** How long a connection may stand still within a request or an answer. */
-  readonly idleTimeout: number;
-}
-
-const usualLimits: ServerLimits = {
-  headersTimeout: 10_000,
-  requestTimeout: 20_000,
-  keepAliveTimeout: 30_000,
-  idleTimeout: 60_000,
-};
-const maxHeaderSize = 16 * 1024;
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
@@ -47,102 +20,6 @@ const longestWait = 10_000;
  * 511 is less than the clients that come back at once when a daemon was restarted; those that do not fit wait for seconds.
  */
 const backlog = 65_535;
-/** How often connections that have come to rest are closed while draining, ms. */
-const sweep = 20;
-
-/** Older ones are broken. */
-const minVersion = "TLSv1.2";
-
-/** How a server serves. */
-interface ServerOptions {
-  readonly limits?: Partial<ServerLimits> | undefined;
-  /** What counts and bounds its connections. Default: as many as are usual. */
-  readonly connections?: Connections;
-  /** For HTTPS. */
-  readonly certificates?: Certificates | undefined;
-}
-
-/** An HTTP server for the app that does not listen yet; of HTTPS, where it has certificates. */
-export function makeServer(app: App, { limits, connections, certificates }: ServerOptions = {}): Server {
-  const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout } = { ...usualLimits, ...limits };
-  const clients = connections ?? new Connections({ most: usualConnections() }, silent);
-  const listener = getRequestListener((request, connection) => app.fetch(request, connection as HttpBindings), {
-    // What is no request at all: a Host that is none or missing, a target that is no URL.
-    errorHandler: () =>
-      responseOf(
-        problemParts(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
-      ),
-  });
-  const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
-  const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const turns = new Turns();
-  const { IncomingMessage } = turns;
-  const options = { ...timeouts, maxHeaderSize, requireHostHeader: false, IncomingMessage };
-  const server =
-    certificates === undefined
-      ? createServer(options)
-      : createSecureServer({
-          ...options,
-          ...certificates,
-          minVersion,
-          requestCert: certificates.ca !== undefined,
-          handshakeTimeout: headersTimeout,
-        });
-  server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
-  refuseUnparsed(server, maxHeaderSize, turns);
-  const serve = turns.inTurn((request, response) => {
-    if (!clients.serves(request, response)) {
-      return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
-    }
-    if (!isFor(request)) {
-      return refuseUnread(
-        response,
-        "Expected the target and the Host header to name the same host; send the path alone.",
-      );
-    }
-    if (!app.answer(request, response)) void listener(request, response);
-  });
-  server.on("request", serve);
-  watchUnused(server);
-  clients.watch(server);
-  server.setTimeout(idleTimeout);
-  return server;
-}
-
-/** Whether a request that names its host twice, as one to a proxy does, names the same one. */
-function isFor({ url = "", headers }: IncomingMessage): boolean {
-  if (url.startsWith("/") || !URL.canParse(url)) return true;
-  const { protocol, host } = new URL(url);
-  const named = `${protocol}//${headers.host}`;
-  return URL.canParse(named) && new URL(named).host === host;
-}
-
-/** Server -> its connections that made no request yet, and how many bytes had come over each when it was made (a handshake's). */
-const unused = new WeakMap<Server, Map<Socket, number>>();
-
-function watchUnused(server: Server): void {
-  const sockets = new Map<Socket, number>();
-  unused.set(server, sockets);
-  const watch = (socket: Socket): void => {
-    sockets.set(socket, socket.bytesRead);
-    socket.once("close", () => sockets.delete(socket));
-  };
-  server.on("connection", watch);
-  server.on("secureConnection", watch);
-  server.on("request", ({ socket }: IncomingMessage) => sockets.delete(socket));
-}
-
-/** Ends connections over which nothing was asked; Node takes them for busy, since what they may ask for has yet to come. */
-function endUnused(server: Server): void {
-  for (const [socket, bytes] of unused.get(server) ?? []) if (socket.bytesRead === bytes) socket.destroy();
-}
-
-/** Has connections that are made from now on meet these certificates, and those that rest be made again. */
-export function renewCertificates(server: Server, certificates: Certificates): void {
-  if (!(server instanceof SecureServer)) return;
-  server.setSecureContext({ ...certificates, minVersion });
-  server.closeIdleConnections();
-}
 
 /** Whether only this machine can reach an address. */
 export function isLoopback(host: string): boolean {
@@ -184,23 +61,6 @@ export async function listenOnSocket(server: Server, path: string, checkFolder?:
     if (cause instanceof SnowleaseError) throw cause;
     throw cannotListen(path, cause);
   }
-}
-
-/** Takes connections no more, lets requests in flight finish for so long, then ends what is left. */
-export async function drain(server: Server, timeout: number, hurry: AbortSignal): Promise<void> {
-  if (!server.listening) return;
-  const end = (): void => server.closeAllConnections();
-  const timer = setTimeout(end, timeout);
-  endUnused(server);
-  // Connections that were busy when the server was closed stay open for another request when they come to rest.
-  const sweeper = setInterval(() => server.closeIdleConnections(), sweep);
-  hurry.addEventListener("abort", end, { once: true });
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  if (hurry.aborted) end();
-  await closed;
-  clearTimeout(timer);
-  clearInterval(sweeper);
-  hurry.removeEventListener("abort", end);
 }
 
 async function open(server: Server, options: ListenOptions, where: string): Promise<void> {

@@ -1,5 +1,5 @@
-import { type Clock, monotonic } from "../lease/clock.ts";
-import { SnowleaseError } from "../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /** How many claims each client may make. */
 export interface ClaimRate {

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { shown } from "../id/errors.ts";
-import { HttpRefusal, problemParts } from "./problem.ts";
+import { shown } from "../../id/errors.ts";
+import { HttpRefusal, problemParts } from "../problem.ts";
 import type { Turns } from "./turns.ts";
 
 /** What Node says of a request that it could not read. */

@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
-import type { Log } from "./log.ts";
-import { HttpRefusal } from "./problem.ts";
+import type { Log } from "../log.ts";
+import { HttpRefusal } from "../problem.ts";
 
 /** What a token is for. `worker`: leases and IDs; `read`: to look; `admin`: everything. */
 export const roles = ["worker", "read", "admin"] as const;

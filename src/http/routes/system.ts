@@ -1,10 +1,10 @@
-import { SnowleaseError } from "../id/errors.ts";
-import { defaultLimits, type Pong } from "../rule/registry.ts";
-import { checkSkew } from "../rule/window.ts";
-import { healthAnswer, openapiAnswer, readyAnswer } from "../api/answers.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { defaultLimits, type Pong } from "../../rule/registry.ts";
+import { checkSkew } from "../../rule/window.ts";
+import { healthAnswer, openapiAnswer, readyAnswer } from "../../api/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";
-import { HttpRefusal } from "./problem.ts";
+import { HttpRefusal } from "../problem.ts";
 import { constantRoute, type Route, route } from "./route.ts";
 
 /** How long the registry may take to answer before this daemon is not ready, ms: less than whoever asks waits for the reason. */

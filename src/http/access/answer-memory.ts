@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 
 /** When a client may ask again, ms: a reader on the same network has taken its answer by then. */
 const retryAfterMs = 1000;

@@ -1,6 +1,6 @@
-import type { Clock } from "../lease/clock.ts";
-import { SnowleaseError } from "../id/errors.ts";
-import type { Grant, Refusal } from "../rule/registry.ts";
+import type { Clock } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Grant, Refusal } from "../../rule/registry.ts";
 
 /** What one client leases in one namespace. */
 interface Leases {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Server as SecureServer } from "node:tls";
-import type { Log } from "./log.ts";
+import type { Log } from "../log.ts";
 
 /** How many connections a daemon takes. */
 export interface ConnectionLimits {

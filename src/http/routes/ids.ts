@@ -1,9 +1,9 @@
-import { explainAnswer, idsAnswer } from "../api/answers.ts";
-import { historyJson } from "../api/codec.ts";
-import { explainQuery, idsBody } from "../api/requests.ts";
-import { encodings } from "../id/encodings.ts";
-import { explain } from "../ops/explain.ts";
-import type { IdMaker } from "../ops/ids.ts";
+import { explainAnswer, idsAnswer } from "../../api/answers.ts";
+import { historyJson } from "../../api/codec.ts";
+import { explainQuery, idsBody } from "../../api/requests.ts";
+import { encodings } from "../../id/encodings.ts";
+import { explain } from "../../ops/explain.ts";
+import type { IdMaker } from "../../ops/ids.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 

@@ -1,16 +1,14 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry as Collection } from "prom-client";
-import { text } from "../api/answers.ts";
-import { type Clock, monotonic } from "../lease/clock.ts";
-import { type ErrorCode, errorCodes } from "../id/errors.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { Lease } from "../lease/lease.ts";
-import type { Pong, Registry } from "../rule/registry.ts";
-import { Survey } from "../ops/survey.ts";
-import type { InstrumentedCall } from "../ops/instrumented.ts";
-import type { Connections } from "./connections.ts";
-import type { EventStreams } from "./events.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type ErrorCode, errorCodes } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Lease } from "../../lease/lease.ts";
+import type { Pong, Registry } from "../../rule/registry.ts";
+import { Survey } from "../../ops/survey.ts";
+import type { InstrumentedCall } from "../../ops/instrumented.ts";
+import type { Connections } from "../server/connections.ts";
+import type { EventStreams } from "./event-streams.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
-import { otherRoute, type Route } from "./route.ts";
 
 /** What there is to measure. */
 export interface MetricsOptions {
@@ -406,24 +404,4 @@ function describeConnections(connections: Connections, registers: Collection[]):
 
 function outcomeOf(answer: unknown): string | undefined {
   return (answer as { readonly outcome?: string } | undefined)?.outcome;
-}
-
-/** The figures, where there are some. */
-export function metricsRoutes(metrics: Metrics | undefined): readonly Route[] {
-  if (metrics === undefined) return [];
-  return [
-    otherRoute({
-      method: "GET",
-      path: "/metrics",
-      summary: "Figures for Prometheus, in its text format",
-      access: "read",
-      status: 200,
-      answer: text,
-      media: "text/plain",
-      async handle() {
-        const headers = { "content-type": metrics.contentType, "cache-control": "no-store" };
-        return new Response(await metrics.text(), { headers });
-      },
-    }),
-  ];
 }

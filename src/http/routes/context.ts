@@ -1,9 +1,9 @@
-import type { Clock } from "../lease/clock.ts";
-import type { Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { NamespaceLimits, Registry } from "../rule/registry.ts";
-import type { ClientQuota } from "./client-quota.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "../../lease/clock.ts";
+import type { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { NamespaceLimits, Registry } from "../../rule/registry.ts";
+import type { ClientQuota } from "../access/client-quota.ts";
+import type { Log } from "../log.ts";
 
 /** What the routes work on. */
 export interface AppContext {

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from "node:http";
-import type { ErrorCode } from "../id/errors.ts";
-import { problem, statusOf } from "../api/problem.ts";
-import { maxBody, namespacePattern, workerId } from "../api/requests.ts";
-import { jsonSchema, type Schema } from "../api/schema.ts";
+import type { ErrorCode } from "../../id/errors.ts";
+import { problem, statusOf } from "../../api/problem.ts";
+import { maxBody, namespacePattern, workerId } from "../../api/requests.ts";
+import { jsonSchema, type Schema } from "../../api/schema.ts";
 import type { Route } from "./route.ts";
 
 type Json = Record<string, unknown>;

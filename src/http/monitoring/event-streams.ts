@@ -1,9 +1,5 @@
-import { presentNamespace } from "../rule/namespace.ts";
-import { text } from "../api/answers.ts";
-import { SnowleaseError } from "../id/errors.ts";
-import type { AppContext } from "./context.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
-import { otherRoute, type Route } from "./route.ts";
 
 /** What streams may take. */
 export interface StreamLimits {
@@ -188,37 +184,4 @@ export class EventStreams {
     clearInterval(this.#heart);
     this.#heart = undefined;
   }
-}
-
-/** What happens in a namespace, as this daemon sees it. */
-export function eventRoutes({ registry }: AppContext, streams: EventStreams | undefined): readonly Route[] {
-  if (streams === undefined) return [];
-  return [
-    otherRoute({
-      method: "GET",
-      path: "/v1/:namespace/events",
-      summary:
-        "What this daemon sees happen in a namespace, as server-sent events; goes on behind a Last-Event-ID, after `missed` where some are no longer known",
-      access: "read",
-      signedIn: true,
-      status: 200,
-      answer: text,
-      media: "text/event-stream",
-      problems: ["NOT_FOUND", "RATE_LIMITED"],
-      async handle({ namespace, visit }) {
-        const { request, client } = visit;
-        await presentNamespace(registry, namespace);
-        // Nobody would ever read, or end, the body of an answer to HEAD.
-        const from = request.headers.get("last-event-id");
-        const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, () => visit.admit());
-        // A proxy that collects an answer before it passes it on would keep events back.
-        const headers = {
-          "content-type": "text/event-stream",
-          "cache-control": "no-store",
-          "x-accel-buffering": "no",
-        };
-        return new Response(body, { headers });
-      },
-    }),
-  ];
 }
