@@ -1,5 +1,5 @@
-// Writes into docs/ what is told elsewhere already: options, layouts, commands, calls, errors, exports. With --check it writes
-// nothing, and fails when a page says something else.
+// Writes into docs/ what the code declares: options, layouts, commands, calls, errors, exports; and the comments of SnowleaseOptions. With
+// --check it writes nothing, and fails where a file differs.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
@@ -13,8 +13,10 @@ const { errors } = await import("./docs/errors.mjs");
 const { exportsOf } = await import("./docs/exports.mjs");
 const { calls } = await import("./docs/http.mjs");
 const { layoutTable } = await import("./docs/layouts.mjs");
+const { docstrings } = await import("./docs/docstrings.mjs");
 const { options } = await import("./docs/options.mjs");
 
+await write("src/snowlease.ts", "", docstrings, ["export interface SnowleaseOptions {\n", "\n}\n"]);
 await write("docs/options.md", "options", options);
 await write("docs/layouts.md", "layouts", layoutTable);
 await write("docs/errors.md", "errors", errors);
@@ -27,18 +29,17 @@ await write("docs/exports.md", "rule", () => exportsOf("src/rule/index.ts"));
 await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
 
 /**
- * Writes what stands between `<!-- name:begin -->` and `<!-- name:end -->` of a page.
- * @param make gets what stands there now.
+ * Writes the part of a file between two markers; of a page, between `<!-- name:begin -->` and `<!-- name:end -->`.
+ * @param make gets the part as it is now.
  */
-async function write(page, name, make) {
-  const now = readFileSync(page, "utf8");
-  const [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`];
+async function write(file, name, make, [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`]) {
+  const now = readFileSync(file, "utf8");
   const [before, rest = "", ...more] = now.split(begin);
-  const [inside, after] = rest.split(end);
-  if (after === undefined || more.length > 0)
-    fail(`${page} needs one ${begin.trim()} and, behind it, one ${end.trim()}`);
-  const written = `${before}${begin}${await make(inside)}${end}${after}`;
+  const [inside] = rest.split(end, 1);
+  if (rest.length === inside.length || more.length > 0)
+    fail(`${file} needs one ${begin.trim()} and, behind it, one ${end.trim()}`);
+  const written = `${before}${begin}${await make(inside)}${rest.slice(inside.length)}`;
   if (written === now) return;
-  if (check) fail(`what ${page} says under ${begin.trim()} is not what the code says; run: node scripts/docs.mjs`);
-  writeFileSync(page, written);
+  if (check) fail(`${file} differs from the code under ${begin.trim()}; run: node scripts/docs.mjs`);
+  writeFileSync(file, written);
 }

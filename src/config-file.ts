@@ -1,48 +1,48 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
-import { SnowleaseError } from "./id/errors.ts";
+import { configInvalid, SnowleaseError } from "./id/errors.ts";
 import { utf8Text } from "./id/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
 
 const [groupWrites, othersWrite] = [0o020, 0o002];
 
-/** Refuses a file that another user may have put into the folder, or have written. */
+/** Refuses a file that another user may have created or changed. */
 function checkOwner({ uid, gid, mode }: Stats, refuse: (what: string) => never): void {
   const { getuid, getgid } = process;
   // Not on Windows.
   if (getuid === undefined || getgid === undefined) return;
-  const instead = "or name it with --config where it is to count all the same";
+  const instead = "or name the file with --config to use it nevertheless";
   if (uid !== getuid() && uid !== 0) refuse(`belongs to another user (uid ${uid}); change its owner, ${instead}`);
-  if ((mode & othersWrite) !== 0) refuse(`can be written by every user; take that right away (chmod o-w), ${instead}`);
+  if ((mode & othersWrite) !== 0) refuse(`is writable for every user; remove that permission (chmod o-w), ${instead}`);
   if ((mode & groupWrites) !== 0 && gid !== getgid()) {
-    refuse(`can be written by another group (gid ${gid}); take that right away (chmod g-w), ${instead}`);
+    refuse(`is writable for another group (gid ${gid}); remove that permission (chmod g-w), ${instead}`);
   }
 }
 
 /**
- * The object in a config file; an empty one where there is no file and none was named.
- * @param named whether a flag or the environment names it. One that is only found there has to belong to this user or root.
+ * The object in a config file; empty where the file neither exists nor was named.
+ * @param named whether a flag or the environment names the file. Any other file has to belong to this user or root.
  */
 export function readConfigFile(path: string, named: boolean): object {
   const refuse = (what: string, cause?: unknown): never => {
-    throw new SnowleaseError("CONFIG_INVALID", `The config file ${path} ${what}.`, {}, { cause });
+    throw configInvalid(`The config file ${path} ${what}.`, cause);
   };
   let bytes: Uint8Array;
   let file: number | undefined;
   try {
-    // A pipe would otherwise keep it waiting.
+    // Without O_NONBLOCK, a named pipe would block here.
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = fstatSync(file);
     if (!stat.isFile()) refuse("is not a regular file; name one that is");
     if (stat.size > maxFileBytes)
-      refuse(`has ${stat.size} bytes, and at most ${maxFileBytes} are read; name the right one`);
+      refuse(`has ${stat.size} bytes, more than the limit of ${maxFileBytes}; name the right file`);
     if (!named) checkOwner(stat, refuse);
     bytes = readFileSync(file);
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
-    if (code === "ENOENT") return named ? refuse("does not exist; name another one, or none", cause) : {};
-    return refuse(`cannot be read (${code}); mend its permissions`, cause);
+    if (code === "ENOENT") return named ? refuse("does not exist; name another file, or none", cause) : {};
+    return refuse(`cannot be read (${code}); correct its permissions`, cause);
   } finally {
     if (file !== undefined) closeSync(file);
   }
@@ -51,11 +51,11 @@ export function readConfigFile(path: string, named: boolean): object {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    // What JSON.parse says may quote the file, and with it a password: only the place is taken from it.
+    // The message of JSON.parse may quote a password from the file: take only the position.
     const [, position] = /position (\d+)/.exec(String(cause)) ?? [];
     const before = text.slice(0, Number(position ?? 0)).split("\n");
     const place = position === undefined ? "" : ` (line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1})`;
-    refuse(`is not JSON${place}; mend it`);
+    refuse(`is not JSON${place}; correct it`);
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
   return refuse(

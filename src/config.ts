@@ -2,8 +2,8 @@ import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
 import { pathAddress, type RegistryAddress } from "./registries/address.ts";
-import { numberWithin, type WorkerIdAssigner } from "./lease/assigner.ts";
-import { withSource, shown, SnowleaseError } from "./id/errors.ts";
+import { numberWithin } from "./lease/assigner.ts";
+import { configInvalid, shown, type SnowleaseError, withSource } from "./id/errors.ts";
 import { defaultLayout, type Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import type { LeaseOptions } from "./lease/lease.ts";
@@ -28,29 +28,26 @@ export { type Option, type OptionScope, optionTable } from "./options.ts";
 
 /** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
-  /** As passed to `snowlease()`. One that is undefined counts as not given, or is refused: see `decisiveOptions`. */
+  /** As passed to `snowlease()`. An undefined option counts as not given, or is refused: see `decisiveOptions`. */
   readonly options?: object | undefined;
-  /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them; names that are no options are somebody else's. */
+  /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them. Names of no option are ignored. */
   readonly flags?: Readonly<Record<string, unknown>> | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The folder in which to look for `snowlease.json`. Left out: no config file is read, whatever names one. */
+  /** The folder in which to look for `snowlease.json`. Left out: no config file is read, also where a flag or variable names one. */
   readonly cwd?: string | undefined;
 }
 
-/** All options, resolved. Times in ms. */
-export interface Config {
+/** All options, with defaults. Times in ms. */
+export interface Config extends OptionValues {
   readonly registry: RegistryAddress | Registry;
   /** named: by an option. default: the embedded file. borrowed: the lease of the `snowlease exec` that started this process. */
   readonly registryFrom: "named" | "default" | "borrowed";
   readonly namespace: string;
   readonly layout: Layout;
-  /** What may be leased: of `fixed`, what the option `pool` leaves. */
+  /** The worker IDs that may be leased: the option `pool` within `fixed`. */
   readonly pool: PoolBounds;
   /** The worker IDs that have the fixed fields; all of the layout where none is fixed. */
   readonly fixed: PoolBounds;
-  /** Undefined, like `claimTimeout` and `onLost`: see `leaseDefaults`. */
-  readonly window: number | undefined;
-  readonly claimTimeout: number | undefined;
   readonly operationTimeout: number;
   readonly maxWait: number;
   readonly maxTell: number;
@@ -59,28 +56,12 @@ export interface Config {
   /** Only those that were given. */
   readonly limits: Partial<NamespaceLimits>;
   readonly reuse: "any" | "never";
-  readonly onLost: "switch" | "stop" | undefined;
   /** From any source but the environment, which an assigner reads. */
   readonly workerId: number | undefined;
-  readonly properties: Readonly<Record<string, unknown>> | undefined;
-  readonly env: string | undefined;
-  readonly assigner: WorkerIdAssigner | string | undefined;
   readonly ordinal: boolean;
   readonly ordinalBase: number;
-  readonly ip: string | undefined;
-  readonly interface: string | undefined;
   readonly host: string;
   readonly instance: string;
-  readonly listen: { readonly host: string; readonly port: number } | undefined;
-  readonly socket: string | undefined;
-  readonly tokens: string | undefined;
-  readonly tlsCert: string | undefined;
-  readonly tlsKey: string | undefined;
-  readonly tlsClientCa: string | undefined;
-  readonly claimsPerSecond: number | undefined;
-  readonly clientQuota: number | undefined;
-  readonly maxOwnLeases: number | undefined;
-  readonly maxConnections: number | undefined;
   readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
@@ -107,12 +88,12 @@ const urlOptions = inScope("url");
 const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config");
 
 const ownWindow = 60_000;
-/** Where the registry is a file on this host, a short outage is the end of the host; a crashed holder's ID should rest briefly. */
+/** A registry in a file has no outages of its own, so a short window is enough, and the ID of a crashed holder rests briefly. */
 const embeddedWindow = 2000;
 
 /**
- * Reads all options. Every value that is given is checked, also one that a stronger source overrides. The query of a registry
- * URL counts where the URL was given, behind what is given there by itself; that of an overridden URL does not count.
+ * Reads all options. Checks every value that is given, also where a stronger source overrides it. Options in the query of a registry URL
+ * count at the level of the URL, after that level's own options; the query of an overridden URL is ignored.
  * @throws SnowleaseError CONFIG_INVALID that names option, rule, value and source.
  */
 export function resolveConfig(from: ConfigSources): Config {
@@ -124,32 +105,29 @@ export function resolveConfig(from: ConfigSources): Config {
   const values = Object.assign({}, ...levels.map((level) => level.values).toReversed()) as OptionValues;
   const sources: Config["sources"] = Object.assign({}, ...levels.map((level) => level.sources).toReversed());
 
-  checkTokensWay(from, values, sources);
+  checkTokenTarget(from, values, sources);
   const [program] = levels as [Level, ...Level[]];
   const lent = lentLease(env);
   const namespace = values.namespace ?? lent?.namespace ?? "default";
   const borrows = lent?.namespace === namespace && isFrom(lent, (program.values as OptionValues).registry);
   const borrowed = borrows ? lent : undefined;
   if (lent !== undefined && !borrows && named === undefined) throw unborrowed(namespace, lent, sources);
-  // What surrounds a borrower went into the lease that it borrows; what it asks for itself has to fit that.
+  // Environment and file of a borrower went into the lease that it borrows. Only what the program itself asks for has to fit it.
   const wishes = borrows ? (program.values as OptionValues) : values;
   const layout = wishes.layout ?? borrowed?.layout ?? defaultLayout;
   const { pool, fixed } = narrowed(wishes, sources, layout, borrows && named !== program ? new Map() : query);
   const { maxWindow, maxClockSkew } = values;
   const { workerId } = wishes;
-  checkWindow("window", values, layout, sources);
-  checkWindow("maxWindow", values, layout, sources);
-  checkLongest(values, sources);
+  checkWindows(values, layout, sources);
 
   return {
+    ...values,
     registry: borrowed?.address ?? withToken(values.registry ?? defaultRegistry(env), values.token),
     registryFrom: borrows ? "borrowed" : named === undefined ? "default" : "named",
     namespace,
     layout,
     pool,
     fixed,
-    window: values.window,
-    claimTimeout: values.claimTimeout,
     operationTimeout: values.operationTimeout ?? 5000,
     maxWait: values.maxWait ?? defaultRollback.maxWait,
     maxTell: values.maxTell ?? defaultRollback.maxTell,
@@ -160,30 +138,16 @@ export function resolveConfig(from: ConfigSources): Config {
       ...(maxClockSkew !== undefined && !borrows && { maxClockSkew }),
     },
     reuse: values.reuse ?? "any",
-    onLost: values.onLost,
     workerId:
       workerId === undefined
         ? undefined
         : numberWithin(workerId, sources.workerId?.text ?? "", { layout, pool, fixed }),
-    properties: values.properties,
     env: wishes.env,
     assigner: wishes.assigner,
     ordinal: wishes.ordinal ?? false,
     ordinalBase: values.ordinalBase ?? 0,
-    ip: values.ip,
-    interface: values.interface,
     host: values.host ?? hostname(),
     instance: values.instance ?? "",
-    listen: values.listen,
-    socket: values.socket,
-    tokens: values.tokens,
-    tlsCert: values.tlsCert,
-    tlsKey: values.tlsKey,
-    tlsClientCa: values.tlsClientCa,
-    claimsPerSecond: values.claimsPerSecond,
-    clientQuota: values.clientQuota,
-    maxOwnLeases: values.maxOwnLeases,
-    maxConnections: values.maxConnections,
     insecure: values.insecure ?? false,
     sources,
   };
@@ -212,7 +176,7 @@ export function leaseDefaults(
     window: length,
     // After a crash, the same worker ID comes free within one window.
     claimTimeout: claimTimeout ?? (fixed || borrowed ? length : 0),
-    // The one number that is lent can be borrowed again.
+    // The lender lends the same worker ID again.
     onLost: onLost ?? (fixed && !borrowed ? "stop" : "switch"),
   };
 }
@@ -229,7 +193,7 @@ function give({ level, values, sources }: Level, name: OptionName, value: unknow
 function readProgram({ options = {}, flags = {} }: ConfigSources): Level {
   const level = emptyLevel("program");
   for (const [key, value] of Object.entries(options)) {
-    const name = known(key, libraryOptions, "the options");
+    const name = knownName(key, libraryOptions, "the options");
     if (value !== undefined) give(level, name, value, `the option \`${name}\``);
     else if (decisiveOptions.has(name)) throw unset(name);
   }
@@ -243,7 +207,7 @@ function readProgram({ options = {}, flags = {} }: ConfigSources): Level {
 function readEnvironment(env: ConfigSources["env"]): Level {
   const level = emptyLevel("environment");
   for (const { name, env: variable } of optionTable) {
-    // Read by an assigner, since the order of assigners puts a property before it.
+    // An assigner reads it: a property comes before it.
     if (name === "workerId" || variable === undefined) continue;
     const value = env[variable];
     if (value !== undefined) give(level, name, value, variable);
@@ -257,35 +221,30 @@ function readFile({ flags = {}, env, cwd }: ConfigSources): Level {
   const named = flags["config"] ?? env["SNOWLEASE_CONFIG"];
   const path = resolve(cwd, typeof named === "string" ? named : "snowlease.json");
   for (const [key, value] of Object.entries(readConfigFile(path, named !== undefined))) {
-    const name = known(key, fileOptions, path);
-    if (named === undefined && name === "assigner") throw notFromFound(name, path, "runs a program");
+    const name = knownName(key, fileOptions, path);
+    if (named === undefined && name === "assigner") {
+      throw configInvalid(
+        `\`assigner\` in ${path} would run a program, and no option names this file; name the file with --config, or give the assigner with a flag.`,
+      );
+    }
     give(level, name, value, `\`${name}\` in ${path}`);
   }
   return level;
 }
 
-/** Refuses to send a token of the environment to a registry that a file names which was only found in the folder. */
-function checkTokensWay({ flags = {}, env }: ConfigSources, values: OptionValues, sources: Config["sources"]): void {
+/** Refuses to send a token of the environment to a registry that a merely found config file names. */
+function checkTokenTarget({ flags = {}, env }: ConfigSources, values: OptionValues, sources: Config["sources"]): void {
   const { registry } = values;
   const isNamed = (flags["config"] ?? env["SNOWLEASE_CONFIG"]) !== undefined;
   if (isNamed || sources.registry?.level !== "file" || sources.token?.level !== "environment") return;
   if (registry === undefined || "claim" in registry) return;
   if (registry.kind !== "http" && registry.kind !== "unix") return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `${sources.registry.text} names where ${sources.token.text} would be sent, and was only found there; name the file with --config, or the registry with SNOWLEASE_REGISTRY.`,
+  throw configInvalid(
+    `${sources.registry.text} would receive ${sources.token.text}, and no option names this file; name the file with --config, or the registry with SNOWLEASE_REGISTRY.`,
   );
 }
 
-/** An option that only a file may give which was named. */
-function notFromFound(name: OptionName, path: string, does: string): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    `\`${name}\` in ${path} ${does}, and the file was only found there; name the file with --config, or give the option with a flag.`,
-  );
-}
-
-/** Adds the query of this level's registry URL to the level. Returns what is no option: it may be a field of the layout. */
+/** Adds the query of this level's registry URL to the level. Returns the parameters that are no options: fields of the layout. */
 function readQuery(level: Level): Map<string, string> {
   const { registry } = level.values as OptionValues;
   const rest = new Map<string, string>();
@@ -311,8 +270,8 @@ function narrowed(
   const identity = Object.keys(layout.split(0));
   const fixed: Record<string, unknown> = {};
   for (const [key, value] of query) {
-    const name = known(key, [...urlOptions, ...identity], url);
-    // Left as text when it is no number: `narrow` then names it.
+    const name = knownName(key, [...urlOptions, ...identity], url);
+    // Any other text stays as it is: `narrow` then names it.
     fixed[name] = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
   }
   Object.assign(fixed, fields);
@@ -329,24 +288,20 @@ function narrowed(
   }));
 }
 
-function checkWindow(
-  name: "window" | "maxWindow",
-  { [name]: value }: OptionValues,
-  layout: Layout,
-  sources: Config["sources"],
-): void {
-  if (value !== undefined) withSource(sources[name]?.text ?? "", () => checkWindowLength(name, value, layout));
-}
-
-function checkLongest({ window, maxWindow }: OptionValues, sources: Config["sources"]): void {
-  if (window === undefined || maxWindow === undefined || window <= maxWindow) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+/** Refuses windows that the layout cannot have, and a window above `maxWindow`. */
+function checkWindows(values: OptionValues, layout: Layout, sources: Config["sources"]): void {
+  for (const name of ["window", "maxWindow"] as const) {
+    const value = values[name];
+    if (value !== undefined) withSource(sources[name]?.text ?? "", () => checkWindowLength(name, value, layout));
+  }
+  const { window, maxWindow = Infinity } = values;
+  if (window === undefined || window <= maxWindow) return;
+  throw configInvalid(
     `Expected \`window\` to be at most ${maxWindow} ms (\`maxWindow\`), got ${shown(window)}; correct ${sources.window?.text} or ${sources.maxWindow?.text}.`,
   );
 }
 
-/** The folder that is the default registry's, by the XDG rules: a relative one does not count. */
+/** The default registry, by the XDG rules: a relative folder is ignored. */
 function defaultRegistry({ XDG_STATE_HOME: state = "", HOME: home = "" }: ConfigSources["env"]): RegistryAddress {
   const folder = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homeOfUser(), ".local/state");
   return pathAddress("sqlite", join(folder, "snowlease/registry.db"));
@@ -356,44 +311,43 @@ function homeOfUser(): string {
   try {
     return userInfo().homedir;
   } catch (cause) {
-    const message = "There is no home folder for the default registry; set HOME or XDG_STATE_HOME, or name a registry.";
-    throw new SnowleaseError("CONFIG_INVALID", message, {}, { cause });
+    throw configInvalid(
+      "This user has no home folder for the default registry; set HOME or XDG_STATE_HOME, or name a registry.",
+      cause,
+    );
   }
 }
 
-/** The address with what to show to a daemon there. */
+/** The address with the token for a daemon there. */
 function withToken(registry: RegistryAddress | Registry, token: string | undefined): RegistryAddress | Registry {
   if (token === undefined || "claim" in registry) return registry;
   return registry.kind === "http" || registry.kind === "unix" ? { ...registry, token } : registry;
 }
 
-/** A namespace that is not the lent one is leased from a registry that is named: the default one is another than the lender's. */
+/** Another namespace than the lent one needs a named registry: the default registry is not the lender's. */
 function unborrowed(namespace: string, lent: LentLease, sources: Config["sources"]): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
+  return configInvalid(
     `This process was started with a lease of namespace \`${lent.namespace}\` to borrow, and asks for namespace \`${namespace}\` without a registry; ` +
       `leave ${sources.namespace?.text} out to borrow that lease, or name the registry to lease from (SNOWLEASE_REGISTRY).`,
   );
 }
 
-/** An option that was meant, and has no value. */
+/** A decisive option without a value. */
 function unset(name: OptionName): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected the option \`${name}\` to have a value, got undefined, as from an environment variable that is not set: the IDs could then be those of other generators; set the value, or leave the option out.`,
+  return configInvalid(
+    `Expected the option \`${name}\` to have a value, got undefined (is an environment variable unset?): other generators could then make the same IDs; set the value, or leave the option out.`,
   );
 }
 
-/** The option of this name. CONFIG_INVALID when there is none, with the one that was probably meant. */
-function known<Name extends string>(name: string, names: readonly Name[], from: string): Name {
+/** The option of this name. CONFIG_INVALID where there is none, with the most similar name. */
+function knownName<Name extends string>(name: string, names: readonly Name[], from: string): Name {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;
   const meant = didYouMean(name, names);
   const quoted = shown(name).replace(/ \(string\)$/, "");
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     meant === undefined
       ? `There is no option ${quoted}; remove it from ${from}.`
-      : `There is no option ${quoted}, the nearest is \`${meant}\`; correct ${from}.`,
+      : `There is no option ${quoted}; did you mean \`${meant}\`? Correct ${from}.`,
   );
 }

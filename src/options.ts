@@ -28,62 +28,65 @@ import {
 } from "./option-kinds.ts";
 
 /*
- * One table makes the validation, the command line's flags and --help, the names in the environment, and the table of
- * docs/options.md.
+ * One table declares every option. It makes the validation, the flags and --help of the command line, the names in the environment, the
+ * table of docs/options.md and (by scripts/docs.mjs) the comments of `SnowleaseOptions`.
  */
 
-/** Every option that was given, as read. Times in ms. */
-export interface OptionValues {
-  readonly registry?: RegistryAddress | Registry;
-  readonly namespace?: string;
-  readonly layout?: Layout;
-  readonly pool?: PoolBounds;
-  readonly datacenter?: number;
-  readonly machine?: number;
-  readonly process?: number;
-  readonly fields?: Readonly<Record<string, number>>;
-  readonly window?: number;
-  readonly claimTimeout?: number;
-  readonly operationTimeout?: number;
-  readonly maxWait?: number;
-  readonly maxTell?: number;
-  readonly mode?: Mode;
-  readonly spread?: number;
-  readonly maxClockSkew?: number;
-  readonly maxWindow?: number;
-  readonly reuse?: "any" | "never";
-  readonly onLost?: "switch" | "stop";
-  readonly workerId?: number | string;
-  readonly properties?: Readonly<Record<string, unknown>>;
-  readonly env?: string;
-  readonly assigner?: WorkerIdAssigner | string;
-  readonly ordinal?: boolean;
-  readonly ordinalBase?: number;
-  readonly ip?: string;
-  readonly interface?: string;
-  readonly host?: string;
-  readonly instance?: string;
-  readonly listen?: { readonly host: string; readonly port: number };
-  readonly socket?: string;
-  readonly tokens?: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly tlsClientCa?: string;
-  readonly claimsPerSecond?: number;
-  readonly clientQuota?: number;
-  readonly maxOwnLeases?: number;
-  readonly maxConnections?: number;
-  readonly insecure?: boolean;
-  readonly token?: string;
-  readonly config?: string;
+/** The value of each option after it is read. Times in ms. */
+export interface OptionTypes {
+  readonly registry: RegistryAddress | Registry;
+  readonly namespace: string;
+  readonly layout: Layout;
+  readonly pool: PoolBounds;
+  readonly datacenter: number;
+  readonly machine: number;
+  readonly process: number;
+  readonly fields: Readonly<Record<string, number>>;
+  readonly window: number;
+  readonly claimTimeout: number;
+  readonly operationTimeout: number;
+  readonly maxWait: number;
+  readonly maxTell: number;
+  readonly mode: Mode;
+  readonly spread: number;
+  readonly maxClockSkew: number;
+  readonly maxWindow: number;
+  readonly reuse: "any" | "never";
+  readonly onLost: "switch" | "stop";
+  readonly workerId: number | string;
+  readonly properties: Readonly<Record<string, unknown>>;
+  readonly env: string;
+  readonly assigner: WorkerIdAssigner | string;
+  readonly ordinal: boolean;
+  readonly ordinalBase: number;
+  readonly ip: string;
+  readonly interface: string;
+  readonly host: string;
+  readonly instance: string;
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly socket: string;
+  readonly tokens: string;
+  readonly tlsCert: string;
+  readonly tlsKey: string;
+  readonly tlsClientCa: string;
+  readonly claimsPerSecond: number;
+  readonly clientQuota: number;
+  readonly maxOwnLeases: number;
+  readonly maxConnections: number;
+  readonly insecure: boolean;
+  readonly token: string;
+  readonly config: string;
 }
 
-export type OptionName = keyof OptionValues;
+export type OptionName = keyof OptionTypes;
+
+/** The options that were given. */
+export type OptionValues = { readonly [Name in OptionName]?: OptionTypes[Name] | undefined };
 
 /** Where an option may be given. A config file takes those of `cli` and `daemon`, but for `config` itself. */
 export type OptionScope = "library" | "cli" | "url" | "daemon";
 
-/** An option as documentation and the command line see it. */
+/** An option as documentation and the command line show it. */
 export interface Option {
   readonly name: OptionName;
   /** `--claim-timeout`; undefined for an option that only the library has. */
@@ -93,281 +96,256 @@ export interface Option {
   /** Stands for the value in `--help`; undefined for a flag without one. */
   readonly value: string | undefined;
   readonly description: string;
+  /** What holds only where a program passes the option to `snowlease`. */
+  readonly program: string | undefined;
   readonly default: string;
   readonly scopes: readonly OptionScope[];
 }
 
-interface Definition<Value> extends Kind<Value> {
-  /** What a message must not quote. */
+interface Definition<Value> extends Kind<Value>, Pick<Option, "description" | "default" | "scopes"> {
+  readonly program?: string;
+  /** Messages must not quote the value. */
   readonly secret?: boolean;
-  readonly scopes: readonly OptionScope[];
-  readonly default: string;
-  readonly description: string;
+  /** See `decisiveOptions`. */
+  readonly decisive?: boolean;
 }
 
-const everywhere: readonly OptionScope[] = ["library", "cli", "url", "daemon"];
-const claims: readonly OptionScope[] = ["library", "cli", "url"];
-const sources: readonly OptionScope[] = ["library", "cli"];
-const holders: readonly OptionScope[] = ["library", "cli", "daemon"];
-
-function define<Value>(
-  kind: Kind<Value>,
-  scopes: readonly OptionScope[],
-  byDefault: string,
-  description: string,
-): Definition<Value> {
-  return { ...kind, scopes, default: byDefault, description };
+/** Makes the definitions of options that these take. */
+function takenBy(...scopes: readonly OptionScope[]) {
+  return <Value>(
+    kind: Kind<Value>,
+    byDefault: string,
+    description: string,
+    more: Pick<Definition<Value>, "program" | "secret" | "decisive"> = {},
+  ): Definition<Value> => ({ ...kind, scopes, default: byDefault, description, ...more });
 }
 
-const definitions: { readonly [Name in OptionName]-?: Definition<NonNullable<OptionValues[Name]>> } = {
-  registry: define(
+const everywhere = takenBy("library", "cli", "url", "daemon");
+const claims = takenBy("library", "cli", "url");
+const sources = takenBy("library", "cli");
+const holders = takenBy("library", "cli", "daemon");
+const library = takenBy("library");
+const daemon = takenBy("daemon");
+const decisive = true;
+
+const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]> } = {
+  registry: holders(
     registryUrl,
-    holders,
     "`sqlite:` + `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`",
-    "Where worker IDs are leased from. The URL's query takes every option marked so.",
+    "The URL of the registry that leases worker IDs. Its query takes every option marked so.",
+    {
+      decisive,
+      program:
+        "A program may also pass a registry, which stays open, or a driver's ready client, alone or with settings of its store: `{ client, wait: 1 }`.",
+    },
   ),
-  namespace: define(
+  namespace: claims(
     matching("NAME", /^[a-z][a-z0-9_]{0,31}$/, "to match [a-z][a-z0-9_]{0,31}"),
-    claims,
     "`default`",
-    "The ID space: one layout, one pool of worker IDs.",
+    "The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`.",
+    { decisive },
   ),
-  layout: define(
+  layout: everywhere(
     layout,
-    everywhere,
     "`westid`",
-    `The bits of an ID: ${presetNames.map((name) => `\`${name}\``).join(", ")}, or a notation: fields from the top bit down, \`@\`, the epoch in Unix ms, \`/\`, the tick in ms, \`/wraps\` where the timestamp starts again at 0, like \`${presets.westid}\`.`,
+    `The bits of an ID: ${presetNames.map((name) => `\`${name}\``).join(", ")}, or a notation: fields from the top bit down, \`@\`, the epoch in Unix ms, \`/\`, the tick in ms, and \`/wraps\` for a timestamp that starts again at 0, like \`${presets.westid}\`.`,
+    { decisive },
   ),
-  pool: define(pool, everywhere, "the whole layout", "The worker IDs that may be leased, such as `512-1023`."),
-  datacenter: define(
+  pool: everywhere(pool, "the whole layout", "The range of worker IDs to lease from, such as `512-1023`.", {
+    decisive,
+  }),
+  datacenter: claims(
     integer("NUMBER"),
-    claims,
     "none",
-    "Fixes the layout's field `datacenter`, which narrows the pool.",
+    "Fixes the layout's field `datacenter`: only worker IDs with this value are leased.",
+    { decisive },
   ),
-  machine: define(integer("NUMBER"), claims, "none", "Fixes the layout's field `machine`, which narrows the pool."),
-  process: define(
+  machine: claims(
     integer("NUMBER"),
-    claims,
     "none",
-    "Fixes the layout's field `process`, which narrows the pool; with what is above it.",
+    "Fixes the layout's field `machine`: only worker IDs with this value are leased.",
+    { decisive },
   ),
-  fields: define(
+  process: claims(
+    integer("NUMBER"),
+    "none",
+    "Fixes the layout's field `process`: only worker IDs with this value are leased. The fields above it have to be fixed, too.",
+    { decisive },
+  ),
+  fields: library(
     fields,
-    ["library"],
     "none",
-    "Fixes identity fields of the layout, the topmost first: `{ datacenter: 3 }`. In a URL each is a parameter by its own name.",
+    "Fixes identity fields of the layout by name, from the top field down: `{ datacenter: 3 }`. In a URL, each field is a parameter with its own name.",
+    { decisive },
   ),
-  window: define(
+  window: everywhere(
     duration(1),
-    everywhere,
     "60 s; 2 s for a fixed worker ID in an embedded registry; at least 4 ticks",
-    "How far ahead a lease reaches: the longest outage of the registry a holder survives, and how long a crashed one's worker ID rests.",
+    "How far ahead a lease reaches, at least 3 ticks. A holder survives a registry outage of this length, and the worker ID of a crashed holder rests this long.",
   ),
-  claimTimeout: define(
+  claimTimeout: claims(
     duration(0),
-    claims,
     "0; one window for a fixed worker ID",
-    "How long a claim may wait for a worker ID to come free.",
+    "How long a claim waits for a free worker ID.",
   ),
-  operationTimeout: define(
+  operationTimeout: everywhere(
     duration(1),
-    everywhere,
     "5 s",
-    "Deadline of one registry operation. Of one that waits for a registry file: longest time in which nobody writes to it.",
+    "The deadline of one registry operation. An operation that waits for a locked registry file fails after this time without a write by another process.",
   ),
-  maxWait: define(duration(0), claims, "500 ms", "How long to wait for a clock that was set back."),
-  maxTell: define(
+  maxWait: claims(duration(0), "500 ms", "How long a generator waits after its clock was set back."),
+  maxTell: claims(
     duration(0),
-    claims,
     "1 m",
-    "Up to which setback of the clock callers are told to try again; beyond it the lease is given up.",
+    "The largest setback of the clock after which callers are told to try again. After a larger one, the lease ends.",
   ),
-  mode: define(
+  mode: claims(
     oneOf("wall", "lead"),
-    claims,
     "`wall`",
-    "`wall`: timestamps never lead the clock. `lead`: they may, as far as the window reaches, for bursts of more IDs than a tick has.",
+    "`wall`: timestamps never lead the clock. `lead`: timestamps may lead the clock by up to the window, for bursts of more IDs than a tick has.",
   ),
-  spread: define(
+  spread: claims(
     integer("NUMBER"),
-    claims,
     "1",
-    "With how many different sequences a tick may begin, a power of two: with 2^k also the IDs of a generator that makes few are even in `id % 2^k`.",
+    "How many different sequences a tick may begin with, a power of two. With 2^k, IDs are even in `id % 2^k` also where a generator makes few IDs.",
   ),
-  maxClockSkew: define(
+  maxClockSkew: everywhere(
     duration(1),
-    everywhere,
     "10 s",
-    "Largest tolerated difference between a holder's clock and the registry's. Fixed when the namespace is created.",
+    "The largest tolerated difference between a holder's clock and the registry's clock. Fixed when the namespace is created.",
   ),
-  maxWindow: define(
+  maxWindow: everywhere(
     duration(1),
-    everywhere,
     "10 m",
-    "Longest window that may be asked for. Fixed when the namespace is created.",
+    "The longest window that a claim may ask for. Fixed when the namespace is created.",
   ),
-  reuse: define(
+  reuse: claims(
     oneOf("any", "never"),
-    claims,
     "`any`",
-    "`never`: only worker IDs that nobody ever used, until the pool is used up.",
+    "`never`: lease only worker IDs that were never used, until the pool is used up.",
   ),
-  onLost: define(
+  onLost: claims(
     oneOf("switch", "stop"),
-    claims,
     "`switch`; `stop` for a fixed worker ID",
-    "When a lease is lost: claim another worker ID and go on, or end.",
+    "After a lease is lost: `switch` claims another worker ID and goes on, `stop` ends.",
   ),
-  workerId: define(
-    workerId,
-    sources,
-    "none",
-    "The one worker ID to claim; where fields are fixed, its number within them.",
-  ),
-  properties: define(
+  workerId: sources(workerId, "none", "The one worker ID to claim. Where fields are fixed: its number within them.", {
+    decisive,
+  }),
+  properties: library(
     properties,
-    ["library"],
     "none",
-    "System properties: `westid.workerId` or `snowlease.workerId` is the worker ID to claim.",
+    "System properties. `westid.workerId` or `snowlease.workerId` is the worker ID to claim.",
+    { decisive },
   ),
-  env: define(
+  env: sources(
     matching("NAME", /^[A-Za-z_][A-Za-z0-9_]*$/, "to be the name of an environment variable"),
-    sources,
     "`SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`",
     "The environment variable that holds the worker ID to claim.",
+    { decisive },
   ),
-  assigner: define(
-    assigner,
-    sources,
-    "none",
-    "A WorkerIdAssigner, or the path of a module whose default export is one.",
-  ),
-  ordinal: define(truth, sources, "`false`", "Claim the number that ends the host's name, as in `orders-3`."),
-  ordinalBase: define(integer("NUMBER"), sources, "0", "Added to that number."),
-  ip: define(
+  assigner: sources(assigner, "none", "A WorkerIdAssigner, or the path of a module whose default export is one.", {
+    decisive,
+    program: "It has to answer within `operationTimeout` plus `claimTimeout`.",
+  }),
+  ordinal: sources(truth, "`false`", "Claims the number at the end of the host's name, as in `orders-3`.", {
+    decisive,
+  }),
+  ordinalBase: sources(integer("NUMBER"), "0", "A number to add to the ordinal.", { decisive }),
+  ip: sources(
     ipAddress,
-    sources,
     "the first IPv4 that is not loopback, else IPv6",
-    "The address whose last bits are claimed where nothing else names a worker ID or a registry.",
+    "This host's address. Its last bits are the worker ID where no option names a worker ID or a registry.",
+    { decisive },
   ),
-  interface: define(
+  interface: sources(
     matching("NAME", /^\S{1,255}$/, "to be the name of a network interface"),
-    sources,
     "any",
-    "The network interface whose address that is.",
+    "The network interface that has this host's address.",
+    { decisive },
   ),
-  host: define(
+  host: holders(
     label,
-    holders,
     "the host's name",
-    "Names this host in the registry; a worker ID that it used before is preferred.",
+    "The name of this host in the registry. A claim prefers a worker ID that this host used before.",
   ),
-  instance: define(label, holders, "none", "Names this process in the registry."),
-  listen: define(hostAndPort, ["daemon"], "`127.0.0.1:7070`", "Where the daemon listens."),
-  socket: define(path, ["daemon"], "none", "Unix socket on which the daemon listens, too."),
-  tokens: define(
+  instance: holders(label, "none", "The name of this process in the registry."),
+  listen: daemon(hostAndPort, "`127.0.0.1:7070`", "The address and port on which the daemon listens."),
+  socket: daemon(path, "none", "The Unix socket on which the daemon listens as well."),
+  tokens: daemon(
     path,
-    ["daemon"],
-    "none: whoever reaches the daemon may do everything",
-    "File of the tokens that the daemon takes, a line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each; roles `worker`, `read`, `admin`. Read again at SIGHUP.",
+    "none: every client that reaches the daemon may do everything",
+    "A file of the tokens that the daemon accepts, one line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each. The roles are `worker`, `read` and `admin`. The daemon reads the file again at SIGHUP.",
   ),
-  tlsCert: define(
+  tlsCert: daemon(
     path,
-    ["daemon"],
     "none: plain HTTP",
-    "PEM file of the daemon's certificate, and of those between it and its authority. TLS 1.2 or newer; read again at SIGHUP.",
+    "A PEM file with the daemon's certificate and its intermediate certificates. TLS 1.2 or newer. The daemon reads the file again at SIGHUP.",
   ),
-  tlsKey: define(path, ["daemon"], "none", "PEM file of its private key, without a passphrase."),
-  tlsClientCa: define(
+  tlsKey: daemon(path, "none", "A PEM file with the private key of `tlsCert`, without a passphrase."),
+  tlsClientCa: daemon(
     path,
-    ["daemon"],
     "none: clients need no certificate",
-    "PEM file of authorities: every client has to have a certificate of one of them, besides a token.",
+    "A PEM file of certificate authorities. Every client needs a certificate of one of them, in addition to a token.",
   ),
-  claimsPerSecond: define(
+  claimsPerSecond: daemon(
     integer("NUMBER"),
-    ["daemon"],
     "100",
-    "Claims a second that one client (a token, else an address; a socket is one) may go on making, after 10 times as many at once. `0`: any number.",
+    "How many claims a second one client may make, after a burst of 10 times as many. A client is a token, else an address; a socket is one client. `0`: no limit.",
   ),
-  clientQuota: define(
+  clientQuota: daemon(
     integer("PERCENT", 1, 100),
-    ["daemon"],
-    "none: one client may lease all of a pool",
-    "How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client (as for `claimsPerSecond`) may have at once.",
+    "none: one client may lease a whole pool",
+    "How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client may hold at once. A client is the same as for `claimsPerSecond`.",
   ),
-  maxOwnLeases: define(
+  maxOwnLeases: daemon(
     integer("NUMBER", 1),
-    ["daemon"],
     "100",
-    "In how many namespaces at once the daemon makes IDs (`POST …/ids`), each on a lease of its own. For one more, the lease that was used the longest ago goes back. One that is not used for 5 windows goes back by itself.",
+    "In how many namespaces at once the daemon makes IDs (`POST …/ids`), each with its own lease. For one more, the daemon gives back the lease that was unused for the longest time. It gives back a lease that is unused for 5 windows, too.",
   ),
-  maxConnections: define(
+  maxConnections: daemon(
     integer("NUMBER", 1),
-    ["daemon"],
-    "10,000, or what the process may open as files less 128",
-    "Connections at once. When there is no room, the daemon ends idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
+    "10,000, or the process's limit of open files less 128",
+    "How many connections may be open at once. When there is no room, the daemon closes idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
   ),
-  insecure: define(
+  insecure: daemon(
     truth,
-    ["daemon"],
     "`false`",
-    "Listen where other machines can reach the daemon, also without tokens and TLS; and on a socket that any user of this machine could replace.",
+    "Allows the daemon to listen without tokens and TLS where other machines can reach it, and on a socket that any user of this machine could replace.",
   ),
-  token: {
-    ...define(
-      matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),
-      claims,
-      "none",
-      "The token that a daemon is shown whose URL has none (`http://:TOKEN@HOST:PORT`). Better in the environment or the URL's query than among the arguments.",
-    ),
-    secret: true,
-  },
-  config: define(
+  token: claims(
+    matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),
+    "none",
+    "The token for a daemon whose URL has none (`http://:TOKEN@HOST:PORT`). The environment and the URL's query are safer places than the arguments, which every user can read.",
+    { secret: true },
+  ),
+  config: takenBy("cli", "daemon")(
     path,
-    ["cli", "daemon"],
-    "`snowlease.json`, where there is one",
-    "JSON file of these options. The library reads none. One that is only found in the current folder has to belong to this user or root, with no other user or group that may write to it, and names no `assigner` and no daemon that would get `SNOWLEASE_TOKEN`.",
+    "`snowlease.json`, where it exists",
+    "A JSON file with these options. The library reads none. A file that is only found in the current folder has to belong to this user or root, must not be writable for other users or groups, and may name no `assigner` and no daemon that would get `SNOWLEASE_TOKEN`.",
   ),
 };
 
-/**
- * Options that decide among which generators an ID is unique: the registry, the bits, the numbers, and from where a number comes. One
- * that is passed as undefined was meant, and leaving it out would change that without a word.
- */
-export const decisiveOptions: ReadonlySet<OptionName> = new Set([
-  "registry",
-  "namespace",
-  "layout",
-  "pool",
-  "datacenter",
-  "machine",
-  "process",
-  "fields",
-  "workerId",
-  "properties",
-  "env",
-  "assigner",
-  "ordinal",
-  "ordinalBase",
-  "ip",
-  "interface",
-]);
-
 const names = Object.keys(definitions) as OptionName[];
+
+/**
+ * Options that decide among which generators an ID is unique: the registry, the bits, the numbers, and the source of a number. Passed as
+ * undefined, such an option is refused: to ignore it would silently change which IDs are unique.
+ */
+export const decisiveOptions: ReadonlySet<OptionName> = new Set(names.filter((name) => definitions[name].decisive));
 
 /** Every option. */
 export const optionTable: readonly Option[] = names.map((name) => {
-  const { value, description, scopes, default: byDefault } = definitions[name];
-  const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const { value, description, program, scopes, default: byDefault } = definitions[name];
+  const dashed = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const named = scopes.some((scope) => scope === "cli" || scope === "daemon");
   return {
     name,
-    flag: named ? `--${words}` : undefined,
-    env: named ? `SNOWLEASE_${words.replaceAll("-", "_").toUpperCase()}` : undefined,
+    flag: named ? `--${dashed}` : undefined,
+    env: named ? `SNOWLEASE_${dashed.replaceAll("-", "_").toUpperCase()}` : undefined,
     value,
     description,
+    program,
     default: byDefault,
     scopes,
   };
@@ -375,17 +353,13 @@ export const optionTable: readonly Option[] = names.map((name) => {
 
 /**
  * Reads the value of an option.
- * @param from what to correct, for the message.
+ * @param from the place to correct, for the message.
  * @throws SnowleaseError CONFIG_INVALID that names option, rule, value and source.
  */
-export function readOption<Name extends OptionName>(
-  name: Name,
-  value: unknown,
-  from: string,
-): NonNullable<OptionValues[Name]> {
+export function readOption<Name extends OptionName>(name: Name, value: unknown, from: string): OptionTypes[Name] {
   const { read, rule, secret = false } = definitions[name];
   const result = withSource(from, () => read(value));
-  if (result !== undefined) return result as NonNullable<OptionValues[Name]>;
+  if (result !== undefined) return result;
   // An object may hold a password somewhere inside, and need not have a JSON form.
   const got = secret
     ? "another text"

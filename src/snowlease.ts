@@ -10,7 +10,7 @@ import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assi
 import { checkTruth } from "./id/check.ts";
 import type { ClientWithSettings, RegistryClient } from "./registries/driver-client.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
-import { isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
+import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { Lease, type LeaseOptions } from "./lease/lease.ts";
@@ -22,113 +22,163 @@ import { deferredRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 
-/** A time: ms, or text with its unit such as `500ms`, `2s`, `1m`, `1h`. */
+/** A time: a number of ms, or text with a unit, such as `500ms`, `2s`, `1m`, `1h`. */
 export type Duration = number | string;
 
 /**
- * What `snowlease` takes. Each may also stand in the environment, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; what is passed
- * here comes first. Times default to ms. An option that decides which IDs are unique is refused where it is passed as undefined.
+ * The options of `snowlease`. The environment may hold each of them, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; an option that is
+ * passed here is stronger. A time without a unit is in ms. An option that decides which IDs are unique is refused where it is undefined.
+ *
+ * The comments are those of the table in options.ts: scripts/docs.mjs writes them.
  */
 export interface SnowleaseOptions {
   /**
-   * A registry URL, whose query may hold options; a registry, which stays open; or a driver's ready client, alone or with settings of
-   * its store: `{ client, wait: 1 }`. Default: a file in this user's home.
+   * The URL of the registry that leases worker IDs. Its query takes every option marked so. A program may also pass a
+   * registry, which stays open, or a driver's ready client, alone or with settings of its store: `{ client, wait: 1 }`.
+   * Default: `sqlite:` + `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`.
    */
   readonly registry?: string | Registry | RegistryClient | ClientWithSettings;
-  /** `[a-z][a-z0-9_]{0,31}`; default `default`. */
+  /**
+   * The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`.
+   * Default: `default`.
+   */
   readonly namespace?: string;
-  /** Default `westid`. */
+  /**
+   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`, `scene`, or a
+   * notation: fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a
+   * timestamp that starts again at 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
+   */
   readonly layout?: string | Layout;
-  /** The worker IDs that may be leased: `512-1023`. Default: all of the layout. */
+  /** The range of worker IDs to lease from, such as `512-1023`. Default: the whole layout. */
   readonly pool?: string | PoolBounds;
-  /** Fixes the layout's field `datacenter`, and so narrows the pool. */
+  /** Fixes the layout's field `datacenter`: only worker IDs with this value are leased. */
   readonly datacenter?: number | string;
-  /** The same for its field `machine`. */
+  /** Fixes the layout's field `machine`: only worker IDs with this value are leased. */
   readonly machine?: number | string;
-  /** The same for its field `process`; with what is above it. */
+  /**
+   * Fixes the layout's field `process`: only worker IDs with this value are leased. The fields above it have to be
+   * fixed, too.
+   */
   readonly process?: number | string;
-  /** Fixes identity fields of the layout by their names, the topmost first. */
+  /**
+   * Fixes identity fields of the layout by name, from the top field down: `{ datacenter: 3 }`. In a URL, each field is
+   * a parameter with its own name.
+   */
   readonly fields?: Readonly<Record<string, number>>;
-  /** How far ahead the lease reaches; at least 3 ticks. Default 60 s; 2 s for a fixed worker ID in an embedded registry. */
+  /**
+   * How far ahead a lease reaches, at least 3 ticks. A holder survives a registry outage of this length, and the worker
+   * ID of a crashed holder rests this long. Default: 60 s; 2 s for a fixed worker ID in an embedded registry; at least
+   * 4 ticks.
+   */
   readonly window?: Duration | undefined;
-  /** How long a claim may wait for a worker ID to come free. Default 0; one window for a fixed worker ID. */
+  /** How long a claim waits for a free worker ID. Default: 0; one window for a fixed worker ID. */
   readonly claimTimeout?: Duration | undefined;
-  /** Deadline of one registry operation. Default 5 s. */
+  /**
+   * The deadline of one registry operation. An operation that waits for a locked registry file fails after this time
+   * without a write by another process. Default: 5 s.
+   */
   readonly operationTimeout?: Duration | undefined;
-  /** How long to wait for a clock that was set back. Default 500 ms. */
+  /** How long a generator waits after its clock was set back. Default: 500 ms. */
   readonly maxWait?: Duration | undefined;
-  /** Up to which setback of the clock callers are told to try again. Default 60 s. */
+  /**
+   * The largest setback of the clock after which callers are told to try again. After a larger one, the lease ends.
+   * Default: 1 m.
+   */
   readonly maxTell?: Duration | undefined;
-  /** `lead`: timestamps may lead the clock, as far as the window reaches. Default `wall`: they never do. */
+  /**
+   * `wall`: timestamps never lead the clock. `lead`: timestamps may lead the clock by up to the window, for bursts of
+   * more IDs than a tick has. Default: `wall`.
+   */
   readonly mode?: Mode | undefined;
-  /** With how many different sequences a tick may begin, a power of two. Default 1. */
+  /**
+   * How many different sequences a tick may begin with, a power of two. With 2^k, IDs are even in `id % 2^k` also where
+   * a generator makes few IDs. Default: 1.
+   */
   readonly spread?: number | string | undefined;
-  /** Fixed when the namespace is created. Default 10 s. */
+  /**
+   * The largest tolerated difference between a holder's clock and the registry's clock. Fixed when the namespace is
+   * created. Default: 10 s.
+   */
   readonly maxClockSkew?: Duration | undefined;
-  /** Fixed when the namespace is created. Default 10 min. */
+  /** The longest window that a claim may ask for. Fixed when the namespace is created. Default: 10 m. */
   readonly maxWindow?: Duration | undefined;
-  /** `never`: only worker IDs that nobody ever used. Default `any`. */
+  /** `never`: lease only worker IDs that were never used, until the pool is used up. Default: `any`. */
   readonly reuse?: "any" | "never" | undefined;
-  /** What a lost lease does: claim another worker ID, or end. Default `switch`; `stop` for a fixed worker ID. */
+  /**
+   * After a lease is lost: `switch` claims another worker ID and goes on, `stop` ends. Default: `switch`; `stop` for a
+   * fixed worker ID.
+   */
   readonly onLost?: "switch" | "stop" | undefined;
-  /** The one worker ID to claim; where fields are fixed, its number within them. */
+  /** The one worker ID to claim. Where fields are fixed: its number within them. */
   readonly workerId?: number | string;
-  /** System properties: `westid.workerId` or `snowlease.workerId` is the worker ID to claim. */
+  /** System properties. `westid.workerId` or `snowlease.workerId` is the worker ID to claim. */
   readonly properties?: Readonly<Record<string, unknown>>;
-  /** Name of the environment variable that holds the worker ID to claim. */
+  /**
+   * The environment variable that holds the worker ID to claim. Default: `SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`.
+   */
   readonly env?: string;
   /**
-   * An assigner of your own, or the path of a module whose default export is one. It has `operationTimeout` and `claimTimeout`
-   * together to answer.
+   * A WorkerIdAssigner, or the path of a module whose default export is one. It has to answer within `operationTimeout`
+   * plus `claimTimeout`.
    */
   readonly assigner?: WorkerIdAssigner | string;
-  /** Claim the number that ends the host's name. Default false. */
+  /** Claims the number at the end of the host's name, as in `orders-3`. Default: `false`. */
   readonly ordinal?: boolean;
-  /** Added to that number. Default 0. */
+  /** A number to add to the ordinal. Default: 0. */
   readonly ordinalBase?: number | string;
-  /** Address whose last bits are claimed where nothing else names a worker ID or a registry. */
+  /**
+   * This host's address. Its last bits are the worker ID where no option names a worker ID or a registry. Default: the
+   * first IPv4 that is not loopback, else IPv6.
+   */
   readonly ip?: string;
-  /** Network interface whose address that is. */
+  /** The network interface that has this host's address. Default: any. */
   readonly interface?: string;
-  /** Names this host in the registry. Default: the host's name. */
+  /**
+   * The name of this host in the registry. A claim prefers a worker ID that this host used before. Default: the host's
+   * name.
+   */
   readonly host?: string | undefined;
-  /** Names this process in the registry. */
+  /** The name of this process in the registry. */
   readonly instance?: string | undefined;
   /**
+   * The token for a daemon whose URL has none (`http://:TOKEN@HOST:PORT`). The environment and the URL's query are
+   * safer places than the arguments, which every user can read.
+   */
+  readonly token?: string | undefined;
+  /**
    * Lets worker threads (`share()`, `joinLease`) and child processes (`lendLease`) make IDs on the same lease, also where this process
-   * borrows it. Default false. Not with `mode: "lead"` nor `spread`.
+   * borrows it. Neither with `mode: "lead"` nor with `spread`. Default false.
    */
   readonly shared?: boolean | undefined;
-  /** Ends the search for a worker ID: `snowlease` then rejects with its reason. */
+  /** Aborts the search for a worker ID: `snowlease` then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Default: the machine's. */
+  /** Default: the machine's clock. */
   readonly clock?: Clock | undefined;
 }
 
 /**
  * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back.
  *
- * The worker ID is that of the first source which has one: the option `workerId`, a system property, the environment, the
- * option `assigner`, the ordinal (when asked for), the registry (when one is named), the last bits of the IP address. From
- * wherever it comes, it is claimed: in the registry that is named, or else in the embedded one.
+ * The first source that has a worker ID decides: the option `workerId`, a system property, the environment, the option `assigner`, the
+ * ordinal (where the option asks for it), the registry (where an option names one), the last bits of the IP address. Every worker ID is
+ * claimed: in the named registry, or else in the embedded one.
  *
- * Started by `snowlease exec`, or as a child of `lendLease`, a process borrows the lease, whose namespace is then the default. What it
- * asks for by itself (options, system properties, a worker ID that was put in the environment since) has to fit that lease: CONFIG_INVALID
- * names another worker ID or pool, LAYOUT_MISMATCH another layout. With another namespace, or an option `registry` that is not the one
- * of the lease, it claims for itself: CONFIG_INVALID where no registry is named then.
+ * A process that `snowlease exec` or `lendLease` started borrows their lease; the lease's namespace is then the default. Options, system
+ * properties and a worker ID that was added to the environment have to fit that lease: CONFIG_INVALID for another worker ID or pool,
+ * LAYOUT_MISMATCH for another layout. With another namespace, or an option `registry` that names another registry than the lease's, the
+ * process makes its own claim: CONFIG_INVALID where no registry is named then.
  *
- * Call it once in a process for each namespace, and share the generator. Each call makes a lease of its own: a second one gets
- * another worker ID, which is as safe and costs a number of the pool; or WORKER_ID_HELD where it names the same one.
+ * Call it once per process and namespace, and share the generator. Each call makes its own lease: a second call gets another worker ID,
+ * which is safe and uses up one more of the pool; or it rejects with WORKER_ID_HELD where both calls name the same worker ID.
  *
  * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
- * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING; nothing stays open then.
+ * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING. After a rejection, nothing stays open.
  */
 export function snowlease(options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
 export function snowlease(options?: SnowleaseOptions): Promise<Snowflake>;
 export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
   if (typeof options !== "object" || options === null) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:./registry.db" }.`,
     );
   }
@@ -139,7 +189,7 @@ export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowfla
   return generatorOn(lease, config, isShared);
 }
 
-/** A generator on a lease that was opened with this configuration. */
+/** Makes a generator on a lease of this configuration. */
 export async function generatorOn(lease: Lease, config: Config, isShared: boolean = false): Promise<Snowflake> {
   const options = generatorOptions(config);
   const { registry } = config;
@@ -156,21 +206,21 @@ export async function generatorOn(lease: Lease, config: Config, isShared: boolea
     : new Snowflake(lease, { ...options, share: blocks });
 }
 
-/** What surrounds a process; all default to this one's. */
+/** The surroundings of a process; the default is this process. */
 export interface Surroundings {
   readonly signal?: AbortSignal | undefined;
   readonly clock?: Clock | undefined;
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  /** The program's arguments, in which system properties are looked for. */
+  /** The program's arguments; system properties among them count. */
   readonly argv?: readonly string[] | undefined;
 }
 
-/** Leases a worker ID as the configuration says, without a generator; otherwise as `snowlease`. */
+/** Leases a worker ID without a generator; otherwise like `snowlease`. */
 export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
   const { signal = new AbortController().signal, clock = systemClock } = surroundings;
   const target = config.registry;
   const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
-  // Opened when it is first asked something: an assigner that refuses, or answers a lease, must not leave a file behind.
+  // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
   const registry = "claim" in target ? target : deferredRegistry(target, { operationTimeout, clock });
   const isOurs = registry !== target;
   const dismiss = async (): Promise<void> => {
@@ -213,7 +263,7 @@ function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: st
   };
 }
 
-/** Everything that may name a worker ID before the registry picks one, in the order in which it is asked. */
+/** All sources of a worker ID before the registry picks one, in their order. */
 function assignersOf(config: Config, { env = process.env, argv }: Surroundings): WorkerIdAssigner {
   const { assigner, ordinal, sources, workerId } = config;
   const option: WorkerIdAssigner = { name: "option", assign: async () => workerId };
@@ -230,13 +280,13 @@ function assignersOf(config: Config, { env = process.env, argv }: Surroundings):
 
 let hasWarned = false;
 
-/** Once in a process: each of many leases would say the same. */
+/** Warns once per process: many leases would repeat the same warning. */
 function warnOfAddress(): void {
   if (hasWarned) return;
   hasWarned = true;
   process.emitWarning(
     "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host sees. " +
-      "Hosts whose addresses end alike make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
+      "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
     { type: "SnowleaseWarning", code: "SNOWLEASE_NO_REGISTRY" },
   );
 }
@@ -244,27 +294,26 @@ function warnOfAddress(): void {
 async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<number> {
   const answer = await firstOf(ipAssigner()).assign(request, signal);
   if (typeof answer === "number") return answer;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     "This host has no address to take a worker ID from; name a registry (SNOWLEASE_REGISTRY) or a worker ID (SNOWLEASE_WORKER_ID).",
   );
 }
 
-/** The refusal of a worker ID, with what else can be done where that is known. */
+/** The refusal of a worker ID, with better advice where possible. */
 function advised(error: SnowleaseError, host: string, byAddress: boolean): SnowleaseError {
   const { details } = error;
   const { holder, since = 0, workerId } = (details["refusal"] ?? {}) as Partial<Extract<Refusal, { outcome: "held" }>>;
   const withMessage = (message: string): SnowleaseError =>
     new SnowleaseError(error.code, message, details, { cause: error });
-  // A host's name and a pid alone may be those of a container that ran here before.
+  // An earlier container may have had the same host name and pid.
   if (holder?.pid === process.pid && holder.host === host && since >= performance.timeOrigin) {
     return withMessage(
-      `Worker ${workerId} of namespace \`${String(details["namespace"])}\` is held by this very process, since ${timeText(since)}; use the generator that it has, or close that first.`,
+      `Worker ${workerId} of namespace \`${String(details["namespace"])}\` is held by this process itself, since ${timeText(since)}; use that generator, or close it first.`,
     );
   }
   if (!byAddress) return error;
-  // Another number would be another host's: only a registry can tell which one is free.
+  // Another number would belong to another host: only a registry knows a free one.
   return withMessage(
-    `${error.message} The number is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:./registry.db, to be given a free one.`,
+    `${error.message} The worker ID is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:./registry.db, to get a free one.`,
   );
 }

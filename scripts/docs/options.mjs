@@ -14,7 +14,7 @@ export function options() {
   return table([["option", "flag, environment", "in a URL", "of", "default", "meaning"], ...rows]);
 }
 
-/** Who takes it: whoever claims (a command, a program), the daemon, or programs alone. */
+/** The takers of an option: claims (commands and programs), the daemon, or programs alone. */
 function takersOf(scopes) {
   const takers = [scopes.includes("cli") && "claim", scopes.includes("daemon") && "daemon"].filter(Boolean);
   return takers.length > 0 ? takers.join(", ") : "library";

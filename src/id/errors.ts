@@ -112,6 +112,11 @@ export function asSnowleaseError(cause: unknown): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
 }
 
+/** The most frequent error: a value, a file or a surrounding that the caller has to correct. */
+export function configInvalid(message: string, cause?: unknown): SnowleaseError {
+  return new SnowleaseError("CONFIG_INVALID", message, {}, cause === undefined ? {} : { cause });
+}
+
 /** Adds to a refusal where the refused value came from. */
 export function withSource<Result>(from: string, read: () => Result): Result {
   try {

@@ -230,7 +230,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
   test.each([
     ["text that is not JSON", "{", /is not JSON \(line 1/],
     ["a list", "[]", /an array/],
-    ["an unknown option", '{"windwo": "5s"}', /nearest is `window`/],
+    ["an unknown option", '{"windwo": "5s"}', /did you mean `window`/],
     ["a value that is wrong", '{"window": true}', /`window` in .*snowlease\.json/],
     ["bytes that are not UTF-8", Buffer.from([0x7b, 0xff, 0x7d]), /not UTF-8/],
   ])("a config file with %s", async (_, text, message) => {

@@ -145,7 +145,7 @@ describe("precedence", () => {
     "interface",
   ])("leaves out no `%s` that is undefined: what is unique would be another thing", (name) => {
     expect(refusal({ options: { [name]: undefined } })).toBe(
-      `Expected the option \`${name}\` to have a value, got undefined, as from an environment variable that is not set: the IDs could then be those of other generators; set the value, or leave the option out.`,
+      `Expected the option \`${name}\` to have a value, got undefined (is an environment variable unset?): other generators could then make the same IDs; set the value, or leave the option out.`,
     );
   });
 
@@ -436,17 +436,17 @@ describe("a bad value", () => {
 
 describe("an unknown option", () => {
   it.each<[Given, string]>([
-    [{ options: { namspace: "a" } }, "There is no option `namspace`, the nearest is `namespace`; correct the options."],
+    [{ options: { namspace: "a" } }, "There is no option `namspace`; did you mean `namespace`? Correct the options."],
     [{ options: { listen: "a:1" } }, "There is no option `listen`; remove it from the options."],
-    [{ options: { hots: "a" } }, "There is no option `hots`, the nearest is `host`; correct the options."],
+    [{ options: { hots: "a" } }, "There is no option `hots`; did you mean `host`? Correct the options."],
     [{ options: { id: 1 } }, "There is no option `id`; remove it from the options."],
-    [{ options: { workerid: 7 } }, "the nearest is `workerId`"],
+    [{ options: { workerid: 7 } }, "did you mean `workerId`"],
     [
       { env: { SNOWLEASE_REGISTRY: "memory:?windw=2s" } },
-      "There is no option `windw`, the nearest is `window`; correct the query of the registry URL from SNOWLEASE_REGISTRY.",
+      "There is no option `windw`; did you mean `window`? Correct the query of the registry URL from SNOWLEASE_REGISTRY.",
     ],
-    [{ options: { registry: "memory:?workerId=7" } }, "There is no option `workerId`, the nearest is `worker`"],
-    [{ options: { registry: "memory:?claim-timeout=7" } }, "the nearest is `claimTimeout`"],
+    [{ options: { registry: "memory:?workerId=7" } }, "There is no option `workerId`; did you mean `worker`"],
+    [{ options: { registry: "memory:?claim-timeout=7" } }, "did you mean `claimTimeout`"],
     [{ options: { registry: "memory:?__proto__=7" } }, "There is no option `__proto__`"],
     [{ options: { registry: "memory:?timestamp=7" } }, "There is no option `timestamp`"],
     [{ options: { registry: "memory:?constructor=7" } }, "There is no option `constructor`"],
@@ -455,13 +455,13 @@ describe("an unknown option", () => {
   });
 
   it.each([
-    ['{"claim_timeout": 1}', "There is no option `claim_timeout`, the nearest is `claimTimeout`"],
+    ['{"claim_timeout": 1}', "There is no option `claim_timeout`; did you mean `claimTimeout`"],
     ['{"config": "other.json"}', "There is no option `config`"],
     ['{"properties": {}}', "There is no option `properties`"],
     ['{"__proto__": {}}', "There is no option `__proto__`"],
   ])("of a config file is refused: %s", (content, message) => {
     const path = written(content);
-    expect(refusal({ cwd: folder })).toMatch(new RegExp(`^${message}.*; (?:correct|remove it from) ${path}\\.$`));
+    expect(refusal({ cwd: folder })).toMatch(new RegExp(`^${message}.*(?:\\? Correct|; remove it from) ${path}\\.$`));
   });
 });
 
@@ -477,7 +477,7 @@ describe("a variable that begins like ours", () => {
     ["SNOWLEASE_LAYOUTS", "SNOWLEASE_LAYOUT"],
   ])("and is nearly one is refused: %s", (name, meant) => {
     expect(refusal({ env: { [name]: "1" } })).toBe(
-      `There is no variable \`${name}\`, the nearest is \`${meant}\`; correct the environment.`,
+      `There is no variable \`${name}\`; did you mean \`${meant}\`? Correct the environment.`,
     );
   });
 
@@ -500,7 +500,7 @@ describe("a variable that begins like ours", () => {
   it("and is no other is warned of, once", async () => {
     const env = { SNOWLEASE_DASHBOARD_COLOUR: "blue" };
     const once =
-      "Snowlease knows no variable `SNOWLEASE_DASHBOARD_COLOUR` and ignores it; remove it, or give it another prefix.";
+      "Snowlease ignores the unknown variable `SNOWLEASE_DASHBOARD_COLOUR`; remove it, or give it another prefix.";
     const look = (): void => void [resolved({ env }), resolved({ env })];
     expect(await warnings(look)).toEqual([once]);
   });
@@ -530,7 +530,7 @@ describe("a config file that is found in the folder", () => {
   it.each([0o666, 0o646, 0o602])("is refused where every user may write to it: %o", (mode) => {
     const path = written('{"namespace": "anybody"}');
     chmodSync(path, mode);
-    expect(refused()).toMatch(/snowlease\.json can be written by every user; .*chmod o-w/);
+    expect(refused()).toMatch(/snowlease\.json is writable for every user; .*chmod o-w/);
     expect(resolved({ flags: { config: path }, cwd: folder }).namespace).toBe("anybody");
   });
 
@@ -539,7 +539,7 @@ describe("a config file that is found in the folder", () => {
     symlinkSync(target, join(folder, "snowlease.json"));
     expect(resolved({ cwd: folder }).namespace).toBe("linked");
     chmodSync(target, 0o666);
-    expect(refused()).toContain("can be written by every user");
+    expect(refused()).toContain("is writable for every user");
   });
 
   it.runIf(process.getuid?.() === 0)(
@@ -553,7 +553,7 @@ describe("a config file that is found in the folder", () => {
       chownSync(path, 0, 1234);
       expect(resolved({ cwd: folder }).namespace).toBe("theirs");
       chmodSync(path, 0o664);
-      expect(refused()).toMatch(/snowlease\.json can be written by another group \(gid 1234\); .*chmod g-w/);
+      expect(refused()).toMatch(/snowlease\.json is writable for another group \(gid 1234\); .*chmod g-w/);
     },
   );
 
@@ -626,7 +626,7 @@ describe("a config file", () => {
     ["not UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "is not UTF-8"],
     ["in UTF-16", Buffer.from("\ufeff{}", "utf16le"), "is not UTF-8"],
     ["in UTF-16 without a mark", Buffer.from("{}", "utf16le"), "is not UTF-8"],
-    ["too large", `{"x": "${"y".repeat(1024 * 1024)}"}`, "at most 1048576 are read"],
+    ["too large", `{"x": "${"y".repeat(1024 * 1024)}"}`, "more than the limit of 1048576"],
   ])("that is %s is refused", (_, content, message) => {
     const path = written(content);
     const said = refusal({ cwd: folder });

@@ -103,8 +103,8 @@ describe("with nothing configured", () => {
     const error = await refusal({ claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(error.message).toMatch(
       new RegExp(
-        `^Worker ${lease.workerId} of namespace \`default\` is held by this very process, ` +
-          `since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; use the generator that it has, or close that first\\.$`,
+        `^Worker ${lease.workerId} of namespace \`default\` is held by this process itself, ` +
+          `since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; use that generator, or close it first\\.$`,
       ),
     );
     expect(error.details["refusal"]).toMatchObject({
@@ -242,7 +242,7 @@ describe("a registry", () => {
     const { message } = await refusal({ registry, workerId: 7, claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(message).toContain(`held by db-1 (10.0.0.1), pid ${process.pid}, since `);
     const again = await refusal({ registry, workerId: 7, claimTimeout: 0, host: "db-1" }, "WORKER_ID_HELD");
-    expect(again.message).toContain("Worker 7 of namespace `default` is held by this very process, since ");
+    expect(again.message).toContain("Worker 7 of namespace `default` is held by this process itself, since ");
     await ids.close();
     expect(await registry.worker("default", 7)).toMatchObject({ state: "free", clean: true });
   });
@@ -467,7 +467,7 @@ describe("processes", () => {
         new RegExp(
           `^Worker ${byAddress.lease.workerId} of namespace \`default\` is held by ${hostname()} \\(${hostAddress()}\\), ` +
             `pid ${process.pid}, since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; .*` +
-            `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to be given a free one\\.$`,
+            `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to get a free one\\.$`,
         ),
       ) as string,
     });
@@ -487,6 +487,6 @@ describe("two calls in one process", () => {
     const registry = `sqlite:${folder}/shared.db`;
     await opened({ registry, workerId: 7 });
     const { message } = await refusal({ registry, workerId: 7, claimTimeout: 0 }, "WORKER_ID_HELD");
-    expect(message).toContain("held by this very process");
+    expect(message).toContain("held by this process itself");
   });
 });

@@ -63,7 +63,7 @@ const unnamed: CheckResult = {
   status: "warn",
   detail:
     "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host sees. " +
-    "Hosts whose addresses end alike make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
+    "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
 };
 
 /** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
