@@ -1,5 +1,6 @@
 import { checkInteger, refuse } from "../id/check.ts";
-import { monotonic, WallGate, type Clock } from "../lease/clock.ts";
+import { monotonic, type Clock } from "../lease/clock.ts";
+import { WallGate } from "./wall-gate.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Clock, systemClock, WallGate } from "../../src/lease/clock.ts";
+import { type Clock, systemClock } from "../../src/lease/clock.ts";
+import { WallGate } from "../../src/generator/wall-gate.ts";
 
 const millisecond = 1_000_000n;
 
