@@ -1,10 +1,5 @@
-import {
-  base62Digits,
-  base62SortDigits,
-  base64SortDigits,
-  base64urlDigits,
-  type EncodingName,
-} from "../id/encodings.ts";
+import { base62Digits, base62SortDigits, base64SortDigits, base64urlDigits } from "../id/digits.ts";
+import type { EncodingName } from "../id/encodings.ts";
 
 /** A form of which neighbours are written together, and how its texts end. */
 interface TextEndings {

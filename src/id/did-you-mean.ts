@@ -1,7 +1,7 @@
-/** More letters than this are another word, and so is half of one. */
+/** Words that differ by more edits, or by half of their letters, are different words. */
 const most = 2;
 
-/** The known word that an unknown one was probably meant to be; undefined when none is near. */
+/** The known word closest to a misspelt one; undefined when none is close. */
 export function didYouMean(word: string, known: readonly string[]): string | undefined {
   const [best] = known
     .map((candidate) => ({ candidate, edits: editsBetween(word.slice(0, 64).toLowerCase(), candidate.toLowerCase()) }))
@@ -10,7 +10,7 @@ export function didYouMean(word: string, known: readonly string[]): string | und
   return best?.candidate;
 }
 
-/** How many letters to insert, delete, replace or swap with their neighbour to make one word of the other. */
+/** Number of letters to insert, delete, replace or swap with a neighbour to turn one word into the other. */
 function editsBetween(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, i) => i);

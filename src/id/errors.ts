@@ -1,8 +1,8 @@
 import { printable } from "./printable.ts";
 
 /**
- * Every way in which Snowlease can refuse. The set is closed: exit codes and HTTP statuses are exhaustive maps over it,
- * so a code that is added here does not compile until both know it.
+ * All error codes of Snowlease. The set is closed: exit codes and HTTP statuses are exhaustive maps over it, so an added code does not
+ * compile until both maps have it.
  */
 export const errorCodes = [
   "CONFIG_INVALID",
@@ -29,11 +29,11 @@ export const errorCodes = [
 /** One of the closed set of error codes. */
 export type ErrorCode = (typeof errorCodes)[number];
 
-/** Machine-readable facts that go with an error; never a token or a password. */
+/** Machine-readable facts about an error; never a token or a password. */
 export interface ErrorDetails {
   /** Milliseconds after which the same call may succeed; absent where waiting does not help. */
   readonly retryAfterMs?: number | undefined;
-  /** Present on REGISTRY_UNAVAILABLE: somebody has to mend something first, and a claim does not ask again. */
+  /** Present on REGISTRY_UNAVAILABLE when an operator has to repair something first; a claim then does not retry. */
   readonly lasting?: boolean | undefined;
   readonly [fact: string]: unknown;
 }
@@ -52,8 +52,8 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * The one error class. `message` is a single line: what happened, to which value; what to do.
- * `retryable` says whether the same call may succeed later without anybody changing anything.
+ * The one error class. `message` is a single line: what happened, to which value; what to do. `retryable` says whether the same call may
+ * succeed later without any other change.
  */
 export class SnowleaseError extends Error {
   override readonly name = "SnowleaseError";
@@ -69,15 +69,15 @@ export class SnowleaseError extends Error {
   }
 }
 
-/** Narrows an unknown failure to a SnowleaseError, optionally to one code. */
+/** Narrows an unknown error to a SnowleaseError, optionally to one code. */
 export function isSnowleaseError(error: unknown, code?: ErrorCode): error is SnowleaseError {
   return error instanceof SnowleaseError && (code === undefined || error.code === code);
 }
 
-/** What stands in for a login: nobody's, whatever is before it, alone or in each of several URLs. */
+/** Placeholders for a login, with or without a user name, alone or in each of several URLs. */
 const nobodys = /^(?:[^@/]*:)?(?:\*\*\*|TOKEN|PASSWORD)(?:@[^@]*,[a-z]+:\/\/(?:[^@/]*:)?\*\*\*)*$/;
 
-/** A text without the logins of URLs in it, wherever it came from: a URL in the wrong place is still one with a password. */
+/** The text without the logins of URLs in it, wherever the text came from: a URL in the wrong option still has a password. */
 function withoutLogins(text: string): string {
   if (!/[@=]/.test(text)) return text;
   return text
@@ -87,7 +87,7 @@ function withoutLogins(text: string): string {
     .replace(/([?&]\w*(?:password|token)=)[^&\s`]*/gi, "$1***");
 }
 
-/** Names a rejected value the way every message does: the value, then its type. */
+/** Formats a rejected value for a message: the value, then its type. */
 export function shown(value: unknown): string {
   const given =
     typeof value === "string" ? value : typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value));
@@ -105,19 +105,19 @@ function asJson(value: unknown): string | undefined {
   }
 }
 
-/** Any failure as a SnowleaseError: one that a driver let through means that the answer of the registry is unknown. */
+/** Any error as a SnowleaseError. An unknown error of a driver means that the answer of the registry is unknown. */
 export function asSnowleaseError(cause: unknown): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const said = cause instanceof Error ? cause.message : String(cause);
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
 }
 
-/** The most frequent error: a value, a file or a surrounding that the caller has to correct. */
+/** The most frequent error: the caller has to correct a value, a file or the environment. */
 export function configInvalid(message: string, cause?: unknown): SnowleaseError {
   return new SnowleaseError("CONFIG_INVALID", message, {}, cause === undefined ? {} : { cause });
 }
 
-/** Adds to a refusal where the refused value came from. */
+/** Adds to a refusal the source of the refused value. */
 export function withSource<Result>(from: string, read: () => Result): Result {
   try {
     return read();
@@ -128,7 +128,7 @@ export function withSource<Result>(from: string, read: () => Result): Result {
   }
 }
 
-/** Unix ms the way messages show it. */
+/** Unix ms as messages show it. */
 export function timeText(ms: number): string {
   return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : String(ms);
 }

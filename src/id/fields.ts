@@ -1,25 +1,28 @@
 import { checkInteger } from "./check.ts";
 import type { LayoutField } from "./notation.ts";
 
-/** A field of a lease's number, and where it lies in it. */
+/** A field of a worker ID, and its place in it. */
 export interface IdentityField extends LayoutField {
   readonly shift: number;
   readonly mask: number;
 }
 
-/** So many bits, up to 31, all of them 1. As an integer: what `**` makes V8 keeps as a double, which made taking an ID apart a third dearer. */
+/**
+ * A mask of this many bits, up to 31. `| 0` makes it an integer: V8 keeps the result of `**` as a double, which makes decomposing an ID a
+ * third slower.
+ */
 export function ones(bits: number): number {
   return (2 ** bits - 1) | 0;
 }
 
-/** How many bits they are together. */
+/** The sum of their bits. */
 export function bitsOf(fields: readonly LayoutField[]): number {
   return fields.reduce((sum, field) => sum + field.bits, 0);
 }
 
-/** Where identity fields lie in a lease's number. */
+/** Identity fields with their places in a worker ID. */
 export function placeFields(fields: readonly LayoutField[]): IdentityField[] {
-  // The keys of an object are interned strings; as a key, one that was cut out of a notation costs 100 ns each time.
+  // The keys of an object are interned strings. A substring of a notation costs 100 ns each time it is used as a key.
   const names = Object.keys(Object.fromEntries(fields.map(({ name }) => [name, 0])));
   return fields.map(({ bits }, i) => {
     return { name: names[i] ?? "", bits, shift: bitsOf(fields.slice(i + 1)), mask: ones(bits) };
@@ -31,7 +34,9 @@ export function namesOf(fields: readonly LayoutField[]): string {
   return fields.map(({ name }) => name).join(", ");
 }
 
-/** The bits of `values`, the first field on top. @throws SnowleaseError CONFIG_INVALID for a value that does not fit its field. */
+/**
+ * Packs `values` into one number, the first field on top. @throws SnowleaseError CONFIG_INVALID for a value that does not fit its field.
+ */
 export function joinFields(fields: readonly LayoutField[], values: Readonly<Record<string, unknown>>): number {
   return fields.reduce((number, { name, bits }) => {
     return number * 2 ** bits + checkInteger(name, values[name], 0, 2 ** bits - 1, `${bits} bits`);

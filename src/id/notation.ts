@@ -1,33 +1,33 @@
 import { checkInteger, refuse } from "./check.ts";
 import type { PoolBounds } from "./pool-bounds.ts";
 
-/** A run of bits of an ID. */
+/** Adjacent bits of an ID. */
 export interface LayoutField {
   /**
-   * `timestamp` (the top field, 21 to 45 bits: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the
-   * sequence: how often the generator saw the clock go back further than it remembers), or an identity field: any other name
-   * that matches `[a-z][a-z0-9]{0,15}`, such as `worker` or `datacenter`; together 1 to 31 bits.
+   * `timestamp` (the top field, 21 to 45 bits: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the sequence:
+   * how often the generator saw the clock go back further than it remembers), or an identity field: any other name that matches
+   * `[a-z][a-z0-9]{0,15}`, such as `worker` or `datacenter`; all identity fields together 1 to 31 bits.
    */
   readonly name: string;
   readonly bits: number;
 }
 
-/** What makes a layout. */
+/** The description of a layout. */
 export interface LayoutSpec {
-  /** From the top bit down; 63 bits at most, so that an ID fits a signed 64-bit column. */
+  /** From the top bit down; 63 bits at most, so an ID fits a signed 64-bit column. */
   readonly fields: readonly LayoutField[];
   /** Unix ms of tick 0: an integer from 0 to 4102444800000 (2100-01-01T00:00:00Z). */
   readonly epoch: number;
   /** Length of a tick in ms: an integer from 1 to 60000; default 1. */
   readonly tick?: number;
-  /** The timestamp starts again at 0 when its bits have run out: IDs are unique within one such wrap only. Default false. */
+  /** The timestamp starts again at 0 when its bits have run out: IDs are unique only within one such wrap. Default false. */
   readonly wraps?: boolean;
 }
 
-/** Names of the layouts that come with Snowlease. */
+/** Names of the layouts that Snowlease includes. */
 export type PresetName = keyof typeof presets;
 
-/** Canonical notations by name, which `Layout.parse` reads and `fingerprint` writes; and whose layouts these are. */
+/** Canonical notations by name, as `Layout.parse` reads and `fingerprint` writes them, and their origins. */
 export const presets = {
   // westid for Java: `WestId.EPOCH`, 2017-03-24T09:04:43.706Z.
   westid: "timestamp:41,worker:10,sequence:12@1490346283706/1",
@@ -56,13 +56,13 @@ const namePattern = /^[a-z][a-z0-9]{0,15}$/;
 const poolPattern = new RegExp(`^(${decimal})(?:-(${decimal}))?$`);
 
 /**
- * Reads a preset's name or the notation of a layout, whose fields may still break its rules.
+ * Reads a preset's name or the notation of a layout. The fields are not yet checked against the rules of a layout.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function readNotation(text: string): LayoutSpec {
   const name = presetNames.find((name) => name === text);
   const notation = name === undefined ? text : presets[name];
-  // The longest notation, 31 identity fields of one bit with names of 16 letters, stays below 1024 characters.
+  // The longest notation, 31 identity fields of one bit with names of 16 letters, is shorter than 1024 characters.
   const match = typeof notation === "string" && notation.length < 1024 ? notationPattern.exec(notation) : null;
   if (match === null) {
     return refuse(
@@ -77,22 +77,22 @@ export function readNotation(text: string): LayoutSpec {
   return { fields, epoch: Number(epoch), tick: Number(tick), wraps: wraps !== undefined };
 }
 
-/** A field whose name and width can be written. @throws SnowleaseError CONFIG_INVALID */
+/** Checks that the name and the width of a field can be written. @throws SnowleaseError CONFIG_INVALID */
 export function checkField(field: LayoutField): LayoutField {
   const { name, bits } = field ?? {};
   if (typeof name !== "string" || !namePattern.test(name)) refuse("field name", `to match ${namePattern.source}`, name);
   return Object.freeze({ name, bits: checkInteger(`${name} bits`, bits, 1, 63) });
 }
 
-/** The one notation of a layout that equal layouts share. */
+/** The canonical notation: equal layouts have the same. */
 export function writeNotation({ fields, epoch, tick = 1, wraps = false }: LayoutSpec): string {
   const pairs = fields.map(({ name, bits }) => `${name}:${bits}`);
   return `${pairs.join(",")}@${epoch}/${tick}${wraps ? "/wraps" : ""}`;
 }
 
 /**
- * Reads a pool of worker IDs: `512-1023`, or `7` for one. Plain decimal, the first no greater than the last, up to
- * 2^31-1; whether a layout has them is for `Layout.narrow` to tell.
+ * Reads a pool of worker IDs: `512-1023`, or `7` for one. Plain decimal, the first not above the last, up to 2^31-1; `Layout.narrow` checks
+ * that a layout has them.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function parsePool(text: string): PoolBounds {
@@ -103,12 +103,12 @@ export function parsePool(text: string): PoolBounds {
   return refuse("pool", "to be a range of worker IDs such as `512-1023`, or one such as `7`", text);
 }
 
-/** Writes a pool so that `parsePool` reads it. */
+/** Writes a pool as `parsePool` reads it. */
 export function formatPool(pool: PoolBounds): string {
   return pool.first === pool.last ? `${pool.first}` : `${pool.first}-${pool.last}`;
 }
 
-/** A number as people read it: 4,194,304. */
+/** Formats a number with thousands separators: 4,194,304. */
 export function grouped(count: number): string {
   return count.toLocaleString("en-US");
 }

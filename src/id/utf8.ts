@@ -1,6 +1,6 @@
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** A text in UTF-8, without a byte order mark at its beginning; undefined where the bytes are none. (UTF-16 without a mark has NULs.) */
+/** Decodes UTF-8, without a byte order mark at its beginning; undefined for other bytes. (UTF-16 without a mark contains NULs.) */
 export function utf8Text(bytes: Uint8Array): string | undefined {
   try {
     const text = decoder.decode(bytes);
@@ -10,7 +10,7 @@ export function utf8Text(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Whether bytes begin as a text in UTF-16 does that has a byte order mark. */
+/** Whether the bytes begin with a byte order mark of UTF-16. */
 export function isUtf16([first, second]: Uint8Array): boolean {
   return (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 }

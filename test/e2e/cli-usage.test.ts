@@ -108,7 +108,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a count that is no number", ["id", "-n", "1e3"], /from 1 to 1000000/],
     ["a negative count", ["id", "-n", "-5"], /`-n NUMBER`/],
     ["an unknown format", ["id", "--format", "base64"], /base64url/],
-    ["an ID that is none", ["inspect", "zzz!"], /Expected an ID/],
+    ["an ID that is none", ["inspect", "zzz!"], /Expected `id`/],
     ["an ID beyond 63 bits", ["inspect", "9223372036854775808"], /at most/],
     ["an unknown layout", ["inspect", "--layout", "snow", "1"], /Expected `layout`/],
     ["an unknown state", ["workers", "--state", "dead"], /live, resting, free, pinned, foreign/],

@@ -277,13 +277,13 @@ describe("one text for one ID", () => {
 
   it("names the rule and the value", () => {
     expect(refused(() => encodings.base62.decode("007"))).toBe(
-      "Expected base62 text to have no leading zeros unless they fill it up to 11 characters, got `007` (string)",
+      "Expected `base62 text` to have no leading zeros unless they fill it up to 11 characters, got `007` (string)",
     );
     expect(refused(() => encodings.hex.decode("xyz"))).toBe(
-      "Expected hex text to have no characters but `0123456789abcdef`, got `xyz` (string)",
+      "Expected `hex text` to have no characters but `0123456789abcdef`, got `xyz` (string)",
     );
     expect(refused(() => encodings.decimal.decode(5 as unknown as string))).toBe(
-      "Expected decimal text to be a string of 1 to 19 characters, got `5` (number)",
+      "Expected `decimal text` to be a string of 1 to 19 characters, got `5` (number)",
     );
   });
 });
@@ -413,7 +413,7 @@ describe("decodeAny", () => {
 
   it("says how to name the format when the look misled it", () => {
     expect(refused(() => decodeAny("0012"))).toBe(
-      "Expected decimal text to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
+      "Expected `decimal text` to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
         "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32, base62sort, base64sort",
     );
     expect(refused(() => decodeAny("zzzzzzzzzzzzz"))).toContain("it looked like base36");
@@ -437,8 +437,6 @@ describe("decodeAny", () => {
   });
 
   it.each(["HEX", "", "toString", "__proto__", null, 16])("refuses the format %o", (name) => {
-    expect(refused(() => decodeAny("7", name as EncodingName))).toContain(
-      "Expected the format of an ID to be one of decimal, ",
-    );
+    expect(refused(() => decodeAny("7", name as EncodingName))).toContain("Expected `format` to be one of decimal, ");
   });
 });
