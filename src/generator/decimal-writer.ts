@@ -1,22 +1,22 @@
 import { refuse } from "../id/check.ts";
 
-/** What stands around each of many texts. */
+/** The text before and after each ID. */
 export interface TextOptions {
-  /** Before each, up to 16 characters of ASCII. Default: nothing. */
+  /** Text before each ID, up to 16 ASCII characters. Default: none. */
   readonly before?: string | undefined;
-  /** Behind each, the same. Default: a line feed. */
+  /** Text after each ID, up to 16 ASCII characters. Default: a line feed. */
   readonly after?: string | undefined;
 }
 
 const part = /^[\u0000-\u007f]{0,16}$/;
 
-/** The last three digits of 0 to 999, in the upper bytes of a little-endian word; the lowest is left for the digit before them. */
+/** The last three digits of 0 to 999, in the upper bytes of a little-endian word; the lowest byte is left for the digit before them. */
 const lastDigits = Int32Array.from({ length: 1000 }, (_, number) => {
   const text = String(number).padStart(3, "0");
   return (text.charCodeAt(0) << 8) | (text.charCodeAt(1) << 16) | (text.charCodeAt(2) << 24);
 });
 
-/** Writes numbers that follow each other as decimal text into a buffer, each between the same two texts. */
+/** Writes consecutive numbers as decimal text into a buffer, each between the same two texts. */
 export class DecimalWriter {
   readonly #before: string;
   readonly #after: string;
@@ -28,7 +28,7 @@ export class DecimalWriter {
     this.#after = typeof after === "string" && part.test(after) ? after : refuse("after", rule, after);
   }
 
-  /** How many of `first`, `first + step`, … have as many digits as the first, and room in so many bytes. */
+  /** How many of `first`, `first + step`, … have as many digits as `first` and fit into this number of bytes. */
   fitting(first: bigint, step: bigint, bytes: number): number {
     const { length } = String(first);
     const alike = (10n ** BigInt(length) - 1n - first) / step + 1n;
@@ -36,10 +36,10 @@ export class DecimalWriter {
   }
 
   /**
-   * Writes `count` of them, which are to fit, from `at`; returns where they end.
+   * Writes `count` numbers, which must fit, from index `at`; returns the index after the last byte.
    *
-   * Numbers that differ in their last three digits only are written at once: the first of them, then copies of it, twice as many each
-   * time, then one word into each of them. Next to nothing is left to do for each number, and no string is made.
+   * Numbers that differ only in their last three digits are written together: the first number, then copies of it, doubling each time, then
+   * one word into each copy. This leaves almost no work for each number and makes no string.
    */
   write(target: Uint8Array, at: number, count: number, first: bigint, step: bigint): number {
     const { length } = String(first);
@@ -71,7 +71,7 @@ export class DecimalWriter {
   }
 }
 
-/** Writes the last four digits of `count` numbers from one that ends with `low`; the first of the four is there already. */
+/** Writes the last four digits of `count` numbers, the first of which ends with `low`; the first of the four digits is already there. */
 function writeLastDigits(view: DataView, at: number, width: number, low: number, count: number): void {
   const digit = view.getUint8(at);
   for (const end = low + count; low < end; low++) {

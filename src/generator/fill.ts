@@ -1,15 +1,16 @@
 /**
- * Writes `count` IDs that follow each other into an array, from `at`. An ID below 0x7ff0... read as a float64 is a finite number, and the next bit pattern is
- * the next representable number as long as the exponent stays: adding one unit in the last place steps the ID, without a bigint
- * in the loop. (What an ID counts in a tick lies in the mantissa's 52 bits, so the exponent stays.)
- * @param start the first ID, read as a float64; `unit` is how much the second one is above it.
- * @returns false, and nothing is written, where an ID would not be finite.
+ * Writes `count` consecutive IDs into an array, from index `at`. An ID below 0x7ff0... read as a float64 is a finite number, and the next
+ * bit pattern is the next representable number as long as the exponent stays the same: adding one unit in the last place steps the ID
+ * without a bigint in the loop. (Sequences are in the mantissa's 52 bits, so the exponent stays the same.)
+ * @param start the first ID, read as a float64.
+ * @param unit the difference between two neighbours, as a float64.
+ * @returns false, without writing, where an ID is not finite as a float64.
  */
 export function fillIds(target: BigUint64Array, at: number, count: number, start: number, unit: number): boolean {
   if (!Number.isFinite(start + count * unit)) return false;
   const floats = new Float64Array(target.buffer, target.byteOffset + 8 * at, count);
-  // Eight chains of additions, so that one need not wait for the one before. Not out of a destructured array: V8 then takes them
-  // for values of any kind and boxes every sum, which costs seven times as much.
+  // Eight independent chains of additions, so that an addition does not wait for the one before. Do not destructure an array here: V8 then
+  // boxes every sum, which costs seven times as much.
   let a = start;
   let b = start + unit;
   let c = start + 2 * unit;
@@ -20,7 +21,7 @@ export function fillIds(target: BigUint64Array, at: number, count: number, start
   let h = start + 7 * unit;
   const eight = 8 * unit;
   let i = 0;
-  // `i | 1` is `i + 1` where i is a multiple of 8, and costs no check for an overflow: a tenth of all.
+  // `i | 1` is `i + 1` where i is a multiple of 8, and needs no check for an overflow: a tenth of the time.
   for (const end = count - 7; i < end; i += 8) {
     floats[i] = a;
     floats[i | 1] = b;

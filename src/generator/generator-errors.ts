@@ -3,13 +3,10 @@ import type { Layout } from "../id/layout.ts";
 import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
 
 /*
- * Why a generator makes no ID now, as the errors that people see.
+ * Errors that say why a generator makes no ID now.
  */
 
-/**
- * Nothing is held: for now, or for good. A lease that another thread keeps may be held again between the look that found nothing and
- * this one.
- */
+/** The lease holds no worker ID, for now or for good. The lease of another thread may be held again since the caller looked. */
 export function notHeldError({ workerId, namespace, state }: LeaseView): SnowleaseError {
   switch (state) {
     case "held":
@@ -28,7 +25,7 @@ export function notHeldError({ workerId, namespace, state }: LeaseView): Snowlea
   }
 }
 
-/** The generator has made its last ID of this lease. */
+/** The generator made its last ID of this lease. */
 export function sealedError(lease: LeaseView): SnowleaseError {
   return lease.state === "held" ? leaseEndedError(lease) : notHeldError(lease);
 }
@@ -53,7 +50,7 @@ export function windowPassedError({ workerId, until }: LeaseSnapshot, wall: numb
   );
 }
 
-/** The window has yet to open. */
+/** The window opens later. */
 export function windowNotOpenError({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
@@ -71,7 +68,7 @@ export function tickFullError({ maxSequence }: Layout, retryAfterMs: number): Sn
   );
 }
 
-/** In lead mode, all that the window holds is used, and the clock has yet to come there. */
+/** In lead mode: the whole window is used, and the clock is still before its end. */
 export function windowUsedUpError(
   { workerId, until }: LeaseSnapshot,
   wall: number,

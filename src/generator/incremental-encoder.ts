@@ -1,18 +1,18 @@
 import { base62Digits, base62SortDigits, base64SortDigits, base64urlDigits } from "../id/digits.ts";
 import type { EncodingName } from "../id/encodings.ts";
 
-/** A form of which neighbours are written together, and how its texts end. */
+/** The ends of the texts of consecutive IDs in one form. */
 interface TextEndings {
   readonly alphabet: string;
-  /** The ends of the texts of n, n+1, ... for any multiple n of their count. */
+  /** The ends of the texts of n, n+1, ... for any n that is a multiple of their count. */
   readonly tails: readonly string[];
-  /** How many values of the last digit make one tail's. */
+  /** How many values of the last digit one tail counts. */
   readonly step: number;
 }
 
 /**
- * Only where a text has at most 12 characters: the sum of two strings is then copied, while a longer one would be a rope, which leaves
- * the copying to its reader. Tails of two digits would be 4000 strings, which cost more to fetch than they save.
+ * Only forms with texts of at most 12 characters: V8 copies short sums of strings, but makes ropes of longer ones, which readers have to
+ * copy. Tails of two digits would be 4000 strings; fetching them costs more than they save.
  */
 const textEndings: { readonly [Name in EncodingName]?: TextEndings } = {
   base62: digitEndings(base62Digits),
@@ -30,26 +30,26 @@ function digitEndings(alphabet: string): TextEndings {
   return { alphabet, tails: alphabet.split(""), step: 1 };
 }
 
-/** Writes IDs that follow each other, of which most of a text is its neighbour's: half the time that base62 takes on its own. */
+/** Writes consecutive IDs, whose texts differ mostly in the last digit: half the time of base62 on its own. */
 export class IncrementalEncoder {
   #name: EncodingName | undefined;
   #alphabet = "";
   #tails: readonly string[] = [];
-  /** All but the tail: the stem and one digit more. */
+  /** The text without its tail: the stem and one more digit. */
   #head = "";
   #stem = "";
   #digit = 0;
-  /** The place, in the row of IDs, of the one that ends in the first of the tails. */
+  /** Position of the ID that ends in the first tail. */
   #first = 0;
 
-  /** The text of the ID at `place`, where what was learned tells it. */
+  /** The text of the ID at `place`, if `learn` knows enough for it. */
   at(place: number, name: EncodingName): string | undefined {
     if (name !== this.#name) return undefined;
     const tail = this.#tails[place - this.#first] ?? this.#carry(place);
     return tail && this.#head + tail;
   }
 
-  /** Learns from the text of the ID at `place`; the one at `place + 1` is to be greater by 1. */
+  /** Learns from the text of the ID at `place`. The ID at `place + 1` must be greater by 1. */
   learn(place: number, name: EncodingName, text: string): void {
     const known = textEndings[name];
     if (known === undefined) return;
@@ -65,12 +65,12 @@ export class IncrementalEncoder {
     this.#first = place - alphabet.indexOf(text.charAt(cut)) / step;
   }
 
-  /** Another row begins. */
+  /** Forgets all texts, before IDs that do not follow the last one. */
   forget(): void {
     this.#name = undefined;
   }
 
-  /** Goes on to the next digit before the tail where there is one, for the ID behind the one with the last tail: its tail is the first. */
+  /** Goes on to the next digit before the tail, if there is one, for the ID after the last tail. That ID has the first tail. */
   #carry(place: number): string | undefined {
     if (place !== this.#first + this.#tails.length || this.#digit + 1 >= this.#alphabet.length) return undefined;
     this.#first = place;

@@ -2,7 +2,7 @@ import { firstWholeTick, type Layout } from "../id/layout.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import type { Recents } from "../rule/registry.ts";
 
-/** How much embedded time is remembered, ms: a clock that goes back by less is simply continued behind what was used there. */
+/** How much embedded time a generator remembers, ms. When a clock goes back by less, the generator continues after the used sequences. */
 export const memorySpan = 10_000;
 
 /** Recents must fit a request body of 64 KiB as base64, with room for the rest. */
@@ -10,30 +10,30 @@ const maxBytes = 44_000;
 
 const formatVersion = 1;
 
-/** What a generator may use of each tick, and what it has used. */
+/** Which sequences of each tick a generator may use, and which it has used. */
 export interface Ticks {
   /** Lowest tick that may still be used. */
   readonly floor: number;
   /** Highest tick ever used; -1 when there was none. */
   readonly highest: number;
-  /** How many sequences of a tick were used, less one. */
+  /** Number of used sequences of a tick, less one. */
   sequenceOf(tick: number): number;
   /** The first sequence of a tick that may be used now; above the layout's highest when there is none. */
   nextOf(tick: number): number;
-  /** The last sequence up to which all may be used from this one on, which `nextOf` answered. */
+  /** The last sequence that may be used together with this one, which `nextOf` returned. */
   lastOf(sequence: number): number;
-  /** Notes that sequences up to this one, from `nextOf` on, were handed out in a tick. */
+  /** Notes that all sequences of a tick from `nextOf` to this one were handed out. */
   raise(tick: number, sequence: number): void;
 }
 
 /**
- * The highest sequence handed out in each of the last ticks: a ring over the 10 s below the highest tick ever used. Its floor
- * only rises, so what it does not list at or above the floor was never used by anyone.
+ * The highest sequence handed out in each recent tick: a ring over the 10 s below the highest used tick. Its floor only rises, so a tick at
+ * or above the floor that is not listed is unused.
  */
 export class RecentTicks implements Ticks {
   /**
-   * The memory of a holder that may use [knownFrom, until), `recents` being what was used before `from`. Recents that cannot be read,
-   * or that tell of times that were nobody's, are worth nothing: this holder then begins at `from`, as if there were none.
+   * The memory of a holder that may use [knownFrom, until). `recents` lists what was used before `from`. Unreadable recents, and recents
+   * with times after `from`, are ignored: the holder then begins at `from`.
    */
   static after(
     layout: Layout,
@@ -56,20 +56,20 @@ export class RecentTicks implements Ticks {
   readonly #layout: Layout;
   readonly #span: number;
   readonly #mask: number;
-  /** Pairs of a tick and its highest sequence: side by side, since reaching for memory is most of what a first ID costs. */
+  /** Pairs of a tick and its highest sequence, adjacent because reaching memory is most of the cost of a first ID. */
   readonly #slots: Float64Array;
   readonly #from: number;
   #highest = -1;
 
   /**
    * @param from Unix ms from which on this memory is complete.
-   * @param inherited what the holder before handed over: listed ticks count as used.
+   * @param inherited recents of the previous holder: listed ticks count as used.
    * @param span how far the memory reaches below the highest tick, ms.
    */
   constructor(layout: Layout, from: number, inherited?: Recents, span: number = memorySpan) {
     this.#layout = layout;
     this.#span = Math.ceil(span / layout.tick);
-    // More slots than the span holds ticks: the highest and the lowest one must not share a slot. A power of two, since a remainder of
+    // More slots than ticks in the span: the highest and the lowest tick must not share a slot. A power of two, because a remainder of
     // doubles costs as much as reading a clock.
     const slots = 2 ** Math.ceil(Math.log2(this.#span + 1));
     this.#mask = slots - 1;
@@ -79,19 +79,17 @@ export class RecentTicks implements Ticks {
       for (const [tick, sequence] of decodeEntries(layout, inherited)) this.raise(tick, sequence);
   }
 
-  /** Lowest tick that may still be used. */
   get floor(): number {
     return Math.max(this.#from, this.#highest - this.#span);
   }
 
-  /** Highest tick ever used; -1 when there was none. */
   get highest(): number {
     return this.#highest;
   }
 
-  /** Highest sequence used in a tick at or above the floor; -1 when it was not used. */
+  /** Highest sequence used in a tick at or above the floor; -1 when the tick is unused. */
   sequenceOf(tick: number): number {
-    // The most frequent answer, and the one for which the memory, which is slow to reach, need not be read.
+    // Fast path: most calls ask for a later tick, and need not read the memory, which is slow to reach.
     if (tick > this.#highest) return -1;
     const slot = 2 * (tick & this.#mask);
     return this.#slots[slot] === tick ? (this.#slots[slot + 1] as number) : -1;
@@ -105,7 +103,7 @@ export class RecentTicks implements Ticks {
     return this.#layout.maxSequence;
   }
 
-  /** Notes that sequences up to this one were handed out in a tick. Ticks below the floor are past caring. */
+  /** Notes that all sequences of a tick up to this one were handed out. Ignores ticks below the floor. */
   raise(tick: number, sequence: number): void {
     if (tick < this.floor || sequence <= this.sequenceOf(tick)) return;
     if (tick > this.#highest) this.#highest = tick;
@@ -115,8 +113,8 @@ export class RecentTicks implements Ticks {
   }
 
   /**
-   * What to hand over when the window is given back with this `until`. Where the listing would grow too large, its beginning
-   * is raised instead: a shorter memory is safe, a cut one is not.
+   * Recents for a give-back of the window with this `until`. A list that is too long loses its beginning, and `from` rises: a shorter
+   * memory is safe, a cut one is not.
    */
   handOver(until: number): Recents {
     const { floor } = this;
@@ -145,9 +143,9 @@ export function listRecents(
 }
 
 /*
- * The bytes: a version, then for each used tick in ascending order how many ticks were left out since the one before (or since
- * the first whole tick at or after `from`), and its highest sequence; each number in groups of 7 bits, lowest first, the top
- * bit set while more follow (LEB128).
+ * The bytes: a version, then for each used tick in ascending order the number of unused ticks since the one before (or since the first
+ * whole tick at or after `from`), and its highest sequence; each number in groups of 7 bits, lowest first, the top bit set while more
+ * follow (LEB128).
  */
 function encodeEntries(first: number, entries: readonly number[]): Uint8Array {
   const bytes: number[] = [formatVersion];

@@ -2,35 +2,35 @@ import { checkInteger, refuse } from "../id/check.ts";
 import { isSnowleaseError } from "../id/errors.ts";
 import type { Snowflake } from "./snowflake.ts";
 
-/** How many IDs a ring holds, and when it is filled. */
+/** The size of a ring, and when it is refilled. */
 export interface RingOptions {
-  /** It holds so many times the IDs of a tick, as a power of two: `sequences << boost`. 0 up to 2^24 IDs in all; default 3. */
+  /** Size as a power of two times the IDs of a tick: `sequences << boost`. 0 up to 2^24 IDs in all; default 3. */
   readonly boost?: number | undefined;
-  /** Filled when no more than this percentage of it is left, 0 to 100, as soon as nothing else runs. Default 50. */
+  /** Refills when at most this percentage of the IDs is left, 0 to 100, as soon as the event loop is idle. Default 50. */
   readonly paddingFactor?: number | undefined;
   /**
-   * Filled every so many ms, too, and IDs that the clock has left behind are dropped, so that none lags it by much more than that.
+   * Also refills at this interval, ms, and drops IDs older than the clock's tick, so an ID lags the clock by little more than the interval.
    * Default: never.
    */
   readonly scheduleInterval?: number | undefined;
-  /** Called when a scheduled refill finds no room. */
+  /** Called when a scheduled refill finds the ring full. */
   readonly onFull?: (() => void) | undefined;
-  /** Called when an ID is taken and there is none, before the ring is filled for it; what it throws, the taker gets. */
+  /** Called when an ID is taken from an empty ring, before the refill. An error that it throws goes to the caller of `next`. */
   readonly onEmpty?: (() => void) | undefined;
 }
 
-/** The size of the largest ring, 128 MiB. */
+/** The size of the largest ring in bits, 128 MiB. */
 const mostBits = 24;
 
-/** Longest sleep that a timer honours, ms. */
+/** Longest sleep that a timer supports, ms. */
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * IDs that are prepared, on a generator in lead mode: taking one is reading an array, without a look at a clock. A ring is full from
- * the start, where the generator can make IDs then. They count as used from when they are prepared, and those that are left when the lease ends are nobody's.
+ * IDs prepared by a generator in lead mode: taking one reads an array and no clock. The ring fills at once, if the generator can make IDs
+ * then. Prepared IDs count as used; IDs left when the lease ends are lost.
  *
- * Their timestamps rise, but may lag the clock by as long as they lie here; they stay good when the window has passed, since they lie in
- * it. Whoever reads the generator itself beside the ring gets later ones.
+ * Timestamps rise, but lag the clock by as long as IDs stay in the ring. IDs stay valid after the window has passed, because their
+ * timestamps are inside it. IDs taken directly from the generator are later than those in the ring.
  */
 export class Ring {
   readonly ids: Snowflake;
@@ -42,9 +42,9 @@ export class Ring {
   readonly #options: RingOptions;
   /** Ends the sleeps. */
   readonly #stop = new AbortController();
-  /** The claim whose IDs these are. */
+  /** The claim that made these IDs. */
   #generation: number | undefined;
-  /** Where the next one lies, and how many there are from there. */
+  /** Index of the next ID, and the number of IDs from there. */
   #head = 0;
   #left = 0;
   #soon = false;
@@ -75,10 +75,10 @@ export class Ring {
     return this.#left;
   }
 
-  /** The next ID. Throws like `Snowflake.next` where there is none and none can be made, and what `onEmpty` throws. */
+  /** The next ID. Throws like `Snowflake.next` where the ring is empty and no ID can be made, and throws the errors of `onEmpty`. */
   next(): bigint {
     if (this.#left === 0) {
-      // In case that what follows throws: the next taker may have more luck.
+      // First, because the next lines may throw: the next call then may find IDs.
       void this.#refillSoon();
       this.#options.onEmpty?.();
       this.#refill();
@@ -89,7 +89,7 @@ export class Ring {
     return id;
   }
 
-  /** Gives the worker ID back; no ID is taken after this, whatever becomes of the call. */
+  /** Gives the worker ID back. No ID is taken after this call, even if it rejects. */
   close(): Promise<void> {
     return this.ids.close();
   }
@@ -98,7 +98,7 @@ export class Ring {
     return this.close();
   }
 
-  /** Fills what is free. Throws where nothing is left and nothing can be made. */
+  /** Fills the free slots. Throws where the ring is empty and no ID can be made. */
   #refill(): void {
     try {
       while (this.#left < this.size) {
@@ -133,7 +133,7 @@ export class Ring {
     return this.ids.lease.clock.sleep(ms, { signal: this.#stop.signal, keepAlive: false });
   }
 
-  /** What stands in its way, the next taker is told. */
+  /** Ignores errors: the next `next` call throws them. */
   #refillQuietly(): void {
     try {
       if (!this.#stop.signal.aborted) this.#refill();
@@ -142,7 +142,7 @@ export class Ring {
     }
   }
 
-  /** Whether the clock has left the next ID behind. */
+  /** Whether the next ID is older than the clock's tick. */
   #lags(): boolean {
     const { clock, layout } = this.ids.lease;
     if (this.#left === 0) return false;
@@ -150,7 +150,7 @@ export class Ring {
     return layout.decompose(this.#slots[this.#head] as bigint, now).timestamp + layout.tick <= now;
   }
 
-  /** Drops what was prepared on a lease that has ended or was switched since, and makes use of a window that was extended. */
+  /** Drops IDs of a lease that has ended or switched since, and refills when a window was extended. */
   #follow(): void {
     const { snapshot, state } = this.ids.lease;
     if (snapshot?.generation !== this.#generation) this.#left = 0;

@@ -16,62 +16,61 @@ import { littleEndian, lowerWord, upperWord } from "../id/endianness.ts";
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
-  /** ms; then the call rejects with what it waited for. Default 5 s. */
+  /** ms; then the call rejects with the error that it waited to pass. Default 5 s. */
   readonly timeout?: number | undefined;
 }
 
 const defaultWait = 5000;
 
-/** Who waits for the next tick. */
+/** A caller that waits for the next tick. */
 interface TickWaiter {
   /** On the monotonic clock, ms. */
   readonly deadline: number;
-  /** Without an ID: to see for itself. */
+  /** Without an ID: the caller tries again by itself. */
   readonly answer: (id: bigint | undefined) => void;
 }
 
-/** A full 1-ms tick is waited out by spinning; twice its length has passed only when the clock stands still. */
+/** A full 1-ms tick is waited out by spinning. Twice its length passes only when the clock stands still. */
 const longestSpin = 2;
 
 /**
- * Who waits for the next tick may have what is left of the last few: of so many ms, the present tick included, and of so many ticks at
- * least. A busy event loop comes back after some ms; what it missed by then is not lost to the layout's ceiling.
+ * A waiting caller may use the sequences left in the last ticks: of this many ms, the present tick included, and at least of this many
+ * ticks. A busy event loop comes back after some ms; the layout's ceiling does not lose what it missed by then.
  */
 const [lookBackMs, lookBackTicks] = [20, 5];
 
-/** The most that `take` makes at once: 128 MiB. */
+/** Most IDs that `take` makes at once: 128 MiB. */
 const mostTaken = 2 ** 24;
 
 /**
- * Makes IDs on a lease. In wall mode an ID's timestamp is the tick that the wall clock shows, never a later one. In lead mode it is a
- * counter that never goes back: the clock's tick or, where the sequences of that one are used, the next, up to the end of the
- * lease's window.
+ * Makes IDs on a lease. In wall mode an ID's timestamp is the tick of the wall clock, never a later one. In lead mode it is a counter that
+ * never goes back: the clock's tick or, where its sequences are used, the next one, up to the end of the lease's window.
  *
- * A tick is opened once and then handed out sequence by sequence: opening checks that it lies wholly in the lease's window and
- * starts behind what was ever used in it. All the rest of the safety lies in what the registry persisted before.
+ * The generator opens a tick once and then hands it out sequence by sequence. Opening checks that the tick lies wholly in the lease's
+ * window, and starts after all used sequences. The rest of the safety is what the registry persisted before.
  */
 export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly lease: Held;
   readonly mode: Mode;
   readonly #isAlone: boolean;
-  /** How many ticks who waits may go back. */
+  /** How many ticks a waiting caller may go back. */
   readonly #ticksBack: number;
   readonly #layout: Layout;
   readonly #clock: Clock;
   readonly #gate: WallGate;
   readonly #allocator: TickAllocator;
 
-  /** Of the open tick, sequences from #next to #last may be handed out while the monotonic clock is before #deadline: at first, one. */
+  /** Sequences #next to #last of the open tick may be handed out while the monotonic clock is before #deadline. At first only one. */
   #next = 0;
   #last = -1;
   #deadline = 0n;
-  /** What the wall clock showed when the tick was opened; 0: none is open. */
+  /** The wall clock when the tick was opened; 0: no tick is open. */
   #openedAt = 0;
-  /** What the wall clock showed when the lease was last asked whether its store still stands. */
+  /** The wall clock when the lease last checked that its store still stands. */
   #storeCheckedAt = 0;
   #snapshot: LeaseSnapshot | undefined;
 
-  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next one where the sequence fits the low word. */
+  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
   readonly #id: BigUint64Array = new BigUint64Array(this.#words.buffer);
   readonly #float: Float64Array = new Float64Array(this.#words.buffer);
@@ -85,8 +84,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly #queue: TickWaiter[] = [];
 
   /**
-   * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when it has a generator already, and for a lease that
-   * others use without a share of it.
+   * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when the lease has a generator already, and for a shared
+   * lease without `options.share`.
    */
   constructor(lease: Held, options: SnowflakeOptions = {}) {
     this.#allocator = new TickAllocator(lease, options);
@@ -108,10 +107,10 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID. Never blocks, but for spinning to the next tick where a 1-ms tick is full.
+   * The next ID. Never blocks, except for spinning to the next tick where a 1-ms tick is full.
    *
-   * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs`
-   * where waiting helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
+   * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs` where waiting
+   * helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
    */
   next(): bigint {
     if (!this.#isOpen()) this.#openOrThrow();
@@ -119,8 +118,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID as a number, exact. Throws like `next`, and CONFIG_INVALID where the layout has more than the 53 bits of one: `safe53`
-   * and `scene` have not.
+   * The next ID as an exact number. Throws like `next`, and CONFIG_INVALID where the layout has more than the 53 bits of a number; `safe53`
+   * and `scene` have fewer.
    */
   nextNumber(): number {
     if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
@@ -128,7 +127,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.#baseNumber + this.#next++ * this.#unit;
   }
 
-  /** The next ID as text, decimal unless told otherwise. Throws like `next`. */
+  /** The next ID as text, by default decimal. Throws like `next`. */
   nextString(format: EncodingName = "decimal"): string {
     if (format === "decimal") return this.next().toString();
     if (!this.#isOpen()) this.#openOrThrow();
@@ -139,15 +138,16 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID. Where all sequences of the present tick are used, it may carry one of the last few ticks in which some are left, and
-   * so be less than the ID before it: who waits gets all that the layout can give. Waits for the next tick, the clock or the window where `next`
-   * throws a retryable error and waiting is likely to help. Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
+   * The next ID. Waits for the next tick, the clock or the window where `next` throws a retryable error and waiting is likely to help.
+   * Where the present tick is full, the ID may carry one of the last few ticks that has sequences left, and so be less than the ID before:
+   * waiting callers get everything that the layout can give. Rejects with that error after `timeout`, and with the signal's reason when it
+   * is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
     const { signal, timeout = defaultWait } = options;
     if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
     let deadline = Infinity;
-    // Behind those who wait already: who never pauses would else leave them nothing.
+    // Queue behind existing waiters; otherwise a busy caller starves them.
     let queues = this.#queue.length > 0 && signal === undefined && timeout > this.#layout.tick;
     for (let ms = 0; ;) {
       signal?.throwIfAborted();
@@ -162,7 +162,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
         ms = Math.min(error.details.retryAfterMs ?? left, left);
         queues = this.#isFull(error) && signal === undefined && ms < left;
         if (!queues) {
-          // Only the clock ends a full tick; a listener on the lease for each such wait would pile up until the next renewal.
+          // Only the clock ends a full tick. Listeners on the lease for such waits would accumulate until the next renewal.
           if (this.#isFull(error)) await this.#clock.sleep(ms, { signal });
           else await this.#sleepOrChange(ms, signal);
           continue;
@@ -179,8 +179,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Fills an array from its start with as many IDs as may be made now: in wall mode what is left of the open tick (and where the lease
-   * is shared, of blocks), in lead mode what is left of the window. Returns how many. Throws like `next` when there is none at all.
+   * Fills an array from its start with as many IDs as can be made now: in wall mode the rest of the open tick (where the lease is shared,
+   * of its blocks), in lead mode the rest of the window. Returns their number. Throws like `next` when there is none.
    */
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
@@ -192,7 +192,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return made;
   }
 
-  /** Up to so many IDs: as `fill`, in an array that is no longer than they are. At most 2^24 at once. */
+  /** Up to `count` IDs, at most 2^24: like `fill`, in an array of their number. */
   take(count: number): BigUint64Array {
     checkInteger("count", count, 0, mostTaken);
     const target = new BigUint64Array(this.mode === "lead" ? count : Math.min(count, this.#layout.maxSequence + 1));
@@ -200,8 +200,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Fills a buffer from its start with as many IDs as `fill` would make and as it has room for, as decimal text, each followed by a
-   * line feed, or between the two texts told. Returns how many bytes were written. Throws like `next` when there is no ID at all.
+   * Fills a buffer from its start with as many IDs as `fill` makes and the buffer has room for, as decimal text, each followed by a line
+   * feed, or between the texts of `options`. Returns the number of bytes written. Throws like `next` when there is no ID.
    */
   fillText(target: Uint8Array, options?: TextOptions): number {
     if (!(target instanceof Uint8Array)) refuse("target", "to be a Uint8Array", target);
@@ -215,12 +215,12 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return end;
   }
 
-  /** Whether there may be something left when the open tick, or this share of it, is used up. */
+  /** Whether there may be IDs left when the open tick, or this share of it, is used up. */
   get #hasMore(): boolean {
     return this.mode === "lead" || !this.#isAlone;
   }
 
-  /** Gives the worker ID back; no ID is made after this, whatever becomes of the call. */
+  /** Gives the worker ID back. No ID is made after this call, even if it rejects. */
   close(): Promise<void> {
     return this.lease.close();
   }
@@ -229,13 +229,13 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.close();
   }
 
-  /** For the lease: the newest tick handed out, and the highest sequence in it. */
+  /** Called by the lease: the newest tick handed out, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
     this.#allocator.note(this.#next);
     return this.#allocator.checkpoint();
   }
 
-  /** For the lease: hands out nothing more in this claim, and tells what was handed out. */
+  /** Called by the lease: makes no more IDs in this claim, and returns what was handed out. */
   seal(): Usage | undefined {
     this.#allocator.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
@@ -257,7 +257,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.#id[0] as bigint;
   }
 
-  /** Fills an array, from `start`, with what the open tick has; returns how many. */
+  /** Fills an array, from `start`, with IDs of the open tick; returns their number. */
   #fillFrom(target: BigUint64Array, start: number): number {
     const count = Math.min(target.length - start, this.#allocator.last - this.#next + 1);
     const sequence = this.#next;
@@ -272,7 +272,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return count;
   }
 
-  /** Writes what the open tick has and the buffer has room for, from `at`; returns where it ends. */
+  /** Writes IDs of the open tick into the buffer, from `at`, as far as there is room; returns the index after the last byte. */
   #textFrom(target: Uint8Array, at: number, texts: DecimalWriter): number {
     const step = BigInt(this.#unit);
     while (this.#next <= this.#allocator.last) {
@@ -292,12 +292,12 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     }
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
-    // Not from the first ID of a tick: it may be the only one, and learning costs more than it saves then.
+    // Do not learn from the first ID of a tick: it may be the only one, and learning then costs more than it saves.
     if (this.#unit === 1 && sequence > 0) this.#encoder.learn(sequence, format, text);
     return text;
   }
 
-  /** Whether there is an ID for which the clock need not be read. */
+  /** Whether an ID can be made without reading the wall clock. */
   #isOpen(): boolean {
     return this.#next <= this.#last && this.#clock.nanos() < this.#deadline;
   }
@@ -314,13 +314,13 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Opens a tick, or says why there is none.
-   * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
+   * Opens a tick, or returns why none can be opened.
+   * @param ticks in wall mode, how many ticks to search for one that is not full, the present one first.
    */
   #open(ticks: number = 1): SnowleaseError | undefined {
     let { snapshot } = this.lease;
     let wall = this.#clock.now();
-    // How long the tick stays open is asked when it is to make a second ID: many make but one.
+    // Compute the deadline of the tick only for its second ID: many callers make only one.
     if (wall === this.#openedAt && snapshot === this.#snapshot && this.#next <= this.#allocator.last) {
       wall = this.#gate.read();
       if (wall === this.#openedAt) {
@@ -333,7 +333,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     this.#next = 0;
     this.#last = -1;
     this.#openedAt = 0;
-    // Behind the reading of the clock: a store that takes the place of this one later grants no time before that.
+    // After reading the clock: a store that replaces this one later grants no time before that.
     if (wall !== this.#storeCheckedAt) {
       this.#storeCheckedAt = wall;
       this.lease.look();
@@ -345,7 +345,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     const { tick, next, rollbacks } = this.#allocator;
     this.#layout.put(this.#words, tick, snapshot.workerId, 0, rollbacks);
     this.#low = this.#words[lowerWord] as number;
-    // An ID that is 0 looks like none at all. It counts as used: the sequence behind it may be another generator's.
+    // Skip the ID 0: it looks like no ID. It counts as used, because the next sequence may belong to another generator.
     if (next === 0 && this.#low === 0 && this.#words[upperWord] === 0) {
       this.#next = 1;
       return this.#open(ticks);
@@ -353,14 +353,14 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     if (this.#fitsNumber) this.#baseNumber = Number(this.#id[0]);
     this.#next = next;
     this.#last = next;
-    // Not up to the end of a long tick: a clock that is set back in it has to be noticed.
+    // Do not keep a long tick open to its end: the generator has to notice a clock that is set back in it.
     this.#openedAt = wall;
     this.#snapshot = snapshot;
     this.#encoder.forget();
     return undefined;
   }
 
-  /** Gives those who wait for the next tick an ID each, in the order in which they came; nobody any more where it is not the tick that is full. */
+  /** Gives an ID to each waiting caller, in order of arrival. Sends the rest back to try again where the tick is not full. */
   async #serve(ms: number): Promise<void> {
     const queue = this.#queue;
     while (queue.length > 0) {
@@ -382,7 +382,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     }
   }
 
-  /** Whether it is the tick that is full: the next one ends it. */
+  /** Whether the tick is full: the next tick helps. */
   #isFull({ code }: SnowleaseError): boolean {
     return code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
   }

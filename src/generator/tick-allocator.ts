@@ -12,38 +12,38 @@ import {
   windowUsedUpError,
 } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
-import { defaultRollback, rollbackRung, type RollbackOptions } from "./rollback.ts";
+import { defaultRollback, rollbackAction, type RollbackOptions } from "./rollback.ts";
 import { checkSpread, firstSequence } from "./spread.ts";
 
-/** wall: timestamps never lead the clock. lead: they may, as far as the lease's window reaches. */
+/** wall: timestamps never lead the clock. lead: they may, up to the end of the lease's window. */
 export type Mode = "wall" | "lead";
 
-/** How a generator takes its ticks, and what it does at its limits. */
+/** How a generator chooses ticks, and what it does at its limits. */
 export interface SnowflakeOptions {
   /** Default `wall`. */
   readonly mode?: Mode | undefined;
   /**
-   * With how many different sequences a tick may begin, a power of two up to the sequences of a tick; default 1, they all begin at 0.
-   * With `spread: 2^k` also the IDs of a generator that makes one now and then are even in `id % 2^k`, in a layout that ends with
-   * the sequence. A tick has up to `spread - 1` IDs less.
+   * Number of different sequences that ticks may begin with, a power of two up to the sequences of a tick; default 1, all ticks begin at 0.
+   * With `spread: 2^k`, IDs of a generator that makes one now and then are even in `id % 2^k`, too, in a layout that ends with the
+   * sequence. A tick has up to `spread - 1` IDs less.
    */
   readonly spread?: number | undefined;
   readonly rollback?: Partial<RollbackOptions> | undefined;
-  /** What others leave to this generator, where it is not the only one on its lease. Then neither `lead` nor `spread`. */
+  /** This generator's share of a lease that other generators use, too. Excludes `lead` and `spread`. */
   readonly share?: Share | undefined;
 }
 
 /** A generator's share of a lease. */
 export interface Share {
-  /** Whom the lease has to tell when it ends. */
+  /** Registers the generator that the lease seals when it ends. */
   attach(usage: UsageTracker): void;
-  /** What the generator may use of the ticks of a claim. */
+  /** The ticks of a claim, as far as this generator may use them. */
   ticks(snapshot: LeaseSnapshot): Ticks;
 }
 
 /**
- * Which tick a generator has open, and what it has used of all: the choice that the mode, the clock and the window leave it, the
- * ladder for a clock that goes back, and the account that the lease is given.
+ * The tick that a generator has open, and what it has used of all ticks: chooses ticks by mode, clock and window, decides what to do when
+ * the clock goes back, and reports usage to the lease.
  */
 export class TickAllocator {
   readonly mode: Mode;
@@ -53,31 +53,31 @@ export class TickAllocator {
   readonly #rollback: RollbackOptions;
   readonly #share: Share | undefined;
 
-  /** The open tick, and which sequences of it may be handed out; -1 where none is open. */
+  /** The open tick, -1 for none, and the sequences of it that may be handed out. */
   tick = -1;
   next = 0;
   last = -1;
-  /** The rollback bits. */
+  /** The value of the rollback bits. */
   rollbacks = 0;
 
   /** The claim that the memory below belongs to. */
   #generation = 0;
-  /** What was used with the present value of the rollback bits; a layout without them has but one. */
+  /** What was used with the present value of the rollback bits. */
   #memory: Ticks;
-  /** The newest that was used with smaller values. */
+  /** The newest tick used with smaller values of the rollback bits. */
   #earlierNewest: Checkpoint | undefined;
   #sealed = 0;
   /** Highest wall clock reading in this claim, Unix ms. */
   #highestWall = 0;
   /**
-   * The claim in which a wall clock that goes on, but not to #clear, meets no limit. Most first IDs of a tick need nothing more, and
-   * every line that they do not run is one that need not be fetched: after a millisecond of other things, that is what they cost.
+   * Fast path: skips code that would miss the instruction cache, which is what the first ID after a millisecond of other work costs. In
+   * this claim, a wall clock between #highestWall and #fastUntil meets no limit.
    */
   #fastSnapshot: LeaseSnapshot | undefined;
   #fastUntil = 0;
   #rollbackAction: string | undefined;
 
-  /** @throws SnowleaseError CONFIG_INVALID for options that do not go together. */
+  /** @throws SnowleaseError CONFIG_INVALID for options that exclude each other. */
   constructor(lease: LeaseView, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
     if (mode !== "wall" && mode !== "lead") refuse("mode", "to be wall or lead", mode);
     this.#spread = checkSpread(spread, lease.layout);
@@ -95,7 +95,7 @@ export class TickAllocator {
     if (lease.snapshot !== undefined) this.#begin(lease.snapshot);
   }
 
-  /** Whether the clock was set back by so little that it is worth waiting for. */
+  /** Whether the clock was set back by so little that waiting helps. */
   get isWaiting(): boolean {
     return this.#rollbackAction === "wait";
   }
@@ -105,7 +105,7 @@ export class TickAllocator {
     if (this.tick >= 0 && next > 0) this.#memory.raise(this.tick, next - 1);
   }
 
-  /** The same, and leaves the tick. */
+  /** Notes the same, and closes the tick. */
   leave(next: number): void {
     this.note(next);
     this.tick = -1;
@@ -113,8 +113,8 @@ export class TickAllocator {
   }
 
   /**
-   * Turns to a tick, or says why there is none.
-   * @param ticks in wall mode, how many ticks to look through for one that is not full, the present one first.
+   * Opens a tick, or returns why none can be opened.
+   * @param ticks in wall mode, how many ticks to search for one that is not full, the present one first.
    */
   turn(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
     if (snapshot === this.#fastSnapshot && wall > this.#highestWall && wall < this.#fastUntil) {
@@ -132,7 +132,7 @@ export class TickAllocator {
     if (snapshot.generation !== this.#generation) this.#begin(snapshot);
     const refusal = this.#layout.refusalAt(wall);
     if (refusal !== undefined) {
-      // No other worker ID helps a clock that shows a time before the epoch.
+      // Another worker ID does not help when the clock shows a time before the epoch.
       const behind = this.#highestWall - wall;
       if (behind > 0) this.#report(behind > this.#rollback.maxTell ? "stop" : "tell", behind);
       return refusal;
@@ -147,14 +147,14 @@ export class TickAllocator {
     return this.#newest();
   }
 
-  /** Turns to no tick of this claim any more, and tells what was handed out. */
+  /** Opens no more ticks of this claim, and returns what was handed out. */
   seal(): Usage | undefined {
     const checkpoint = this.checkpoint();
     this.#sealed = this.#generation;
     this.#fastSnapshot = undefined;
     const { from, snapshot } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
-    // A renewal raised the window's begin after a quarantine: what is remembered from before is nobody's to continue.
+    // A renewal after a quarantine raised the begin of the window: the next holder must not continue what is remembered from before.
     const whole = snapshot !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, snapshot.knownFrom);
     const known = whole && this.#layout.maxRollback === 0;
     const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
@@ -170,7 +170,7 @@ export class TickAllocator {
     this.#rollbackAction = undefined;
   }
 
-  /** The newest that was used in this claim, with any value of the rollback bits. */
+  /** The newest tick used in this claim, with any value of the rollback bits. */
   #newest(): Checkpoint | undefined {
     const { highest } = this.#memory;
     const timestamp = this.#layout.timeOf(highest);
@@ -178,7 +178,7 @@ export class TickAllocator {
     return { timestamp, sequence: this.#memory.sequenceOf(highest) };
   }
 
-  /** Turns to the tick that the wall clock shows, or says why it is none. */
+  /** Opens the wall clock's tick, or returns why it cannot. */
   #turnInWallMode(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = layout.tickOf(wall);
@@ -193,13 +193,13 @@ export class TickAllocator {
     }
     if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, snapshot)) return undefined;
     this.tick = tick;
-    // One that led the clock may have used up the next ones, too.
+    // An earlier holder in lead mode may have used up the next ticks, too.
     let free = tick + 1;
     while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
     return tickFullError(layout, layout.timeOf(free) - wall);
   }
 
-  /** Turns to the tick that the counter has come to: not before the clock's, nor before any that was used. */
+  /** Opens the counter's tick: not before the clock's tick, nor before a used one. */
   #turnInLeadMode(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     const layout = this.#layout;
     let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, snapshot.from), this.#memory.highest);
@@ -220,7 +220,7 @@ export class TickAllocator {
     return undefined;
   }
 
-  /** What the clock going back means to others; the mode has decided what it means here. */
+  /** Reports a clock that went back; the mode has decided already what it means for this generator. */
   #noteWall(wall: number): void {
     if (wall >= this.#highestWall) {
       this.#highestWall = wall;
@@ -231,7 +231,7 @@ export class TickAllocator {
     }
   }
 
-  /** Turns to this tick, behind what was used in it; false when that is all. */
+  /** Opens this tick after its used sequences; false when none is left. */
   #turnTo(tick: number): boolean {
     const next = this.#memory.nextOf(tick);
     if (next > this.#layout.maxSequence) return false;
@@ -241,7 +241,7 @@ export class TickAllocator {
     return true;
   }
 
-  /** Turns to the newest tick before `tick`, since this lease was claimed, in which sequences are left. */
+  /** Opens the newest tick before `tick`, since this lease was claimed, that has sequences left. */
   #turnToEarlier(tick: number, ticks: number, { knownFrom, since }: LeaseSnapshot): boolean {
     const layout = this.#layout;
     const first = Math.max(
@@ -254,7 +254,7 @@ export class TickAllocator {
     return false;
   }
 
-  /** Raises the rollback bits, with which every tick of the window is unused again; false when they have no higher value. */
+  /** Raises the rollback bits, which makes every tick of the window unused again; false at their highest value. */
   #raiseRollbackBits(wall: number, snapshot: LeaseSnapshot): boolean {
     if (this.rollbacks >= this.#layout.maxRollback) return false;
     this.#earlierNewest = this.#newest();
@@ -265,21 +265,21 @@ export class TickAllocator {
     return true;
   }
 
-  /** The clock shows less than this lease may use: not yet, or no more. */
+  /** The clock shows a time before what this lease may use: too early, or set back. */
   #belowFloor(wall: number, snapshot: LeaseSnapshot): SnowleaseError {
     const layout = this.#layout;
     const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, snapshot.knownFrom)));
     const remaining = floor - wall;
     const behind = this.#highestWall - wall;
     if (behind <= 0) return windowNotOpenError(snapshot, floor, remaining);
-    const rung = rollbackRung(behind, remaining, this.#rollback);
-    this.#report(rung, behind);
+    const action = rollbackAction(behind, remaining, this.#rollback);
+    this.#report(action, behind);
     return clockSetBackError(this.#lease, behind, remaining);
   }
 
-  /** Tells of a rung of the ladder when it is reached; of the last one each time, since a lease that waits may do so in vain. */
-  #report(rung: "wait" | "tell" | "switch" | "stop", behind: number): void {
-    if (this.#rollbackAction !== rung || rung === "switch") this.#lease.noteRollback(behind, rung);
-    this.#rollbackAction = rung;
+  /** Reports each action once; `switch` each time, because a lease may be unable to act on the first report. */
+  #report(action: "wait" | "tell" | "switch" | "stop", behind: number): void {
+    if (this.#rollbackAction !== action || action === "switch") this.#lease.noteRollback(behind, action);
+    this.#rollbackAction = action;
   }
 }
