@@ -15,7 +15,11 @@ export const defaultRollback: RollbackOptions = { maxWait: 500, maxTell: 60_000 
  * @param behind how far the clock is behind the highest time seen, ms
  * @param remaining time until the clock reaches what the memory covers, ms
  */
-export function rollbackAction(behind: number, remaining: number, options: RollbackOptions): "wait" | "tell" | "switch" {
+export function rollbackAction(
+  behind: number,
+  remaining: number,
+  options: RollbackOptions,
+): "wait" | "tell" | "switch" {
   if (remaining <= options.maxWait) return "wait";
   return behind <= options.maxTell ? "tell" : "switch";
 }

@@ -3,25 +3,25 @@ import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { firstWholeTick } from "../id/layout.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./blocks.ts";
+import { type BlockTicks, blockTicks } from "./block-ticks.ts";
 
 /** How far ahead of the clock blocks are prefetched, ms. */
 const prefetchLength = 5000;
 /** How often more blocks are prefetched, ms. */
 const prefetchInterval = 1000;
-/** Of how many spans more blocks are asked when those of one do not suffice. */
+/** For how many spans the client requests more blocks, when the blocks of one span do not suffice. */
 const spansRequested = 4;
-/** How often a keeper looks for what other threads want, ms: while there are any, and while there are none. */
+/** How often the client polls for requests of other threads, ms: while there are other threads, and while there are none. */
 const [pollIntervalShared, pollIntervalAlone] = [5, 200];
 
 /**
- * The blocks of a lease that another process lends: a few are always there before they are needed, more are asked for when those of a
- * span are used up. They lie in shared memory, so that the threads of this process can take of them, too; only this one asks.
+ * The blocks of a lease that another process lends. Prefetches a few blocks before they are needed, and requests more when those of a span
+ * are used up. Blocks are in shared memory, so that other threads of this process can take them, too; only this client requests them.
  */
 export class LeaseClient implements Share {
   /**
-   * Resolves when the first blocks are there. Rejects with what the lender refuses.
-   * @param shared whether other threads are to take of them.
+   * Resolves when the first blocks are there. Rejects with the lender's error.
+   * @param shared whether other threads take blocks, too.
    */
   static async open(lease: Lease, shared: boolean = false): Promise<LeaseClient> {
     const blocks = new LeaseClient(lease);
@@ -31,13 +31,13 @@ export class LeaseClient implements Share {
     return blocks;
   }
 
-  /** Those that were taken from the lender, and that no generator has yet. */
+  /** Blocks that the client took from the lender, and that no generator has taken yet. */
   readonly allocator: SharedAllocator;
   readonly #lease: Lease;
   readonly #participant: number;
   /** The claim that the prefetched blocks belong to; 0: none. */
   #generation = 0;
-  /** The span behind the last one of which blocks were taken. */
+  /** The span after the last one with prefetched blocks. */
   #nextSpan = 0;
   /** How many blocks of each span were prefetched. */
   #blocksPerSpan = 1;
@@ -72,7 +72,7 @@ export class LeaseClient implements Share {
     return state !== "held" && state !== "switching";
   }
 
-  /** Follows the lease. Returns whether it has a new claim, of which no blocks are prefetched yet. */
+  /** Follows the lease. Returns whether it has a new claim, for which no blocks are prefetched yet. */
   #follow(): boolean {
     const { snapshot } = this.#lease;
     if (this.#isOver) this.allocator.finish();
@@ -81,20 +81,19 @@ export class LeaseClient implements Share {
       this.#generation = 0;
       return false;
     }
-    const { generation, workerId, fence, from, until, knownFrom, since, store } = snapshot;
-    if (generation === this.#generation) {
-      this.allocator.write({ from, until, knownFrom });
+    if (snapshot.generation === this.#generation) {
+      this.allocator.write(snapshot);
       return false;
     }
-    this.#generation = generation;
+    this.#generation = snapshot.generation;
     this.#nextSpan = 0;
-    // What may be used before it is the lender's to know.
-    const first = firstWholeTick(this.#lease.layout, knownFrom);
-    this.allocator.begin({ generation, workerId, fence, from, until, knownFrom, first, since }, store);
+    // Only the lender knows what may be used before it.
+    const first = firstWholeTick(this.#lease.layout, snapshot.knownFrom);
+    this.allocator.begin({ ...snapshot, first }, snapshot.store);
     return true;
   }
 
-  /** How many generators of other threads there are. */
+  /** Number of generators in other threads. */
   #othersAt(span: number): number {
     return this.allocator.expected(span + 1, this.#participant);
   }
@@ -107,7 +106,7 @@ export class LeaseClient implements Share {
     }
   }
 
-  /** Does for the generators of other threads what they cannot: asks for blocks, and gives up a worker ID with a window out of reach. */
+  /** Acts for the generators of other threads, which cannot: requests blocks, and gives up a worker ID whose window is out of reach. */
   async #listen(): Promise<void> {
     const { clock, layout } = this.#lease;
     const { allocator } = this;
@@ -126,7 +125,7 @@ export class LeaseClient implements Share {
     }
   }
 
-  /** Takes a block of every span up to so far ahead of the clock, for each of those who use them. */
+  /** Takes one block for each participant, of every span up to `prefetchLength` ahead of the clock. */
   async #prefetch(): Promise<void> {
     const { layout, clock } = this.#lease;
     if (this.#generation === 0) return;
@@ -135,16 +134,16 @@ export class LeaseClient implements Share {
     const present = blockLayout.spanOf(layout.tickOf(clock.now()));
     const before = this.#blocksPerSpan;
     this.#blocksPerSpan = Math.min(blockLayout.blocks, 1 + this.#othersAt(present));
-    // Participants that joined since have no prefetched blocks yet.
+    // Participants that joined since then have no prefetched blocks yet.
     const more = this.#blocksPerSpan - before;
     if (more > 0 && this.#nextSpan > present)
       await this.#take(generation, present, this.#nextSpan - present, more, before);
     const ahead = Math.max(1, Math.ceil(prefetchLength / layout.tick / blockLayout.ticks));
-    // A clock that was set back finds none, and takes them anew.
+    // A clock that was set back has no blocks, and takes them again.
     const first = this.#nextSpan > present + ahead ? present : Math.max(present, this.#nextSpan);
     const spans = present + ahead - first + 1;
     if (spans <= 0) return;
-    // None are given beyond the end of the window: those are asked for when it was extended.
+    // The lender gives none after the end of the window: the client requests those after a renewal.
     const given = await this.#take(generation, first, spans, this.#blocksPerSpan, this.#blocksPerSpan - 1);
     if (generation === this.#generation) this.#nextSpan = first + given;
   }
@@ -161,7 +160,7 @@ export class LeaseClient implements Share {
     }
   }
 
-  /** Takes blocks and prefetches them; returns up to which of the spans there were any. */
+  /** Takes blocks and puts them into the allocator; returns the number of spans up to the last one with blocks. */
   async #take(generation: number, first: number, spans: number, blocks: number, held: number): Promise<number> {
     const taken = (await this.#lease.takeBlocks({ first, spans, blocks, held })) ?? [];
     if (generation !== this.#generation) return 0;
@@ -169,7 +168,7 @@ export class LeaseClient implements Share {
     return taken.findLastIndex((blocks) => blocks !== 0) + 1;
   }
 
-  /** What stands in its way, the generator finds out by having no blocks. */
+  /** Ignores errors: a generator without blocks reports the cause. */
   async #prefetchQuietly(): Promise<void> {
     try {
       await this.#prefetch();

@@ -11,40 +11,39 @@ import { checkClaim, checkSkew, checkWindow } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /*
- * The rule once more, one level down: what a child process may use of the lease is blocks of its time, handed out once. Who has
- * which lives in the memory of the lease's holder, and lasts as long as that one does; when it dies, nobody gets the worker ID
- * before the lease's `until`, which no child goes beyond.
+ * The rule once more, one level down: a child process may use blocks of the lease's time, each handed out once. The memory of the lease's
+ * holder records the owners of blocks, and lasts as long as the holder. When the holder dies, the registry grants the worker ID to no other
+ * holder before the lease's `until`, which no child exceeds.
  */
 
-const promise =
-  "What is lent here ends with the process that lends it, inside the window that its own registry stored.";
+const promise = "A lent lease ends with the process that lends it, inside the window that its registry stored.";
 
-/** Any wish is heard, ms: what is granted is the lease's own window. */
+/** Longest window that a child may ask for, ms. It always gets the lease's own window. */
 const longestWindow = 2 ** 31 - 1;
 
-/** A child that has asked for no blocks for so long is one no more, ms. */
+/** A child that asks for no blocks for this long no longer counts, ms. */
 const childTimeout = 10_000;
 
 /**
- * A registry of one worker ID, the lease's, for the child processes of its holder: all of them claim it at once, for the lease's own
- * window, and then take blocks of it. A child that dies takes with it the blocks that it has taken, no more.
+ * A registry with one worker ID, that of the lease, for child processes of the lease's holder. All of them claim it together, for the
+ * lease's own window, and then take blocks of it. A child that dies loses only the blocks that it has taken.
  *
  * When the lease is lost or ends, every claim here is lost; fences are the lease's own.
  *
- * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window
- * has passed (LEASE_EXPIRED, retryable).
+ * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window has passed
+ * (LEASE_EXPIRED, retryable).
  */
 export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Registry {
   const { clock, layout } = lease;
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
-  /** When which claim asked for blocks last, on the wall clock. */
+  /** By token: when the claim last asked for blocks, on the wall clock. */
   const children = new Map<string, number>();
 
   function checkOpen({ workerId, until }: LeaseSnapshot, now: number): void {
     if (now < until) return;
     throw new SnowleaseError(
       "LEASE_EXPIRED",
-      `The window of worker ${workerId} that is lent here ended at ${timeText(until)} and the clock shows ${timeText(now)}; try again when its holder has renewed it.`,
+      `The window of worker ${workerId}, which is lent here, ended at ${timeText(until)} and the clock shows ${timeText(now)}; try again when its holder has renewed it.`,
       { until, clock: now },
     );
   }
@@ -55,7 +54,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     const asked = workerId ?? `one from ${pool.first} to ${pool.last}`;
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`workerId\` to be ${lent}, the only one that is lent here, got \`${asked}\`; leave worker ID and pool out, or name another registry or namespace to lease from.`,
+      `Expected \`workerId\` to be ${lent}, the only one lent here, got \`${asked}\`; leave worker ID and pool out, or name another registry or namespace to lease from.`,
     );
   }
 
@@ -63,17 +62,17 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     if (namespace === lease.namespace) return;
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`namespace\` to be \`${lease.namespace}\`, the only one that is lent here, got \`${namespace}\`; name a registry for any other.`,
+      `Expected \`namespace\` to be \`${lease.namespace}\`, the only one lent here, got \`${namespace}\`; name a registry for any other.`,
     );
   }
 
-  /** The claim, where it is still the one that this claim was made in. */
+  /** The lease's claim, if this child's claim was made in it. */
   function snapshotOf({ workerId, fence }: { workerId: number; fence: number }): LeaseSnapshot | undefined {
     const { snapshot } = lease;
     return snapshot?.workerId === workerId && snapshot.fence === fence ? snapshot : undefined;
   }
 
-  /** Notes who takes blocks; returns how many others do. */
+  /** Notes that this child takes blocks; returns how many other children do. */
   function othersThan(token: string, now: number): number {
     children.set(token, now);
     for (const [other, at] of children) if (Math.abs(now - at) > childTimeout) children.delete(other);
@@ -175,12 +174,12 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
 }
 
 function ended({ namespace, workerId, state }: Lease): SnowleaseError {
-  const what = `The lease of worker ${workerId} of namespace \`${namespace}\` that was lent here`;
+  const what = `The lease of worker ${workerId} of namespace \`${namespace}\`, which was lent here,`;
   return state === "switching"
     ? new SnowleaseError("LEASE_EXPIRED", `${what} was lost and another worker ID is being claimed; try again.`)
     : new SnowleaseError("LEASE_LOST", `${what} has ended (${state}); start again under a new one.`);
 }
 
 async function refuseOperator(): Promise<never> {
-  throw new SnowleaseError("FORBIDDEN", "A lease that is lent knows no operators; run this against its registry.");
+  throw new SnowleaseError("FORBIDDEN", "Operators cannot change a lent lease; run this against its registry.");
 }

@@ -7,28 +7,28 @@ import type { GrantingStore } from "../rule/registry.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./blocks.ts";
+import { type BlockTicks, blockTicks } from "./block-ticks.ts";
 
-/** What another thread needs to make IDs on a lease of this one: `postMessage` and `workerData` take it. */
+/** What another thread needs to make IDs on this lease: pass it to `postMessage` or as `workerData`. */
 export interface SharedLease {
   readonly namespace: string;
   /** Notation of the layout. */
   readonly layout: string;
   readonly buffer: SharedArrayBuffer;
   readonly rollback: RollbackOptions;
-  /** Where the registry is a file on this machine: its path. */
+  /** Path of the registry, where it is a file on this machine. */
   readonly file?: string | undefined;
 }
 
-/** How often a generator that waits looks whether the lease has changed, ms. */
+/** How often a waiting generator checks whether the lease has changed, ms. */
 const lookInterval = 5;
 /**
- * How often a generator looks whether the lender's thread is there, ms, and at how many looks in a row it has to be away to count as gone.
- * Looks are counted, not ms: a process that was stopped has missed all of them.
+ * How often a generator checks that the lender's thread is there, ms, and after how many missed checks in a row the thread counts as gone.
+ * Checks are counted, not ms: a process that was stopped has missed all of them.
  */
 const [watchInterval, mostMissed] = [1000, 20];
 
-/** A lease that another thread keeps, as a generator in this one sees it: read from the allocator, where the lender writes it. */
+/** A lease that another thread holds, as a generator in this thread sees it: read from the allocator, into which the lender writes. */
 export class JoinedLease implements LeaseView, Share {
   readonly namespace: string;
   readonly layout: Layout;
@@ -37,7 +37,7 @@ export class JoinedLease implements LeaseView, Share {
   readonly #participant: number;
   readonly #file: string | undefined;
   #store: GrantingStore | undefined;
-  /** The claim whose store was found replaced; its lender will hear of it, too. */
+  /** The claim whose store was replaced; the lender finds out, too. */
   #replacedGeneration = 0;
   #version = -1;
   #snapshot: LeaseSnapshot | undefined;
@@ -46,7 +46,7 @@ export class JoinedLease implements LeaseView, Share {
   #isOpen = true;
   /** Ends the sleeps. */
   readonly #closed = new AbortController();
-  /** Nobody renews any more: what the lender's thread has left is all that there is. */
+  /** The lender's thread is gone: the present window is the last one. */
   #isLenderGone = false;
 
   constructor({ namespace, layout, buffer, file }: SharedLease, clock: Clock = systemClock) {
@@ -81,7 +81,7 @@ export class JoinedLease implements LeaseView, Share {
     return this.#seen?.until ?? 0;
   }
 
-  /** It is renewed elsewhere: when to look again. */
+  /** Another thread renews the lease: when to check again. */
   get renewsIn(): number {
     return lookInterval;
   }
@@ -104,7 +104,7 @@ export class JoinedLease implements LeaseView, Share {
   }
 
   onChange(listener: () => void): () => void {
-    // As of the last look: the lender may have changed the lease since.
+    // Compare with the version at the last look: the lender may have changed the lease since then.
     const version = this.#version;
     const timer = setInterval(() => {
       if (this.#allocator.version !== version) listener();
@@ -122,7 +122,7 @@ export class JoinedLease implements LeaseView, Share {
     if (snapshot !== undefined && this.#store?.isReplaced === true) this.#replacedGeneration = snapshot.generation;
   }
 
-  /** Leaves the lease to the others. */
+  /** Leaves the lease to the other generators. */
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#usage?.seal();
@@ -131,7 +131,7 @@ export class JoinedLease implements LeaseView, Share {
     this.#allocator.leave(this.#participant);
   }
 
-  /** What this generator has of the ticks of a claim. */
+  /** The ticks of a claim, as far as this generator may use them. */
   ticks(snapshot: LeaseSnapshot): BlockTicks {
     return blockTicks(this.layout, this.#allocator, this.#participant, snapshot);
   }
@@ -140,7 +140,7 @@ export class JoinedLease implements LeaseView, Share {
     return this.snapshot ?? this.#last;
   }
 
-  /** Finds out that the lender's thread has ended without a word, as one that is terminated does. It may be late, too: then it is back. */
+  /** Detects that the lender's thread ended without `close()`, as a terminated thread does. A late thread counts again when it is back. */
   async #watch(): Promise<void> {
     for (let beats = -1, missed = 0; this.#isOpen && !this.#allocator.isOver;) {
       await this.clock.sleep(watchInterval, { signal: this.#closed.signal, keepAlive: false });
@@ -152,10 +152,10 @@ export class JoinedLease implements LeaseView, Share {
 }
 
 /**
- * A generator in a worker thread, on the lease that another thread holds: `shared` is what its generator's `share()` returned. Both
- * make IDs of one worker ID at the same time, and never the same. `close()` ends this generator only.
+ * Makes a generator in a worker thread, on the lease that another thread holds. `shared` comes from `share()` of that thread's generator.
+ * Both generators make IDs of one worker ID at the same time, and never the same IDs. `close()` ends only this generator.
  *
- * Throws CONFIG_INVALID for anything else. `next()` throws LEASE_LOST when the lease was closed or lost for good.
+ * Throws CONFIG_INVALID for any other value. `next()` throws LEASE_LOST when the lease was closed or lost for good.
  */
 export function joinLease(
   shared: SharedLease,

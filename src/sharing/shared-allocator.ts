@@ -1,37 +1,34 @@
 import type { Layout } from "../id/layout.ts";
 import type { GrantingStore } from "../rule/registry.ts";
 import { StoreFile } from "../store-file.ts";
+import { BlockLayout, type Blocks, lowestFree } from "./block-layout.ts";
 
 /*
- * One lease, many generators: its embedded time is cut into spans of some ticks, and the sequences of each span into blocks. A block
- * of a span belongs to whoever took it first, for all ticks of that span, and counts as used from then on, whatever becomes of its
- * taker. So generators never meet, and no ID costs a word between them.
+ * One lease, many generators: its embedded time is cut into spans of some ticks, and the sequences of each span into blocks. A block of a
+ * span belongs to the generator that took it first, for all ticks of that span, and counts as used from then on, whatever becomes of that
+ * generator. So generators never make the same ID, and do not communicate for each ID.
  *
- * The allocator lies in shared memory, a word for every 256th span: which of these it is, and a bit for each of its blocks. A word only ever
- * turns to a later span, and its bits are only ever set, each by one atomic step; who took a block while the claim changed finds that out
- * afterwards, and leaves it. No clock, lock or message decides who gets what.
+ * The allocator is in shared memory, with one word for every 256th span: the word's present span, and a bit for each block of it. A word
+ * only turns to later spans, and its bits are only set, each by one atomic step. A taker of blocks checks afterwards whether the claim
+ * changed meanwhile, and then discards them. No clock, lock or message decides which generator gets a block.
  *
- * Threads can end in the middle of anything. So none ever waits for another one: the claim is written beside the one that others
- * read, and then turned to in one step.
+ * Threads can end at any step. So no thread ever waits for another: the lender writes a new claim beside the one that others read, and then
+ * publishes it in one step.
  *
- * An allocator may also be a set of prefetched blocks that another process lends: all count as taken but for those that were put there, and each of
- * them is put there once.
+ * An allocator may also hold prefetched blocks that another process lends: all blocks count as taken, except those that were put there,
+ * each once.
  */
 
-/** At most so many blocks: the bits that share a word with the number of their span. */
-const mostBlocks = 32;
-/** How long a span is where a tick is shorter, ms: one who takes the last free block keeps others waiting for so long. */
-const spanLength = 64;
-/** How many spans are remembered: more than the 10 s in which a clock that goes back is continued. */
+/** How many spans are remembered: more than the 10 s in which a generator continues after a clock went back. */
 const spans = 256;
-/** How many generators are told apart; where there are more, some share a number, and fewer blocks are left for those that join late. */
+/** How many generators have numbers of their own. Further ones share numbers, and fewer blocks are left for those that join late. */
 const participants = 64;
 
 const allBlocks = 0xffff_ffff;
 const all32 = BigInt(allBlocks);
-/** No span is later than this one, and it has no block left. */
+/** The highest word: no later span exists, and none of its blocks is free. */
 const ended = 2n ** 64n - 1n;
-/** The round of a word that is of no span yet, or of the last one that there can be: in two thousand years. */
+/** Rounds of a word without a span, and of the last possible span, in two thousand years. */
 const [noRound, lastRound] = [0, 2 ** 32 - 1];
 
 const cells = [
@@ -48,62 +45,28 @@ const cells = [
   "inode",
 ] as const;
 
-/** Where cells lie that have these names, from `first` on. */
+/** Indexes of the named cells, from `first` on. */
 function indexCells<Name extends string>(names: readonly Name[], first: number): Readonly<Record<Name, number>> {
   return Object.fromEntries(names.map((name, i) => [name, first + i])) as Record<Name, number>;
 }
 const cellOf = indexCells(cells, 0);
 
 const snapshotCells = ["generation", "workerId", "fence", "from", "until", "knownFrom", "first", "since"] as const;
-/** The claim is in the one of these, by turns, that the version tells. */
+/** Two places for the claim, used in turn; the version tells which one is current. */
 const snapshotCellsOf = [
   indexCells(snapshotCells, cells.length),
   indexCells(snapshotCells, cells.length + snapshotCells.length),
 ] as const;
 const allCells = cells.length + 2 * snapshotCells.length;
 
-/** The worker ID of an allocator and its window, as `LeaseSnapshot` has them. `first`: the first tick of which a block could be taken. */
+/** The worker ID and window of an allocator, as in `LeaseSnapshot`. `first`: the first tick with blocks. */
 export type SharedLeaseSnapshot = Readonly<Record<(typeof snapshotCells)[number], number>>;
 
-/** Blocks of a span as bits: block 0 is the lowest. */
-export type Blocks = number;
-
-/** How a layout's ticks and sequences are cut. */
-export class BlockLayout {
-  /** Ticks in a span. */
-  readonly ticks: number;
-  /** Blocks in a span. */
-  readonly blocks: number;
-  /** Sequences in a block. */
-  readonly sequences: number;
-
-  constructor({ tick, maxSequence }: Layout) {
-    this.ticks = Math.max(1, Math.ceil(spanLength / tick));
-    this.blocks = Math.min(mostBlocks, maxSequence + 1);
-    this.sequences = (maxSequence + 1) / this.blocks;
-  }
-
-  spanOf(tick: number): number {
-    return Math.floor(tick / this.ticks);
-  }
-
-  /** How many blocks of a span one who has `held` of them leaves to so many others: a quarter at most, and none where it has none. */
-  spare(held: number, others: number): number {
-    return held === 0 ? 0 : Math.min(others, Math.floor(this.blocks / 4));
-  }
-
-  blockOf(sequence: number): number {
-    return Math.floor(sequence / this.sequences);
-  }
-}
-
-/**
- * The blocks of one lease, in memory that threads can share. One thread, the lender, begins and ends claims; all take blocks.
- */
+/** The blocks of one lease, in memory that threads can share. One thread, the lender, begins and ends claims; all threads take blocks. */
 export class SharedAllocator {
   /**
-   * An allocator in which nothing can be taken yet.
-   * @param prefetched whether only what was put there can be taken.
+   * Makes an allocator without blocks.
+   * @param prefetched whether blocks are free only after `put`.
    */
   static create(layout: Layout, prefetched: boolean = false): SharedAllocator {
     const allocator = new SharedAllocator(layout, new SharedArrayBuffer(8 * (allCells + participants + spans)));
@@ -115,11 +78,11 @@ export class SharedAllocator {
   readonly buffer: SharedArrayBuffer;
   readonly blockLayout: BlockLayout;
   readonly #cells: BigInt64Array;
-  /** For each generator, the span of which it wanted a block last; 0: this number is free. */
+  /** For each generator, the last span of which it wanted a block; 0: this number is free. */
   readonly #participants: BigInt64Array;
   readonly #words: BigUint64Array;
 
-  /** @param buffer that of the lender's allocator. */
+  /** @param buffer of the lender's allocator. */
   constructor(layout: Layout, buffer: SharedArrayBuffer) {
     this.buffer = buffer;
     this.blockLayout = new BlockLayout(layout);
@@ -128,12 +91,12 @@ export class SharedAllocator {
     this.#words = new BigUint64Array(buffer, 8 * (allCells + participants));
   }
 
-  /** Another one after each change of the claim. */
+  /** Changes with each change of the claim. */
   get version(): number {
     return this.#cell("version");
   }
 
-  /** Adds a participant, from this span on; returns its number. */
+  /** Adds a participant from this span on; returns its number. */
   join(span: number): number {
     const participant = Number(Atomics.add(this.#cells, cellOf.joined, 1n)) % participants;
     this.note(participant, span - 1);
@@ -151,8 +114,8 @@ export class SharedAllocator {
   }
 
   /**
-   * How many generators that wanted blocks not long ago have yet to want one of this span. One that was ended without a word, as a
-   * thread may be, is no longer expected when all spans that are remembered have passed.
+   * How many participants will probably still want blocks of this span: those that recently wanted blocks of an earlier one. A participant
+   * that ended without `leave`, as a terminated thread does, no longer counts after as many spans as are remembered.
    * @param but a participant that is not counted.
    */
   expected(span: number, but?: number): number {
@@ -165,34 +128,34 @@ export class SharedAllocator {
     return count;
   }
 
-  /** Whether there will be no claim any more. */
+  /** Whether the last claim has ended. */
   get isOver(): boolean {
     return this.#cell("ended") === 1;
   }
 
-  /** Tells that the lender's thread is there. The lender's alone. */
+  /** Reports that the lender's thread is alive. Only the lender calls this. */
   beat(): void {
     Atomics.add(this.#cells, cellOf.beats, 1n);
   }
 
-  /** How often the lender has told so. */
+  /** How often the lender has reported that it is alive. */
   get beats(): number {
     return this.#cell("beats");
   }
 
-  /** Tells everybody so. The lender's alone. */
+  /** Reports that the last claim has ended. Only the lender calls this. */
   finish(): void {
     Atomics.store(this.#cells, cellOf.ended, 1n);
     this.write({});
   }
 
-  /** Tells the lender that the clock shows less than this claim can bridge: it was at `seen` before, Unix ms. */
+  /** Reports to the lender that the clock went back too far for this claim, from `seen`, Unix ms. */
   report(generation: number, seen: number): void {
     Atomics.store(this.#cells, cellOf.seen, BigInt(seen));
     Atomics.store(this.#cells, cellOf.beyond, BigInt(generation));
   }
 
-  /** Where a member had seen the clock, when it was set back too far for this claim, Unix ms: said once for each report. */
+  /** The clock before a participant saw it go back too far for this claim, Unix ms; returned once for each report. */
   reported(generation: number): number | undefined {
     return Number(Atomics.exchange(this.#cells, cellOf.beyond, 0n)) === generation ? this.#cell("seen") : undefined;
   }
@@ -203,18 +166,18 @@ export class SharedAllocator {
     Atomics.store(this.#cells, cellOf.wanted, BigInt(span));
   }
 
-  /** What was wanted since this was asked last. */
+  /** What participants asked for since the last call. */
   wanted(): { readonly span: number; readonly held: number } | undefined {
     const span = Number(Atomics.exchange(this.#cells, cellOf.wanted, 0n));
     return span === 0 ? undefined : { span, held: this.#cell("held") };
   }
 
-  /** The claim as it is now; undefined while there is none. */
+  /** The present claim; undefined while there is none. */
   read(): { readonly version: number; readonly snapshot: SharedLeaseSnapshot | undefined } {
     for (;;) {
       const { version } = this;
       const snapshot = Object.fromEntries(snapshotCells.map((name) => [name, this.#snapshotCell(name, version)]));
-      // Otherwise the lender has turned to the next one, and may be overwriting this one.
+      // Otherwise the lender has published a new version, and may be overwriting this one.
       if (version === this.version) {
         return { version, snapshot: snapshot["generation"] === 0 ? undefined : (snapshot as SharedLeaseSnapshot) };
       }
@@ -222,9 +185,9 @@ export class SharedAllocator {
   }
 
   /**
-   * Lets blocks be taken, from `snapshot.first` on. The lender's alone, after `end`.
-   * @param store what granted the window, where members can look whether it still stands.
-   * @param used blocks that were used before there was an allocator, by span.
+   * Makes blocks free, from `snapshot.first` on. Only the lender calls this, after `end`.
+   * @param store that granted the window, so that participants can check that it still stands.
+   * @param used blocks used before this allocator existed, by span.
    */
   begin(
     snapshot: SharedLeaseSnapshot,
@@ -240,7 +203,7 @@ export class SharedAllocator {
     this.write(snapshot);
   }
 
-  /** Lets everybody know what a renewal has made of the window. The lender's alone. */
+  /** Publishes changes of the claim. Only the lender calls this. */
   write(snapshot: Partial<SharedLeaseSnapshot>): void {
     const { version } = this;
     const places = placesOf(version + 1);
@@ -250,7 +213,7 @@ export class SharedAllocator {
     Atomics.store(this.#cells, cellOf.version, BigInt(version + 1));
   }
 
-  /** The file at this path that granted the window of the present claim. The path is not kept here: it is the same for all claims. */
+  /** The file that granted the window of the present claim. Its path is not stored here: all claims have the same. */
   storeAt(path: string): StoreFile {
     const [device, inode] = [cellOf.device, cellOf.inode].map((cell) =>
       BigInt.asUintN(64, Atomics.load(this.#cells, cell)),
@@ -258,21 +221,23 @@ export class SharedAllocator {
     return new StoreFile({ path, device: device ?? 0n, inode: inode ?? 0n });
   }
 
-  /** Ends the claim: no block is taken after this. Returns the last tick of which one was, or undefined. The lender's alone. */
+  /**
+   * Ends the claim: no block can be taken after this. Returns the last tick with a taken block, or undefined. Only the lender calls this.
+   */
   end(): number | undefined {
     this.write({ generation: 0 });
     return this.#lastTick((at) => Atomics.exchange(this.#words, at, ended));
   }
 
-  /** The last tick of which a block was taken so far, or undefined. */
+  /** The last tick with a taken block, or undefined. */
   newest(): number | undefined {
     return this.#lastTick((at) => Atomics.load(this.#words, at));
   }
 
   /**
-   * Takes the lowest blocks of a span that are free; 0 when there are none, the span is forgotten, or `generation` is over.
-   * @param want how many; fewer are taken when no more are left.
-   * @param spare how many are to be left for others.
+   * Takes the lowest free blocks of a span; 0 when there are none, the span is forgotten, or `generation` is over.
+   * @param want how many blocks; takes fewer where fewer are left.
+   * @param spare how many blocks to leave for others.
    */
   take(generation: number, span: number, want: number, spare: number = 0): Blocks {
     const round = roundOf(span);
@@ -287,12 +252,12 @@ export class SharedAllocator {
       const blocks = lowestFree(taken, this.blockLayout.blocks, want, spare);
       if (blocks === 0) return 0;
       if (Atomics.compareExchange(this.#words, at, word, wordOf(round, (taken | blocks) >>> 0)) !== word) continue;
-      // Where the claim has changed, the blocks are the next one's, and nobody's.
+      // If the claim has changed, these blocks belong to the new claim: leave them unused.
       return this.#snapshotCell("generation", this.version) === generation ? blocks : 0;
     }
   }
 
-  /** Adds prefetched blocks of a span, each once in a claim. Blocks of a span that is forgotten are lost. Only the lender calls this. */
+  /** Adds prefetched blocks of a span, each once in a claim. Drops blocks of forgotten spans. Only the lender calls this. */
   put(span: number, blocks: Blocks): void {
     const round = roundOf(span);
     if (!(round > noRound && round < lastRound)) return;
@@ -311,8 +276,8 @@ export class SharedAllocator {
   }
 
   /**
-   * A cell of the claim of a version. It may be of a later version by the time that it is read; but where a later one has the same
-   * generation, no claim has ended in between.
+   * A cell of the claim of a version. It may already hold a later version; but if that has the same generation, no claim has ended in
+   * between.
    */
   #snapshotCell(name: (typeof snapshotCells)[number], version: number): number {
     return Number(Atomics.load(this.#cells, placesOf(version)[name]));
@@ -333,25 +298,11 @@ function placesOf(version: number): Readonly<Record<(typeof snapshotCells)[numbe
   return snapshotCellsOf[version % 2 === 0 ? 0 : 1];
 }
 
-/** How many spans have shared the word of this one, up to it; that of none is `noRound`. */
+/** Which of the spans that share its word this one is, from 1. */
 function roundOf(span: number): number {
   return Math.floor(span / spans) + 1;
 }
 
 function wordOf(round: number, blocks: Blocks): bigint {
   return (BigInt(round) << 32n) | BigInt(blocks);
-}
-
-function lowestFree(taken: Blocks, blocks: number, want: number, spare: number): Blocks {
-  let free = blocks;
-  for (let rest = taken; rest !== 0; rest &= rest - 1) free--;
-  let left = Math.min(want, free - spare);
-  let found = 0;
-  for (let block = 0; block < blocks && left > 0; block++) {
-    const bit = 1 << block;
-    if ((taken & bit) !== 0) continue;
-    found |= bit;
-    left--;
-  }
-  return found >>> 0;
 }

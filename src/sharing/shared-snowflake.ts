@@ -7,15 +7,17 @@ import { SharedUsageTracker } from "./usage-tracker.ts";
 import { StoreFile } from "../store-file.ts";
 import type { SharedLease } from "./member.ts";
 
-/** A generator whose lease may be used by other threads and by child processes, too. */
+/** A generator whose lease other threads and child processes may use, too. */
 export class SharedSnowflake extends Snowflake {
-  /** What all of them have of the lease; where that is borrowed itself, what its lender has given. */
+  /** The blocks of the lease, for all its generators; if another process lends the lease, the blocks that it lent. */
   readonly blocks: SharedUsageTracker | LeaseClient;
-  /** What a child process would call the registry of the lease; undefined where it has no name. */
+  /** The address of the lease's registry for a child process; undefined where it has none. */
   readonly origin: string | undefined;
   readonly #handle: SharedLease;
 
-  /** Takes over the accounting of this lease. CONFIG_INVALID when it has a generator, or is borrowed and `blocks` are left out. */
+  /**
+   * Takes over the accounting of this lease. CONFIG_INVALID when it has a generator, or another process lends it and `blocks` is missing.
+   */
   constructor(lease: Lease, options: SnowflakeOptions = {}, origin?: string, blocks?: LeaseClient) {
     const share = blocks ?? new SharedUsageTracker(lease, true, options.rollback?.maxTell);
     super(lease, { ...options, share });

@@ -4,24 +4,25 @@ import { RecentTicks } from "../generator/recent.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { defaultRollback } from "../generator/rollback.ts";
 import type { Share } from "../generator/tick-allocator.ts";
-import { SharedAllocator, type Blocks } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./blocks.ts";
+import type { Blocks } from "./block-layout.ts";
+import { SharedAllocator } from "./shared-allocator.ts";
+import { type BlockTicks, blockTicks } from "./block-ticks.ts";
 
-/** How often the ledger looks whether a generator of another thread or process has met a clock that went back too far, ms. */
+/** How often the tracker checks whether a generator of another thread or process saw the clock go back too far, ms. */
 const listenInterval = 200;
-/** No blocks are given for spans further ahead, ms. */
+/** How far ahead of the clock blocks may be taken, ms. */
 export const longestAhead = 8000;
 
 /**
- * The accounting of a lease that many generators use: what was taken of its allocator counts as used, emitted or not. What came before
- * is told as blocks, too: so nobody can continue behind this holder, which knows what it lent, not what became of it.
+ * The usage of a lease with several generators: blocks taken from its allocator count as used, with or without IDs. Earlier usage is
+ * converted to blocks, too, so no holder can continue after this one: it knows which blocks were taken, not which IDs were made.
  */
 export class SharedUsageTracker implements UsageTracker, Share {
   readonly allocator: SharedAllocator;
-  /** Taken by the first generator of this thread: one that only lends makes no IDs. */
+  /** Joined by the first generator of this thread: a thread that only lends makes no IDs. */
   #participant: number | undefined;
   readonly #lease: Lease;
-  /** The claim that can be taken from; 0: none. */
+  /** The claim whose blocks can be taken; 0: none. */
   #generation = 0;
   #from = 0;
   #until = 0;
@@ -36,14 +37,14 @@ export class SharedUsageTracker implements UsageTracker, Share {
 
   /**
    * Takes over the accounting of this lease. CONFIG_INVALID when it has a generator already.
-   * @param knowsAll whether nobody else uses the worker ID: only then it is given back with a word on what was used.
-   * @param maxTell how far the clock may go back before the lease is given up, ms.
+   * @param knowsAll whether all users of the worker ID are known: only then the give-back says what was used.
+   * @param maxTell how far the clock may go back before the lease gives up its worker ID, ms.
    */
   constructor(lease: Lease, knowsAll: boolean, maxTell: number = defaultRollback.maxTell) {
     if (lease.snapshot?.shared === true) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
-        `The lease of worker ${lease.workerId} is borrowed from another process, which accounts for it; let snowlease({ shared: true }) take blocks of it for the threads of this one.`,
+        `Another process lends the lease of worker ${lease.workerId} and accounts for it; call snowlease({ shared: true }) to share its blocks with the threads of this process.`,
       );
     }
     lease.attach(this);
@@ -82,7 +83,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
     return this.#usage;
   }
 
-  /** Of the newest tick, or the last one that lies in the window: what was taken behind that, nobody may use. */
+  /** Of the newest tick, or the last tick in the window: blocks after that must not be used. */
   #checkpointAt(newest: number | undefined): Checkpoint | undefined {
     if (newest === undefined) return undefined;
     const { layout } = this.#lease;
@@ -91,7 +92,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
     return timestamp < this.#from ? undefined : { timestamp, sequence: layout.maxSequence };
   }
 
-  /** Does what a generator of another thread cannot: gives up a worker ID whose window begins too far ahead of the clock. */
+  /** Acts for the generators of other threads, which cannot: gives up a worker ID whose window begins too far ahead of the clock. */
   async #listen(): Promise<void> {
     const { clock } = this.#lease;
     while (!this.allocator.isOver) {
@@ -102,7 +103,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
     }
   }
 
-  /** How far the clock is behind the blocks that were taken, where that is too far; their takers get no others until then. ms. */
+  /** How far the clock is behind the taken blocks, where that is too far: their takers get no other blocks until then. ms. */
   #outOfReach(): number {
     const { clock, layout } = this.#lease;
     const newest = this.allocator.newest();
@@ -110,7 +111,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
     return behind > this.#maxTell ? behind : 0;
   }
 
-  /** Makes the allocator tell what the lease has become. */
+  /** Copies the state of the lease to the allocator. */
   #follow(): void {
     const { snapshot, state } = this.#lease;
     if (state !== "held" && state !== "switching") {
@@ -119,24 +120,18 @@ export class SharedUsageTracker implements UsageTracker, Share {
       this.#over.abort();
     }
     if (snapshot === undefined) return;
-    const { generation, workerId, fence, from, until, knownFrom, since, store } = snapshot;
-    [this.#from, this.#until] = [from, until];
-    if (generation === this.#generation) {
-      this.allocator.write({ from, until, knownFrom });
+    [this.#from, this.#until] = [snapshot.from, snapshot.until];
+    if (snapshot.generation === this.#generation) {
+      this.allocator.write(snapshot);
       return;
     }
-    this.#generation = generation;
+    this.#generation = snapshot.generation;
     this.#usage = undefined;
     const memory = RecentTicks.after(this.#lease.layout, snapshot);
-    const first = memory.floor;
-    this.allocator.begin(
-      { generation, workerId, fence, from, until, knownFrom, first, since },
-      store,
-      this.#blocksOf(memory),
-    );
+    this.allocator.begin({ ...snapshot, first: memory.floor }, snapshot.store, this.#blocksOf(memory));
   }
 
-  /** The blocks of what was used, by whomever, before this. */
+  /** The blocks that contain everything used before. */
   #blocksOf(memory: RecentTicks): ReadonlyMap<number, Blocks> {
     const { blockLayout } = this.allocator;
     const used = new Map<number, Blocks>();

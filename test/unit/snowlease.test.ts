@@ -395,13 +395,13 @@ describe("a child of exec", () => {
     process.argv = [...process.argv, ...argv];
     Object.assign(process.env, env);
     const { message } = await refusal({ namespace: "orders", ...options }, "CONFIG_INVALID");
-    expect(message).toContain("Expected `workerId` to be 40, the only one that is lent here, got `99`");
+    expect(message).toContain("Expected `workerId` to be 40, the only one lent here, got `99`");
   });
 
   it("that asks for another pool or layout is refused", async () => {
     await lend();
     const { message } = await refusal({ namespace: "orders", pool: "50-51" }, "CONFIG_INVALID");
-    expect(message).toContain("to be 40, the only one that is lent here, got `one from 50 to 51`");
+    expect(message).toContain("to be 40, the only one lent here, got `one from 50 to 51`");
     await refusal({ namespace: "orders", layout: "westid" }, "LAYOUT_MISMATCH");
   });
 

@@ -1,22 +1,23 @@
 import type { Layout } from "../id/layout.ts";
 import type { LeaseSnapshot } from "../lease/lease.ts";
 import { RecentTicks, type Ticks } from "../generator/recent.ts";
-import { BlockLayout, type SharedAllocator, type Blocks } from "./shared-allocator.ts";
+import { BlockLayout, type Blocks } from "./block-layout.ts";
+import type { SharedAllocator } from "./shared-allocator.ts";
 
-/** Where blocks come from: the allocator, or whoever lends from one. 0: none now. */
+/** Takes blocks from the allocator, or from a lease client; returns 0 when there are none now. */
 export type TakeBlocks = (span: number, held: number) => Blocks;
 
 /**
- * What one generator of several may use of each tick, and has used: the sequences of the blocks that it took of the tick's span,
- * in the order in which it took them.
+ * The ticks of one of several generators: for each tick, the sequences of the blocks that the generator took of the tick's span, in the
+ * order in which it took them.
  */
 export class BlockTicks implements Ticks {
   readonly #blockLayout: BlockLayout;
   readonly #none: number;
   readonly #take: TakeBlocks;
-  /** How many sequences were used of a tick, less one, where those of the blocks are counted one after the other. */
+  /** Number of used sequences of a tick, less one; counts the sequences of the generator's blocks in order. */
   readonly #used: RecentTicks;
-  /** Blocks by span; spans that the memory of ticks no longer reaches are let go. */
+  /** Blocks by span. Spans that the memory of ticks no longer reaches are deleted. */
   readonly #held: Map<number, number[]> = new Map();
 
   /** @param from Unix ms from which on ticks may be used. */
@@ -48,7 +49,7 @@ export class BlockTicks implements Ticks {
     return (blocks[at] ?? 0) * sequences + (next % sequences);
   }
 
-  /** The last sequence of the block that this one is in. */
+  /** The last sequence of this sequence's block. */
   lastOf(sequence: number): number {
     const { sequences } = this.#blockLayout;
     return sequence - (sequence % sequences) + sequences - 1;
@@ -79,8 +80,8 @@ export class BlockTicks implements Ticks {
 }
 
 /**
- * The part of an allocator that one generator takes for itself.
- * @param want called where there are none, so that a lease client requests more.
+ * The ticks of one generator, which takes its blocks from the allocator.
+ * @param want called where no block is left, so that a lease client requests more.
  */
 export function blockTicks(
   layout: Layout,
