@@ -1,4 +1,4 @@
-import { SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
 import {
   defaultLimits,
@@ -52,16 +52,14 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     checkNamespace(namespace);
     if ((workerId ?? lent) === lent && lent >= pool.first && lent <= pool.last) return;
     const asked = workerId ?? `one from ${pool.first} to ${pool.last}`;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`workerId\` to be ${lent}, the only one lent here, got \`${asked}\`; leave worker ID and pool out, or name another registry or namespace to lease from.`,
     );
   }
 
   function checkNamespace(namespace: string): void {
     if (namespace === lease.namespace) return;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`namespace\` to be \`${lease.namespace}\`, the only one lent here, got \`${namespace}\`; name a registry for any other.`,
     );
   }

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../lease/clock.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { LeaseView, UsageTracker, LeaseState, LeaseSnapshot } from "../lease/lease.ts";
 import type { RollbackOptions } from "../generator/rollback.ts";
@@ -162,8 +162,7 @@ export function joinLease(
   options: { readonly clock?: Clock | undefined } = {},
 ): Snowflake<JoinedLease> {
   if (!(shared?.buffer instanceof SharedArrayBuffer)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected what \`share()\` of a generator returned, got ${shown(shared)}; pass it to the thread as workerData or in a message.`,
     );
   }

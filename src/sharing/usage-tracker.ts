@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../id/errors.ts";
+import { configInvalid } from "../id/errors.ts";
 import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { RecentTicks } from "../generator/recent.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
@@ -42,8 +42,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
    */
   constructor(lease: Lease, knowsAll: boolean, maxTell: number = defaultRollback.maxTell) {
     if (lease.snapshot?.shared === true) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         `Another process lends the lease of worker ${lease.workerId} and accounts for it; call snowlease({ shared: true }) to share its blocks with the threads of this process.`,
       );
     }
