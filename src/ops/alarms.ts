@@ -1,6 +1,6 @@
 import { type ErrorCode, timeText } from "../id/errors.ts";
 import { grouped } from "../id/notation.ts";
-import type { Picture } from "./pool-watch.ts";
+import type { Picture } from "./pool/pool-watch.ts";
 
 /** Claims of one namespace that were refused lately. Times in Unix ms. */
 export interface RefusedClaims {

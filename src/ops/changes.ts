@@ -1,5 +1,5 @@
 import type { HolderLabel, WorkerRecord } from "../rule/registry.ts";
-import type { Picture } from "./pool-watch.ts";
+import type { Picture } from "./pool/pool-watch.ts";
 
 /** What became of a worker ID between two pictures of its pool. */
 export interface Change {

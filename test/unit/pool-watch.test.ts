@@ -3,7 +3,7 @@ import { SnowleaseError } from "../../src/id/errors.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { type Cell, type Picture, PoolWatch } from "../../src/ops/pool-watch.ts";
+import { type Cell, type Picture, PoolWatch } from "../../src/ops/pool/pool-watch.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 let tokens = 0;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { Survey } from "../../src/ops/survey.ts";
+import { Survey } from "../../src/ops/pool/survey.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 const holder = { host: "here", ip: "127.0.0.1", pid: 1, instance: "" };
@@ -95,4 +95,13 @@ test("behind a step the count of a large pool goes on by itself to its end, and 
   await counted;
   expect(survey.found.get("large")?.counts.live).toBe(9500);
   expect(pages.length).toBe(11);
+});
+
+test("steps at once count no worker ID twice", async () => {
+  const { clock, registry } = make();
+  for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
+  const survey = new Survey(registry);
+  await survey.step(["large"]);
+  await Promise.all([survey.step(["large"]), survey.step(["large"])]);
+  expect(survey.found.get("large")?.counts).toMatchObject({ live: 9500, unused: 2 ** 22 - 9500 });
 });

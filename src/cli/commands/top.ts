@@ -2,7 +2,7 @@ import { systemClock } from "../../lease/clock.ts";
 import { noNamespace } from "../../rule/window.ts";
 import { alarmsOf } from "../../ops/alarms.ts";
 import { changes } from "../../ops/changes.ts";
-import { type Look, type Picture, PoolWatch } from "../../ops/pool-watch.ts";
+import { type Look, type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import type { Output } from "../terminal/output.ts";

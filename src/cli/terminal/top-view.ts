@@ -4,7 +4,8 @@ import { timeText } from "../../id/errors.ts";
 import { alarmsOf } from "../../ops/alarms.ts";
 import type { Change } from "../../ops/changes.ts";
 import { forecastText, layoutEnd } from "../../ops/forecast.ts";
-import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
+import { mainState, type PoolState, sumOf, takenOf } from "../../ops/pool/pool-counts.ts";
+import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { printable } from "../../id/printable.ts";
 import { fitted, lineOf, type Piece } from "./columns.ts";
 
@@ -39,7 +40,7 @@ export interface Surface {
 
 /** Look of each state; its two signs, so that none is told by its colour alone. */
 const signs: Readonly<
-  Record<CellState, { readonly look: string; readonly sign: string; readonly ascii: string; readonly name: string }>
+  Record<PoolState, { readonly look: string; readonly sign: string; readonly ascii: string; readonly name: string }>
 > = {
   live: { look: "36", sign: "■", ascii: "#", name: "live" },
   resting: { look: "33", sign: "▨", ascii: "~", name: "resting" },
@@ -48,8 +49,7 @@ const signs: Readonly<
   pinned: { look: "35", sign: "◆", ascii: "P", name: "pinned" },
   foreign: { look: "31", sign: "✕", ascii: "X", name: "foreign" },
 };
-const order = Object.keys(signs) as CellState[];
-const taken: readonly CellState[] = ["live", "resting", "pinned", "foreign"];
+const order = Object.keys(signs) as PoolState[];
 const bold = "1";
 const dim = "90";
 const alarm = "1;31";
@@ -122,7 +122,7 @@ function headOf({ picture, registry, now }: Scene): Piece[] {
 
 function countsOf({ counts, pool }: Picture, columns: number, unicode: boolean): Piece[][] {
   const size = pool.last - pool.first + 1;
-  const sum = taken.reduce((sum, state) => sum + counts[state], 0);
+  const sum = takenOf(counts);
   const share = size === 0 ? 0 : (100 * sum) / size;
   const lines: Piece[][] = [[[`${sum} of ${size} taken (${share.toFixed(share < 10 ? 1 : 0)} %)`, bold]]];
   let used = Infinity;
@@ -152,7 +152,7 @@ function gridOf(
   for (let at = 0; at < cells.length; at += each * width) {
     const row: Piece[] = [[`${fitted(String(cells[at]?.first ?? ""), margin - 2, "right")}  `, dim]];
     for (let i = at; i < Math.min(cells.length, at + each * width); i += each) {
-      const { look, sign, ascii } = signs[mostOf(cells.slice(i, i + each))];
+      const { look, sign, ascii } = signs[mainState(sumOf(cells.slice(i, i + each).map(({ counts }) => counts)))];
       const text = unicode ? sign : ascii;
       const last = row.at(-1);
       if (last !== undefined && last[1] === look && row.length > 1) row[row.length - 1] = [last[0] + text, look];
@@ -161,14 +161,6 @@ function gridOf(
     rows.push(row);
   }
   return rows;
-}
-
-/** The state of most that are taken; else of what is there. */
-function mostOf(cells: readonly Cell[]): CellState {
-  const total = (state: CellState): number => cells.reduce((sum, { counts }) => sum + counts[state], 0);
-  const most = taken.reduce((most, state) => (total(state) > total(most) ? state : most));
-  if (total(most) > 0) return most;
-  return total("free") > 0 ? "free" : "unused";
 }
 
 function holdersOf(holders: readonly WorkerRecord[], { now }: Scene, columns: number): Piece[][] {

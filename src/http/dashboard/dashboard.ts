@@ -7,7 +7,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { type Alarm, alarmsOf, type Quarantine } from "../../ops/alarms.ts";
 import { explain } from "../../ops/explain.ts";
-import { type Picture, PoolWatch } from "../../ops/pool-watch.ts";
+import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/requests.ts";
 import { readForm } from "../body.ts";
 import { BoundedMap } from "../bounded-map.ts";

@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import type { Picture } from "../../ops/pool-watch.ts";
+import type { Picture } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/requests.ts";
 import { type Html, when } from "./text.ts";
 

@@ -3,7 +3,8 @@ import { formatPool, grouped } from "../../id/notation.ts";
 import { hasWindow } from "../../rule/window.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
-import type { Cell, CellState, Picture } from "../../ops/pool-watch.ts";
+import { mainState, type PoolState, takenOf } from "../../ops/pool/pool-counts.ts";
+import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
 import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
 
@@ -21,7 +22,7 @@ export type Address = (query: Readonly<Record<string, number>>) => string;
 /** How many worker IDs are in each state: also the legend of the grid. */
 export function countsPart({ counts, pool, read }: Picture): Html {
   const size = pool.last - pool.first + 1;
-  const taken = counts.live + counts.resting + counts.pinned + counts.foreign;
+  const taken = takenOf(counts);
   const share = size === 0 ? 0 : (100 * taken) / size;
   const percent = share > 0 && share < 0.1 ? "below 0.1" : share.toFixed(share < 10 && share > 0 ? 1 : 0);
   return html`<section aria-labelledby="counts-title" id="counts">
@@ -104,13 +105,9 @@ function holds({ first, last }: Cell, workerId: number | undefined): boolean {
 
 function looks({ first, last, counts }: Cell): string {
   const size = last - first + 1;
-  const used = stateNames.filter((state) => state !== "unused" && counts[state] > 0);
-  if (size === 1) return used[0] ?? "unused";
-  const taken: CellState[] = ["live", "resting", "pinned", "foreign"];
-  const most = taken.reduce((most, state) => (counts[state] > counts[most] ? state : most));
-  if (counts[most] === 0) return used[0] ?? "unused";
-  const share = taken.reduce((sum, state) => sum + counts[state], 0) / size;
-  return `${most} fill-${Math.max(1, Math.round(share * steps))}`;
+  const taken = takenOf(counts);
+  const state = mainState(counts);
+  return size === 1 || taken === 0 ? state : `${state} fill-${Math.max(1, Math.round((taken / size) * steps))}`;
 }
 
 function labelOf({ first, record }: Cell): string {
@@ -243,6 +240,6 @@ function workerRow(worker: WorkerRecord, clock: number, address: Address): Html 
 }
 
 /** A state with its sign. */
-export function stateOf(state: CellState): Html {
+export function stateOf(state: PoolState): Html {
   return html`<span class="state"><i class="cell ${state}" aria-hidden="true"></i> ${states[state].name}</span>`;
 }

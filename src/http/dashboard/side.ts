@@ -1,6 +1,6 @@
 import { html } from "hono/html";
 import { forecastText, layoutEnd } from "../../ops/forecast.ts";
-import type { Picture } from "../../ops/pool-watch.ts";
+import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
 import type { Address } from "./pool.ts";
 import { eventsRoom, fitting } from "./room.ts";

@@ -1,13 +1,13 @@
 import { html } from "hono/html";
 import type { HolderLabel } from "../../rule/registry.ts";
 import { timeText } from "../../id/errors.ts";
-import type { CellState } from "../../ops/pool-watch.ts";
+import type { PoolState } from "../../ops/pool/pool-counts.ts";
 
 /** A piece of a page, in which everything that was filled in is escaped. */
 export type Html = ReturnType<typeof html>;
 
 /** The states in the order of the page, and what they mean. */
-export const states: Readonly<Record<CellState, { readonly name: string; readonly meaning: string }>> = {
+export const states: Readonly<Record<PoolState, { readonly name: string; readonly meaning: string }>> = {
   live: { name: "live", meaning: "held, its window is open" },
   resting: { name: "resting", meaning: "crashed or given up; closed until its window has passed" },
   free: { name: "free", meaning: "was used, can be claimed" },
@@ -16,7 +16,7 @@ export const states: Readonly<Record<CellState, { readonly name: string; readonl
   foreign: { name: "foreign", meaning: "taken by a program that keeps no window" },
 };
 
-export const stateNames: readonly CellState[] = Object.keys(states) as CellState[];
+export const stateNames: readonly PoolState[] = Object.keys(states) as PoolState[];
 
 /** A time as in the logs, to the second. */
 export function when(ms: number): Html {

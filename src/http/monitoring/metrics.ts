@@ -4,7 +4,8 @@ import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Pong, Registry } from "../../rule/registry.ts";
-import { Survey } from "../../ops/survey.ts";
+import { Survey } from "../../ops/pool/survey.ts";
+import { SharedLook } from "../../ops/shared-look.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Connections } from "../server/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
@@ -59,8 +60,7 @@ export class Metrics {
   readonly #own = new Map<string, OwnLease>();
   /** Namespace -> IDs made. Figures that are read now and then are cheaper to count by hand than by the counter at each request. */
   readonly #made = new Map<string, number>();
-  #looking: Promise<void> | undefined;
-  #looked = -Infinity;
+  readonly #shared: SharedLook;
   #pinging = false;
   /** The wall clock less the monotonic one when they were last compared, ms. */
   #drift: number;
@@ -79,6 +79,7 @@ export class Metrics {
     this.#clock = clock;
     this.#registry = registry;
     this.#survey = new Survey(registry, pool);
+    this.#shared = new SharedLook({ clock, interval: lookInterval, patience: lookTimeout }, () => this.#ask());
     this.#drift = this.#compared();
     const registers = [this.#collection];
     const perNamespace = (name: string, help: string): Counter<"namespace"> =>
@@ -209,7 +210,8 @@ export class Metrics {
 
   /** The figures in Prometheus' text format. Never rejects for what the registry does. */
   async text(): Promise<string> {
-    await this.#look();
+    // The answer may still come, and is for the next reader.
+    if (!(await this.#shared.wait()) && this.#pinging) this.#sees(undefined);
     return this.#collection.metrics();
   }
 
@@ -235,21 +237,6 @@ export class Metrics {
 
   #labelOf(namespace = others): string {
     return this.#namespaces.has(namespace) ? namespace : others;
-  }
-
-  /** Asks the registry what figures need of it, for a while at most, and once for all who wait. */
-  async #look(): Promise<void> {
-    if (this.#looking === undefined && monotonic(this.#clock) - this.#looked < lookInterval) return;
-    this.#looking ??= this.#ask().finally(() => {
-      this.#looking = undefined;
-      this.#looked = monotonic(this.#clock);
-    });
-    const done = new AbortController();
-    const late = this.#clock.sleep(lookTimeout, { signal: done.signal, keepAlive: false }).then(() => "late");
-    const outcome = await Promise.race([this.#looking, late]);
-    done.abort();
-    // Its answer may still come, and is for the next one who reads.
-    if (outcome === "late" && this.#pinging) this.#sees(undefined);
   }
 
   async #ask(): Promise<void> {

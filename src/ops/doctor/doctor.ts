@@ -12,7 +12,8 @@ import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../
 import { forecastText, Growth, layoutEnd } from "../forecast.ts";
 import { clockSync } from "./clock-sync.ts";
 import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts";
-import { listWorkers } from "../workers.ts";
+import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
+import { PoolReader } from "../pool/pool-reader.ts";
 
 /** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
 export interface CheckResult {
@@ -218,22 +219,23 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const check = "pool";
   const growth = new Growth(now);
   const size = pool.last - pool.first + 1;
-  const taken = { live: 0, resting: 0, pinned: 0, foreign: 0 };
+  const counts = allUnused(pool);
+  const reader = new PoolReader(registry, namespace, pool);
   let marked = 0;
   const counted = await failing(check, async () => {
-    for await (const record of listWorkers(registry, namespace)) {
-      const { workerId, state } = record;
-      if (workerId < pool.first || workerId > pool.last) continue;
-      growth.add(record);
-      if (state !== "free") taken[state]++;
-      else if (record.marked === true) marked++;
+    while (!reader.isDone) {
+      for (const record of await reader.page()) {
+        growth.add(record);
+        countRecord(counts, record);
+        if (record.state === "free" && record.marked === true) marked++;
+      }
     }
-    const sum = Object.values(taken).reduce((sum, count) => sum + count, 0);
-    return { sum, forecast: await growth.forecast(registry, namespace, size - sum) };
+    return { forecast: await growth.forecast(registry, namespace, size - takenOf(counts)) };
   });
   if ("status" in counted) return counted;
-  const { sum, forecast } = counted.value;
-  const kinds = Object.entries(taken).map(([state, count]) => `${count} ${state}`);
+  const { forecast } = counted.value;
+  const sum = takenOf(counts);
+  const kinds = takenStates.map((state) => `${counts[state]} ${state}`);
   const outlook = forecast === undefined ? "" : ` ${forecastText(forecast, now)}`;
   // Java processes begin at 0: they do not reach a pool that begins above it.
   const javaSees =

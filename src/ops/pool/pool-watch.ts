@@ -1,16 +1,12 @@
-import { setImmediate as turn } from "node:timers/promises";
-import { type Clock, monotonic } from "../lease/clock.ts";
-import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
-import { Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { NamespaceInfo, Registry, WorkerRecord, WorkerState } from "../rule/registry.ts";
-import { Growth, type PoolForecast } from "./forecast.ts";
-
-/** What may be said of a worker ID; `unused`: never claimed. */
-export type CellState = WorkerState | "unused";
-
-/** How many worker IDs are in each state. */
-type PoolCounts = Readonly<Record<CellState, number>>;
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { asSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { NamespaceInfo, Registry, WorkerRecord } from "../../rule/registry.ts";
+import { Growth, type PoolForecast } from "../forecast.ts";
+import { SharedLook } from "../shared-look.ts";
+import { allUnused, countRecord, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
+import { PoolReader, poolWithin } from "./pool-reader.ts";
 
 /** Worker IDs `first` to `last` of a pool: one where it has no more than the picture has cells. */
 export interface Cell extends PoolBounds {
@@ -64,11 +60,12 @@ export interface Look {
   readonly problem: SnowleaseError | undefined;
 }
 
-/** One time through a pool, page by page. */
-interface Lap {
+/** One reading of a pool from its first worker ID to its last. */
+interface PoolReading {
   readonly info: NamespaceInfo;
   readonly layout: Layout;
   readonly pool: PoolBounds;
+  readonly reader: PoolReader;
   readonly growth: Growth;
   readonly holders: WorkerRecord[];
   overdue: Overdue;
@@ -77,10 +74,15 @@ interface Lap {
   clock: number;
   /** Worker IDs of a cell. */
   readonly size: number;
-  /** The last worker ID that was read. */
-  after: number;
   /** The cell that is being counted. */
-  open: { first: number; counts: Record<CellState, number>; record: WorkerRecord | undefined };
+  open: OpenCell;
+}
+
+interface OpenCell {
+  readonly first: number;
+  readonly last: number;
+  readonly counts: Record<PoolState, number>;
+  record: WorkerRecord | undefined;
 }
 
 /** Worker IDs of the largest pool in which each has a cell of its own. */
@@ -90,7 +92,6 @@ const mostCells = 512;
 /** What is left of a window when a renewal that was due was not made, as a share of it. */
 const late = 1 / 3;
 const mostHolders = 1000;
-const pageSize = 1000;
 /** What one look may read, as pages and as ms: a pool of 1024 takes two pages, and one of millions many looks. */
 const pagesALook = 32;
 const timeALook = 250;
@@ -107,15 +108,14 @@ export class PoolWatch {
   readonly #namespace: string;
   readonly #clock: Clock;
   readonly #bounds: PoolBounds | undefined;
-  #lap: Lap | undefined;
+  readonly #shared: SharedLook;
+  #reading: PoolReading | undefined;
   #cells: Cell[] = [];
   /** The last time through the whole pool. */
-  #last: Lap | undefined;
+  #last: PoolReading | undefined;
   #forecast: PoolForecast | undefined;
   #forecastAt = -Infinity;
   #look: Look = { picture: undefined, problem: undefined };
-  #lookedAt = -Infinity;
-  #looking: Promise<Look> | undefined;
 
   /** @param bounds the worker IDs to show. Default: all of the namespace's layout. */
   constructor(registry: Registry, namespace: string, clock: Clock, bounds?: PoolBounds) {
@@ -123,23 +123,14 @@ export class PoolWatch {
     this.#namespace = namespace;
     this.#clock = clock;
     this.#bounds = bounds;
+    this.#shared = new SharedLook({ clock, interval, patience }, () => this.#ask());
   }
 
   /** Looks, for 3 s at most. Never rejects: what goes wrong stands beside what was last seen. */
   async look(): Promise<Look> {
-    if (this.#looking === undefined && monotonic(this.#clock) - this.#lookedAt < interval) return this.#look;
-    this.#looking ??= this.#ask().finally(() => {
-      this.#looking = undefined;
-      this.#lookedAt = monotonic(this.#clock);
-    });
-    const done = new AbortController();
-    const late = this.#clock.sleep(patience, { signal: done.signal, keepAlive: false }).then((): Look => {
-      const what = `The registry did not answer within ${patience} ms; this is what was last seen of it.`;
-      return { ...this.#look, problem: new SnowleaseError("REGISTRY_UNAVAILABLE", what) };
-    });
-    const look = await Promise.race([this.#looking, late]);
-    done.abort();
-    return look;
+    if (await this.#shared.wait()) return this.#look;
+    const what = `The registry did not answer within ${patience} ms; this is what was last seen of it.`;
+    return { ...this.#look, problem: new SnowleaseError("REGISTRY_UNAVAILABLE", what) };
   }
 
   /** Looks until the whole pool was read, however long that takes. Never rejects, either. */
@@ -165,12 +156,12 @@ export class PoolWatch {
     const offset = Math.round(sent + latency / 2 - clock);
     const info = await this.#registry.describe(this.#namespace);
     if (info === undefined) return undefined;
-    if (this.#lap?.info.layout !== info.layout) this.#lap = undefined;
-    this.#lap ??= this.#begin(info, clock);
-    this.#lap.clock = clock;
-    const lap = await this.#goOn(this.#lap);
-    const { layout, pool, size } = lap;
-    const { holders, overdue, freeAt } = this.#last ?? lap;
+    if (this.#reading?.info.layout !== info.layout) this.#reading = undefined;
+    this.#reading ??= this.#begin(info, clock);
+    this.#reading.clock = clock;
+    const reading = await this.#goOn(this.#reading);
+    const { layout, pool, size } = reading;
+    const { holders, overdue, freeAt } = this.#last ?? reading;
     return {
       namespace: this.#namespace,
       info,
@@ -178,7 +169,7 @@ export class PoolWatch {
       pool,
       cellSize: size,
       cells: [...this.#cells],
-      counts: sum(this.#cells),
+      counts: sumOf(this.#cells.map(({ counts }) => counts)),
       holders: [...holders],
       overdue,
       freeAt,
@@ -191,96 +182,79 @@ export class PoolWatch {
     };
   }
 
-  #begin(info: NamespaceInfo, clock: number): Lap {
+  #begin(info: NamespaceInfo, clock: number): PoolReading {
     const layout = Layout.parse(info.layout);
-    const { first, last } = this.#bounds ?? layout.pool;
-    const pool = { first, last: Math.min(last, layout.pool.last) };
-    const count = pool.last - first + 1;
+    const pool = poolWithin(layout, this.#bounds);
+    const count = pool.last - pool.first + 1;
     const size = count <= mostSingle ? 1 : Math.ceil(count / mostCells);
-    const lap: Lap = {
+    const open = openCell(pool, pool.first, size);
+    if (this.#cells[0]?.first !== open.first || this.#cells[0].last !== open.last) {
+      this.#cells = [];
+      this.#last = undefined;
+    }
+    return {
       info,
       layout,
       pool,
       size,
+      reader: new PoolReader(this.#registry, this.#namespace, pool),
       growth: new Growth(clock),
       holders: [],
       overdue: { count: 0, first: undefined },
       freeAt: undefined,
       clock,
-      after: first - 1,
-      open: empty(first, Math.min(first + size - 1, pool.last)),
+      open,
     };
-    if (this.#cells[0]?.first !== first || this.#cells[0].last !== Math.min(first + size - 1, pool.last)) {
-      this.#cells = [];
-      this.#last = undefined;
-    }
-    return lap;
   }
 
   /** Reads on, to the end of the pool or of what one look may take. */
-  async #goOn(lap: Lap): Promise<Lap> {
-    const { pool, growth } = lap;
+  async #goOn(reading: PoolReading): Promise<PoolReading> {
+    const { reader, growth } = reading;
     const deadline = monotonic(this.#clock) + timeALook;
-    for (let pages = 0; pages < pagesALook && monotonic(this.#clock) <= deadline; pages++) {
-      const page = await this.#registry.workers(this.#namespace, { after: lap.after, limit: pageSize });
-      for (const { recents: _, ...record } of page) {
-        if (record.workerId > pool.last) break;
-        this.#count(lap, record);
+    for (let pages = 0; pages < pagesALook && monotonic(this.#clock) <= deadline && !reader.isDone; pages++) {
+      for (const { recents: _, ...record } of await reader.page()) {
+        this.#count(reading, record);
         growth.add(record);
       }
-      lap.after = page.at(-1)?.workerId ?? pool.last;
-      // Some registries answer without waiting for anything: others are to have their turn, however much is read.
-      await turn();
-      if (page.length === pageSize && lap.after < pool.last) continue;
-      await this.#end(lap);
-      break;
     }
-    return lap;
+    if (reader.isDone) await this.#end(reading);
+    return reading;
   }
 
-  #count(lap: Lap, record: WorkerRecord): void {
-    while (record.workerId >= lap.open.first + lap.size) this.#close(lap);
-    lap.open.counts[record.state]++;
-    lap.open.counts.unused--;
-    if (lap.size === 1) lap.open.record = record;
-    if (record.state === "resting") lap.freeAt = Math.min(record.until, lap.freeAt ?? Infinity);
+  #count(reading: PoolReading, record: WorkerRecord): void {
+    while (record.workerId > reading.open.last) this.#close(reading);
+    countRecord(reading.open.counts, record);
+    if (reading.size === 1) reading.open.record = record;
+    if (record.state === "resting") reading.freeAt = Math.min(record.until, reading.freeAt ?? Infinity);
     if (record.state !== "live") return;
-    if (lap.holders.length < mostHolders) lap.holders.push(record);
-    if (record.until - lap.clock >= (record.until - record.seenClock) * late) return;
-    const { count, first = record } = lap.overdue;
-    lap.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
+    if (reading.holders.length < mostHolders) reading.holders.push(record);
+    if (record.until - reading.clock >= (record.until - record.seenClock) * late) return;
+    const { count, first = record } = reading.overdue;
+    reading.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
   }
 
   /** Puts the cell that was counted in its place, and opens the next one. */
-  #close(lap: Lap): void {
-    const { pool, size } = lap;
-    const { first, counts, record } = lap.open;
-    const last = Math.min(first + size - 1, pool.last);
-    this.#cells[(first - pool.first) / size] = { first, last, counts, record };
-    lap.open = empty(first + size, Math.min(last + size, pool.last));
+  #close(reading: PoolReading): void {
+    const { pool, size, open } = reading;
+    this.#cells[(open.first - pool.first) / size] = open;
+    reading.open = openCell(pool, open.first + size, size);
   }
 
-  async #end(lap: Lap): Promise<void> {
-    while (lap.open.first <= lap.pool.last) this.#close(lap);
-    this.#last = lap;
-    this.#lap = undefined;
+  async #end(reading: PoolReading): Promise<void> {
+    while (reading.open.first <= reading.pool.last) this.#close(reading);
+    this.#last = reading;
+    this.#reading = undefined;
     if (monotonic(this.#clock) - this.#forecastAt < forecastInterval) return;
-    const { free, unused } = sum(this.#cells);
+    const { free, unused } = sumOf(this.#cells.map(({ counts }) => counts));
     // A picture without a forecast is worth showing.
-    this.#forecast = await lap.growth.forecast(this.#registry, this.#namespace, free + unused).catch(() => undefined);
+    this.#forecast = await reading.growth
+      .forecast(this.#registry, this.#namespace, free + unused)
+      .catch(() => undefined);
     this.#forecastAt = monotonic(this.#clock);
   }
 }
 
-function empty(first: number, last: number): Lap["open"] {
-  const unused = Math.max(0, last - first + 1);
-  return { first, counts: { live: 0, resting: 0, free: 0, pinned: 0, foreign: 0, unused }, record: undefined };
-}
-
-function sum(cells: readonly Cell[]): PoolCounts {
-  const total = { live: 0, resting: 0, free: 0, pinned: 0, foreign: 0, unused: 0 };
-  for (const { counts } of cells) {
-    for (const state of Object.keys(total) as CellState[]) total[state] += counts[state];
-  }
-  return total;
+function openCell(pool: PoolBounds, first: number, size: number): OpenCell {
+  const bounds = { first, last: Math.min(first + size - 1, pool.last) };
+  return { ...bounds, counts: allUnused(bounds), record: undefined };
 }

@@ -1,11 +1,9 @@
-import { setImmediate as turn } from "node:timers/promises";
-import { type Clock, monotonic } from "../lease/clock.ts";
-import { Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { Registry, WorkerState } from "../rule/registry.ts";
-
-/** How many worker IDs of a pool are in each state; `unused`: never claimed. They add up to the pool. */
-type PoolCounts = Readonly<Record<WorkerState | "unused", number>>;
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { Layout } from "../../id/layout.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { allUnused, countRecord, type PoolCounts } from "./pool-counts.ts";
+import { PoolReader, poolWithin } from "./pool-reader.ts";
 
 /** What was last counted in a namespace. */
 export interface Surveyed {
@@ -13,16 +11,13 @@ export interface Surveyed {
   readonly counts: PoolCounts;
 }
 
-/** A count that goes on page by page, in ascending order. */
-interface Lap {
+/** A count that is under way. */
+interface PoolCount {
   readonly layout: Layout;
-  readonly pool: PoolBounds;
-  readonly counts: Record<WorkerState | "unused", number>;
-  /** The last worker ID that was counted. */
-  after: number;
+  readonly reader: PoolReader;
+  readonly counts: ReturnType<typeof allUnused>;
 }
 
-const pageSize = 1000;
 /** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
 const pagesPerStep = 8;
 /** How long to pause after a step that nobody waits for: so many times what it took, and at least so long, ms. */
@@ -38,11 +33,13 @@ const mostBehind = 120_000;
 export class Survey {
   readonly #registry: Registry;
   readonly #pool: PoolBounds | undefined;
-  readonly #laps = new Map<string, Lap>();
+  readonly #unfinished = new Map<string, PoolCount>();
   readonly #found = new Map<string, Surveyed>();
   /** The namespace whose turn is next begins a step: one large pool does not keep the others waiting. */
   #turn = 0;
   #goesOn = false;
+  /** The end of the steps that were asked for. */
+  #steps: Promise<void> = Promise.resolve();
 
   /** `pool`: the worker IDs to count. Default: all of a namespace's layout. */
   constructor(registry: Registry, pool?: PoolBounds) {
@@ -56,7 +53,14 @@ export class Survey {
   }
 
   /** Goes on counting, each namespace to its end at most, and all of them 8 pages at most. Rejects as the registry does. */
-  async step(namespaces: readonly string[]): Promise<void> {
+  step(namespaces: readonly string[]): Promise<void> {
+    // Two steps at once would read a page twice, and count it twice.
+    const step = this.#steps.then(() => this.#step(namespaces));
+    this.#steps = step.catch(() => undefined);
+    return step;
+  }
+
+  async #step(namespaces: readonly string[]): Promise<void> {
     const start = namespaces.length === 0 ? 0 : this.#turn % namespaces.length;
     let turns = [...namespaces.slice(start), ...namespaces.slice(0, start)];
     for (let pages = pagesPerStep; pages > 0 && turns.length > 0;) {
@@ -79,9 +83,9 @@ export class Survey {
     this.#goesOn = true;
     const end = monotonic(clock) + mostBehind;
     try {
-      while (this.#laps.size > 0 && monotonic(clock) < end) {
+      while (this.#unfinished.size > 0 && monotonic(clock) < end) {
         const began = monotonic(clock);
-        await this.step([...this.#laps.keys()]);
+        await this.step([...this.#unfinished.keys()]);
         await clock.sleep(Math.max(leastPause, (monotonic(clock) - began) * pauses), { keepAlive: false });
       }
     } catch {
@@ -93,37 +97,26 @@ export class Survey {
 
   /** Counts a page. True at the end of the pool. */
   async #page(namespace: string): Promise<boolean> {
-    const lap = this.#laps.get(namespace) ?? (await this.#begin(namespace));
-    if (lap === undefined) {
+    const count = this.#unfinished.get(namespace) ?? (await this.#begin(namespace));
+    if (count === undefined) {
       this.#found.delete(namespace);
       return true;
     }
-    const { layout, pool, counts, after } = lap;
-    const page = await this.#registry.workers(namespace, { after, limit: pageSize });
-    for (const { workerId, state } of page) {
-      if (workerId > pool.last) break;
-      counts[state]++;
-      counts.unused--;
-    }
-    // Some registries answer without waiting for anything.
-    await turn();
-    lap.after = page.at(-1)?.workerId ?? pool.last;
-    if (page.length === pageSize && lap.after < pool.last) return false;
-    this.#laps.delete(namespace);
+    const { layout, reader, counts } = count;
+    for (const record of await reader.page()) countRecord(counts, record);
+    if (!reader.isDone) return false;
+    this.#unfinished.delete(namespace);
     this.#found.set(namespace, { layout, counts });
     return true;
   }
 
-  async #begin(namespace: string): Promise<Lap | undefined> {
+  async #begin(namespace: string): Promise<PoolCount | undefined> {
     const info = await this.#registry.describe(namespace);
     if (info === undefined) return undefined;
     const layout = Layout.parse(info.layout);
-    const { first, last } = this.#pool ?? layout.pool;
-    const pool = { first, last: Math.min(last, layout.pool.last) };
-    const unused = Math.max(0, pool.last - pool.first + 1);
-    const counts = { live: 0, resting: 0, free: 0, pinned: 0, foreign: 0, unused };
-    const lap = { layout, pool, counts, after: first - 1 };
-    this.#laps.set(namespace, lap);
-    return lap;
+    const pool = poolWithin(layout, this.#pool);
+    const count = { layout, reader: new PoolReader(this.#registry, namespace, pool), counts: allUnused(pool) };
+    this.#unfinished.set(namespace, count);
+    return count;
   }
 }

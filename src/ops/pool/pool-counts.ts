@@ -1,0 +1,39 @@
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { WorkerRecord, WorkerState } from "../../rule/registry.ts";
+
+/** The state of a worker ID; `unused`: it was never claimed. */
+export type PoolState = WorkerState | "unused";
+
+/** How many worker IDs are in each state. They add up to the pool. */
+export type PoolCounts = Readonly<Record<PoolState, number>>;
+
+/** States of worker IDs that a claim cannot get. */
+export const takenStates = ["live", "resting", "pinned", "foreign"] as const;
+
+/** The counts of a pool before its records are read. */
+export function allUnused({ first, last }: PoolBounds): Record<PoolState, number> {
+  return { live: 0, resting: 0, free: 0, pinned: 0, foreign: 0, unused: Math.max(0, last - first + 1) };
+}
+
+export function countRecord(counts: Record<PoolState, number>, { state }: WorkerRecord): void {
+  counts[state]++;
+  counts.unused--;
+}
+
+/** How many worker IDs a claim cannot get. */
+export function takenOf(counts: PoolCounts): number {
+  return takenStates.reduce((sum, state) => sum + counts[state], 0);
+}
+
+export function sumOf(all: readonly PoolCounts[]): PoolCounts {
+  const sum = allUnused({ first: 0, last: -1 });
+  for (const counts of all) for (const state of Object.keys(sum) as PoolState[]) sum[state] += counts[state];
+  return sum;
+}
+
+/** The state that stands for several worker IDs: the most frequent one of those that are taken; else `free`, else `unused`. */
+export function mainState(counts: PoolCounts): PoolState {
+  const most = takenStates.reduce<PoolState>((most, state) => (counts[state] > counts[most] ? state : most), "live");
+  if (counts[most] > 0) return most;
+  return counts.free > 0 ? "free" : "unused";
+}
