@@ -50,7 +50,7 @@ const layers = {
   "index.ts": [...rooms, "registries/", "assigners/", "config.ts", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/": [...machinery, "ops/"],
-  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
+  "daemon.ts": [...machinery, "options.ts", "snowlease.ts", "ops/", "http/"],
   "cli/terminal/": ["id/", "rule/", "ops/", "config.ts", "cli/command.ts", "cli/exit-codes.ts", "node:"],
   "cli/": [...machinery, "snowlease.ts", "lend.ts", "lent.ts", "ops/", "http/", "daemon.ts"],
 };

@@ -3,10 +3,10 @@ import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { version } from "./assets.ts";
+import type { OptionValues } from "./options.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
 import { printableJson } from "./id/printable.ts";
-import { defaultLayout, type Layout } from "./id/layout.ts";
-import type { PoolBounds } from "./id/pool-bounds.ts";
+import { defaultLayout } from "./id/layout.ts";
 import { shown, SnowleaseError } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
 import type { HolderLabel, NamespaceLimits, Registry } from "./rule/registry.ts";
@@ -26,57 +26,15 @@ import { tokenFile } from "./http/access/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
 import { checkLongest, type DeferredRegistry } from "./registries/lazy.ts";
 
-/** What a daemon serves, and where. Times in ms. */
-export interface DaemonOptions {
-  /** Closed when the daemon has drained. A deferred one is opened once the daemon listens; requests wait for that. */
+/** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
+export interface DaemonOptions extends Pick<OptionValues, DaemonOption> {
+  /** Closed when the daemon has drained. A deferred registry is opened once the daemon listens; requests wait for that. */
   readonly registry: Registry | DeferredRegistry;
-  /**
-   * Port 0 takes a free one. An address that other machines can reach needs tokens and TLS, or `insecure`. Default 127.0.0.1:7070, unless
-   * only a socket is wanted.
-   */
-  readonly listen?: { readonly host: string; readonly port: number } | undefined;
-  /** Path of a Unix socket. A folder to which every user may write needs `insecure`, unless it is like /tmp (sticky): that is logged. */
-  readonly socket?: string | undefined;
-  /** Path of the file of tokens; see tokens.ts. Default: whoever reaches the daemon may do everything. */
-  readonly tokens?: string | undefined;
   /** Certificates for `listen`. Default: plain HTTP. */
   readonly tls?: TlsFiles | undefined;
-  /** Claims a second that one client may go on making, after 10 times as many at once; 0: any number. Default 100. */
-  readonly claimsPerSecond?: number | undefined;
-  /**
-   * Connections at once. When there is no room for another one, idle ones are ended, those without a token first; one address may have a
-   * quarter of all before it shows a token. Default 10,000, or what the process may open as files less 128.
-   */
-  readonly maxConnections?: number | undefined;
-  /**
-   * Namespaces in which the daemon makes IDs on a lease of its own at once, from 1. For one more, the lease that was used the longest
-   * ago goes back. Default 100.
-   */
-  readonly maxOwnLeases?: number | undefined;
-  /**
-   * How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client may lease at once, from 1 to 100.
-   * Default: all.
-   */
-  readonly clientQuota?: number | undefined;
-  /**
-   * Listens where other machines can reach it, though anybody there may do everything, or listen in; and on a socket that any user of this
-   * machine could replace. Default false.
-   */
-  readonly insecure?: boolean | undefined;
-  /** Of namespaces that do not exist yet. Default: westid. */
-  readonly layout?: Layout | undefined;
-  /** Worker IDs of a claim that names no pool, and of the daemon's own. Default: all of the layout. */
-  readonly pool?: PoolBounds | undefined;
-  /**
-   * Window of a claim that names none, and of the daemon's own, as far as an existing namespace allows it; no longer than new ones
-   * will. Default 60 s.
-   */
-  readonly window?: number | undefined;
-  /** Of namespaces that do not exist yet. */
+  /** Limits of new namespaces. */
   readonly namespaceLimits?: Partial<NamespaceLimits> | undefined;
-  /** How long the daemon's own claims are asked again when the registry does not answer. Default 5 s. */
-  readonly operationTimeout?: number | undefined;
-  /** How long requests in flight may take once the daemon drains. Default 5 s. */
+  /** How long the requests in flight may take while the daemon drains. Default 5 s. */
   readonly drainTimeout?: number | undefined;
   readonly limits?: Partial<ServerLimits> | undefined;
   /** Label of the daemon's own claims. */
@@ -85,6 +43,21 @@ export interface DaemonOptions {
   /** Default: JSON lines on stderr. */
   readonly log?: Log | undefined;
 }
+
+/** The options of the table that a daemon takes as they are. */
+type DaemonOption =
+  | "claimsPerSecond"
+  | "clientQuota"
+  | "insecure"
+  | "layout"
+  | "listen"
+  | "maxConnections"
+  | "maxOwnLeases"
+  | "operationTimeout"
+  | "pool"
+  | "socket"
+  | "tokens"
+  | "window";
 
 /** A daemon that listens. */
 export interface Daemon {

@@ -1,7 +1,7 @@
 import type { RegistryAddress } from "./registries/address.ts";
 import type { WorkerIdAssigner } from "./lease/assigner.ts";
 import { classText } from "./registries/driver-client.ts";
-import { withSource, shown, SnowleaseError } from "./id/errors.ts";
+import { configInvalid, shown, withSource } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { presetNames, presets } from "./id/notation.ts";
@@ -270,7 +270,11 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "The name of this host in the registry. A claim prefers a worker ID that this host used before.",
   ),
   instance: holders(label, "none", "The name of this process in the registry."),
-  listen: daemon(hostAndPort, "`127.0.0.1:7070`", "The address and port on which the daemon listens."),
+  listen: daemon(
+    hostAndPort,
+    "`127.0.0.1:7070`, or none where `socket` is given",
+    "The address and port on which the daemon listens. Port 0 takes a free port.",
+  ),
   socket: daemon(path, "none", "The Unix socket on which the daemon listens as well."),
   tokens: daemon(
     path,
@@ -366,5 +370,5 @@ export function readOption<Name extends OptionName>(name: Name, value: unknown, 
     : value === null || !["object", "function"].includes(typeof value)
       ? shown(value)
       : classText(value);
-  throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
+  throw configInvalid(`Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
 }

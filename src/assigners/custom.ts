@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { AssignRequest, WorkerIdAssigner } from "../lease/assigner.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
 import { Lease } from "../lease/lease.ts";
 
 type AssignerAnswer = number | Lease | undefined;
@@ -23,12 +23,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
     } catch (cause) {
       signal.throwIfAborted();
       if (cause instanceof SnowleaseError) throw cause;
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        `The assigner \`${name}\` failed: ${saidBy(cause)}; mend it, or leave it out.`,
-        {},
-        { cause },
-      );
+      throw configInvalid(`The assigner \`${name}\` failed: ${saidBy(cause)}; mend it, or leave it out.`, cause);
     }
   }
 
@@ -71,11 +66,9 @@ async function load(file: string): Promise<unknown> {
     const module = (await import(pathToFileURL(file).href)) as { readonly default?: unknown };
     return module.default;
   } catch (cause) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`,
-      {},
-      { cause },
+      cause,
     );
   }
 }
@@ -87,8 +80,7 @@ function saidBy(cause: unknown): string {
 function checkShape(value: unknown, what: string): WorkerIdAssigner {
   const { name, assign } = (value ?? {}) as Partial<WorkerIdAssigner>;
   if (typeof name === "string" && typeof assign === "function") return value as WorkerIdAssigner;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `${what} is no WorkerIdAssigner; it has to be an object with a \`name\` and a function \`assign\`.`,
   );
 }

@@ -1,7 +1,7 @@
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 
 type Interfaces = ReturnType<typeof networkInterfaces>;
@@ -36,8 +36,7 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
     outer.find((address) => address?.family === "IPv4") ??
     outer.find((address) => address?.family === "IPv6" && !/^fe[89ab]/i.test(address.address));
   if (found === undefined && name !== undefined) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}; name such a one, or the address (\`ip\`).`,
     );
   }
@@ -52,10 +51,7 @@ export function addressWorkerId(ip: string, { workerBits }: Layout): number {
 /** The last 32 bits of an address. */
 function lastBits(ip: string): number {
   if (isIP(ip) === 0) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}; correct it.`,
-    );
+    throw configInvalid(`Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}; correct it.`);
   }
   if (!isIPv6(ip)) return ip.split(".").reduce((bits, octet) => bits * 256 + Number(octet), 0);
   // The URL parser writes every form the same way, without dots: at most one `::`, and groups without leading zeros.

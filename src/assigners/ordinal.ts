@@ -1,5 +1,5 @@
 import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 
 /**
  * The worker ID from the number that ends the host's name, as a StatefulSet gives it: 3 for `orders-3`, and for
@@ -13,8 +13,7 @@ export function ordinalAssigner({ base }: { base?: number } = {}): WorkerIdAssig
       const { host, options } = request;
       const [, ordinal] = /-(0|[1-9][0-9]{0,9})$/.exec(host.split(".")[0] ?? "") ?? [];
       if (ordinal === undefined) {
-        throw new SnowleaseError(
-          "CONFIG_INVALID",
+        throw configInvalid(
           `Expected the host's name to end in a number, as in \`orders-3\`, got ${shown(host)}; set the option \`host\`, or do not ask for the ordinal.`,
         );
       }

@@ -1,5 +1,5 @@
 import { numberWithin, type AssignRequest, type WorkerIdAssigner } from "../lease/assigner.ts";
-import { SnowleaseError } from "../id/errors.ts";
+import { configInvalid } from "../id/errors.ts";
 
 const names = ["snowlease.workerId", "westid.workerId"] as const;
 const pattern = /^(?:-D(?:westid|snowlease)\.workerId|--snowlease\.workerId)(?==|$)/;
@@ -23,10 +23,7 @@ export function propertyAssigner({
       const given = argv.flatMap((argument) => read(argument, request));
       const [first] = given;
       if (given.some((workerId) => workerId !== first)) {
-        throw new SnowleaseError(
-          "CONFIG_INVALID",
-          `The program's arguments name the worker IDs ${given.join(", ")}; name one.`,
-        );
+        throw configInvalid(`The program's arguments name the worker IDs ${given.join(", ")}; name one.`);
       }
       return first;
     },

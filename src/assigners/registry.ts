@@ -1,6 +1,6 @@
 import { parseAddress } from "../registries/address.ts";
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
-import { withSource, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, withSource } from "../id/errors.ts";
 import { Lease } from "../lease/lease.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { ClientWithSettings, RegistryClient } from "../registries/driver-client.ts";
@@ -24,8 +24,7 @@ export function registryAssigner(target: string | Registry | RegistryClient | Cl
       });
       const [parameter] = Object.keys(address.parameters);
       if (parameter !== undefined) {
-        throw new SnowleaseError(
-          "CONFIG_INVALID",
+        throw configInvalid(
           `Expected the registry URL ${address.redacted} of an assigner to have no query, got one with \`${parameter}\`; give it to snowlease() as an option.`,
         );
       }

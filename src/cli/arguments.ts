@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import type { CliCommand, CommandFlag, Operands } from "./command.ts";
 
@@ -86,8 +86,5 @@ function checkCount(command: string, words: readonly string[], operands: Operand
 
 function refuse(command: string, what: string): never {
   const end = what.endsWith("?") ? " See" : "; see";
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `\`snowlease ${command}\` expected ${what}${end} \`snowlease ${command} --help\`.`,
-  );
+  throw configInvalid(`\`snowlease ${command}\` expected ${what}${end} \`snowlease ${command} --help\`.`);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
@@ -79,5 +79,5 @@ function unknownCommand(name: string | undefined): SnowleaseError {
   const meant = name === undefined ? undefined : didYouMean(name, names);
   const got = name === undefined ? "nothing" : shown(name);
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
-  return new SnowleaseError("CONFIG_INVALID", `Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
+  return configInvalid(`Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
 }

@@ -1,4 +1,4 @@
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import { encodings, type EncodingName } from "../id/encodings.ts";
 import type { CommandFlag, Invocation } from "./command.ts";
 
@@ -22,10 +22,7 @@ export function wordOf<Word extends string>(
   if (text === undefined) return undefined;
   const word = words.find((word) => word === text);
   if (word !== undefined) return word;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`,
-  );
+  throw configInvalid(`Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`);
 }
 
 /** `--at` of a command that reads IDs. */
@@ -45,8 +42,7 @@ export function timeOf({ flags }: Invocation, flag: string): number | undefined 
     const ms = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
     if (!Number.isNaN(ms)) return ms;
   }
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected \`--${flag}\` to be a time, in Unix ms or like 2026-11-20T12:02:04Z, got ${shown(text)}; correct it.`,
   );
 }
@@ -55,10 +51,7 @@ export function timeOf({ flags }: Invocation, flag: string): number | undefined 
 export function integerOf(text: string | true | undefined, name: string, first: number, last: number): number {
   const number = typeof text === "string" && /^(?:0|[1-9][0-9]{0,9})$/.test(text) ? Number(text) : Number.NaN;
   if (number >= first && number <= last) return number;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}; correct it.`,
-  );
+  throw configInvalid(`Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}; correct it.`);
 }
 
 /** Worker IDs on the command line, each once. @throws SnowleaseError CONFIG_INVALID */

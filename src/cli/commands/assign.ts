@@ -1,5 +1,5 @@
 import { fstatSync } from "node:fs";
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
 import { holdLease } from "../processes/hold.ts";
 import { claimConfig, deferConfigured } from "../settings.ts";
@@ -23,8 +23,7 @@ export const assign: CliCommand = {
     const { flags, output } = invocation;
     const config = await claimConfig(invocation);
     if (config.registryFrom === "borrowed") {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         "Here `snowlease exec` has a worker ID for all that it runs: it stands in SNOWLEASE_WORKER_ID; name another namespace, or a registry by `--registry`, to claim one for a program of your own.",
       );
     }

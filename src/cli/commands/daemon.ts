@@ -1,6 +1,6 @@
 import { basename, relative } from "node:path";
 import type { Config } from "../../config.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
 import type { TlsFiles } from "../../http/access/certificates.ts";
@@ -25,28 +25,19 @@ export const daemon: CliCommand = {
   async run(invocation) {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
-    const { layout, window, sources, operationTimeout, host, instance, socket, tokens, insecure } = config;
-    const { claimsPerSecond, clientQuota, maxOwnLeases, maxConnections } = config;
+    const { limits, ...options } = config;
+    const { host, instance, tokens } = options;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
       import("../../daemon.ts"),
       deferConfigured(config),
     ]);
-    const listen = sources.listen === undefined ? undefined : config.listen;
-    const holder = { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance };
-    const namespaceLimits = Object.keys(config.limits).length > 0 ? config.limits : undefined;
-    const leases = { layout, pool: poolOf(config), window, namespaceLimits, operationTimeout, holder };
     const started = startDaemon({
+      ...options,
       registry,
-      listen,
-      socket,
-      tokens,
+      pool: poolOf(config),
       tls: tlsOf(config),
-      claimsPerSecond,
-      clientQuota,
-      maxOwnLeases,
-      maxConnections,
-      insecure,
-      ...leases,
+      namespaceLimits: Object.keys(limits).length > 0 ? limits : undefined,
+      holder: { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance },
     });
     const running = await started.catch(async (error: unknown) => {
       await registry.close().catch(() => undefined);
@@ -70,10 +61,7 @@ function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
 function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): TlsFiles | undefined {
   if (cert !== undefined && key !== undefined) return { cert, key, clientCa };
   if (cert === undefined && key === undefined && clientCa === undefined) return undefined;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    "Expected `tlsCert` and `tlsKey` both, or no TLS at all; name the other one.",
-  );
+  throw configInvalid("Expected `tlsCert` and `tlsKey` both, or no TLS at all; name the other one.");
 }
 
 function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {

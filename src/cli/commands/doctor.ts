@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import { examine } from "../../ops/doctor/doctor.ts";
 import type { CliCommand } from "../command.ts";
 import { table } from "../terminal/output.ts";
@@ -27,8 +27,7 @@ export const doctor: CliCommand = {
     if (flags.has("accept-clock")) {
       const by = await withRegistry(config, (registry) => {
         if (registry.acceptClock !== undefined) return registry.acceptClock();
-        throw new SnowleaseError(
-          "CONFIG_INVALID",
+        throw configInvalid(
           `Expected \`--accept-clock\` with an embedded registry, whose clock is this host's, got one of the kind \`${registry.kind}\`; set the clocks right instead.`,
         );
       });

@@ -1,6 +1,6 @@
 import type { Config } from "../../config.ts";
 import type { Lender } from "../../lend.ts";
-import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, isSnowleaseError } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import { Child, passedSignals, StartFailure } from "../processes/child.ts";
 import type { CliCommand } from "../command.ts";
@@ -51,7 +51,7 @@ export const exec: CliCommand = {
   async run(invocation) {
     if (invocation.operands[0] === "") {
       const message = "Expected the name of a program, got an empty one; see `snowlease exec --help`.";
-      throw new SnowleaseError("CONFIG_INVALID", message);
+      throw configInvalid(message);
     }
     const config = await claimConfig(invocation);
     const interruption = new AbortController();

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { leaseDefaults, type Config } from "../../config.ts";
 import { systemClock } from "../../lease/clock.ts";
-import { withSource, isSnowleaseError, shown, SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText, withSource } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { parsePool } from "../../id/notation.ts";
@@ -122,18 +122,12 @@ export const migrate: CliCommand = {
     const { operands, flags } = invocation;
     const [word = ""] = operands;
     if (!Object.hasOwn(steps, word)) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        `Expected plan, apply, status or finish, got ${shown(word)}; name one.`,
-      );
+      throw configInvalid(`Expected plan, apply, status or finish, got ${shown(word)}; name one.`);
     }
     const step = word as MigrationStep;
     const misplaced = Object.keys(stepsOf).find((name) => flags.has(name) && stepsOf[name]?.includes(step) !== true);
     if (misplaced !== undefined) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        `Expected \`migrate ${step}\` without \`--${misplaced}\`; leave it out.`,
-      );
+      throw configInvalid(`Expected \`migrate ${step}\` without \`--${misplaced}\`; leave it out.`);
     }
     return steps[step](invocation);
   },
@@ -142,8 +136,7 @@ export const migrate: CliCommand = {
 async function planStep(invocation: Invocation): Promise<void> {
   const { flags, output, json } = invocation;
   const from = wordOf(invocation, "from", sourceKinds);
-  if (from === undefined)
-    throw new SnowleaseError("CONFIG_INVALID", `Expected \`--from\` one of ${sourceKinds.join(", ")}.`);
+  if (from === undefined) throw configInvalid(`Expected \`--from\` one of ${sourceKinds.join(", ")}.`);
   const file = String(flags.get("out") ?? defaultFile);
   // `--pool` is within the layout of the plan, which is not known yet.
   const others = new Map([...flags].filter(([name]) => name !== "pool"));
@@ -214,10 +207,7 @@ function write(file: string, plan: Plan): void {
     renameSync(beside, file);
   } catch (error) {
     const why = isSnowleaseError(error) ? "it is no plan" : (error as Error).message;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `The plan cannot be written to ${file} (${why}); name another with \`--out\`.`,
-    );
+    throw configInvalid(`The plan cannot be written to ${file} (${why}); name another with \`--out\`.`);
   }
 }
 
@@ -262,8 +252,7 @@ async function withPlan<Result>(
 async function applyStep(invocation: Invocation): Promise<void> {
   const { flags, output, json } = invocation;
   if (flags.has("revert")) {
-    if (flags.has("renumber"))
-      throw new SnowleaseError("CONFIG_INVALID", "Expected `--revert` without `--renumber`; leave one out.");
+    if (flags.has("renumber")) throw configInvalid("Expected `--revert` without `--renumber`; leave one out.");
     const reverted = await withPlan(invocation, "unpinned", (request) => revertPlan(request, flags.has("force")));
     if (json) return output.json(reverted);
     await output.line(`Taken back: ${reverted.unpinned} pins.`);
@@ -272,8 +261,7 @@ async function applyStep(invocation: Invocation): Promise<void> {
       `${reverted.live} worker IDs are leased: a claim from now on may get one that a host of the old scheme uses. Move those hosts back first, or apply again.`,
     );
   }
-  if (flags.has("force"))
-    throw new SnowleaseError("CONFIG_INVALID", "Expected `--force` of `migrate apply` with `--revert`; leave it out.");
+  if (flags.has("force")) throw configInvalid("Expected `--force` of `migrate apply` with `--revert`; leave it out.");
   const applied = await withPlan(invocation, "pinned", async (request, _config, _progress, again) => {
     return applyPlan({ ...request, findings: await ifReadable(again) }, flags.has("renumber"));
   });

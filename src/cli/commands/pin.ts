@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import { pinWorkers } from "../../ops/workers.ts";
 import type { CliCommand } from "../command.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
@@ -20,7 +20,7 @@ export const pin: CliCommand = {
     const workerIds = workerIdsOf(operands);
     const reason = flags.get("reason");
     if (typeof reason !== "string") {
-      throw new SnowleaseError("CONFIG_INVALID", "Expected `--reason TEXT`, got nothing; say why they are kept out.");
+      throw configInvalid("Expected `--reason TEXT`, got nothing; say why they are kept out.");
     }
     const config = await registryConfig(invocation);
     const { namespace } = config;

@@ -1,4 +1,4 @@
-import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, timeText } from "../../id/errors.ts";
 import { releaseWorker } from "../../ops/workers.ts";
 import type { CliCommand } from "../command.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
@@ -29,8 +29,7 @@ export const release: CliCommand = {
     const workerId = integerOf(operands[0], "WORKER_ID", 0, 2 ** 31 - 1);
     const resetWindow = flags.has("reset-window");
     if (resetWindow !== flags.has("i-know")) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         "Expected `--reset-window` together with `--i-know`; without a holder that surely is gone, wait for the window to pass instead.",
       );
     }

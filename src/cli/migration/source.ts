@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Config } from "../../config.ts";
-import { withSource, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, isSnowleaseError, timeText, withSource } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
@@ -27,8 +27,7 @@ export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback
   const layout = named === undefined ? own : withSource("--source-layout", () => Layout.parse(String(named)));
   // That of a list of hosts is the namespace's own, which other commands judge.
   if (from === "ip" || layout.endOfLife > now) return layout;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `The layout ${layout.fingerprint} of ${from} came to its end at ${timeText(layout.endOfLife)}; name the one that its programs are configured with by \`--source-layout\`.`,
   );
 }
@@ -51,15 +50,12 @@ export async function readFirst(
   const hosts = flags.get("hosts");
   if (from !== "ip") {
     if (url === undefined || hosts !== undefined) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        `Expected \`--from ${from} URL\`, and no \`--hosts\`; name its server.`,
-      );
+      throw configInvalid(`Expected \`--from ${from} URL\`, and no \`--hosts\`; name its server.`);
     }
     return readSource(from, url, { numbers, operationTimeout });
   }
   if (typeof hosts !== "string" || url !== undefined) {
-    throw new SnowleaseError("CONFIG_INVALID", "Expected `--from ip` with `--hosts FILE`, and no URL; name the file.");
+    throw configInvalid("Expected `--from ip` with `--hosts FILE`, and no URL; name the file.");
   }
   return { findings: hostFindings(readHosts(textOf(hosts), hosts), layout), source: hosts };
 }
@@ -74,8 +70,7 @@ export function sharesStore({ operands }: Invocation, from: SourceKind, config: 
   const address = addressOf(config);
   if (!isSameStore(from, url, address, config.namespace)) return false;
   if (address.kind !== "redis" || address.settings["beside"] === "westid") return true;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `The registry ${address.redacted} is the Redis of westid itself; write \`beside=westid\` in its URL, here and for each program that leases from it.`,
   );
 }
@@ -93,26 +88,20 @@ export async function readAgain(
   const [hosts, url] = [flags.get("hosts"), flags.get("source")];
   if (from === "ip") {
     if (url !== undefined)
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
-        "Expected `--hosts FILE` and no `--source` for a plan of addresses; leave it out.",
-      );
+      throw configInvalid("Expected `--hosts FILE` and no `--source` for a plan of addresses; leave it out.");
     const file = String(hosts ?? source);
     return hostFindings(readHosts(textOf(file), file), Layout.parse(sourceLayout));
   }
-  if (hosts !== undefined)
-    throw new SnowleaseError("CONFIG_INVALID", `Expected no \`--hosts\` for a plan of ${from}; leave it out.`);
+  if (hosts !== undefined) throw configInvalid(`Expected no \`--hosts\` for a plan of ${from}; leave it out.`);
   if (url === undefined && source.includes("***")) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `The source ${source} wants a login, which the plan does not hold; name it with \`--source URL\`.`,
     );
   }
   try {
     const again = await readSource(from, String(url ?? source), { numbers, operationTimeout });
     if (bare(again.source) === bare(source)) return again.findings;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`--source\` to be ${source}, the source of the plan, got ${again.source}; correct it, or plan again.`,
     );
   } catch (error) {
@@ -136,11 +125,8 @@ export function textOf(file: string): string {
     text = utf8Text(readFileSync(file));
   } catch (error) {
     const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      printable(`The file \`${file}\` cannot be read (${what}); name another.`),
-    );
+    throw configInvalid(printable(`The file \`${file}\` cannot be read (${what}); name another.`));
   }
   if (text !== undefined) return text;
-  throw new SnowleaseError("CONFIG_INVALID", printable(`The file \`${file}\` is not UTF-8; save it as UTF-8.`));
+  throw configInvalid(printable(`The file \`${file}\` is not UTF-8; save it as UTF-8.`));
 }

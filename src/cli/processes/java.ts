@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 
 /**
  * From where a JVM takes options, each stronger than the ones before: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command
@@ -37,8 +37,7 @@ export function checkJava(
 function checkText(text: string, place: string, workerId: number): void {
   for (const [found, number = ""] of text.matchAll(property)) {
     if (number === String(workerId)) continue;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `This lease is of worker ${workerId}, and the program would use another one: \`${found}\`; remove that from ${place}, or lease that number with \`--worker-id\`.`,
     );
   }

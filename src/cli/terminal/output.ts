@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, type SnowleaseError } from "../../id/errors.ts";
 import { printable, printableJson, printableLines } from "../../id/printable.ts";
 
 /** Texts are gathered up to this size, so that a million short lines are not a million writes. */
@@ -20,10 +20,7 @@ export class Output {
     stream.on("error", (error: NodeJS.ErrnoException) => {
       // Output that is wanted and cannot be written (a full disk) is not the same as output that nobody wants any more.
       if (error.code !== "EPIPE") {
-        this.#failure ??= new SnowleaseError(
-          "CONFIG_INVALID",
-          `The output cannot be written (${error.message}); write it somewhere else.`,
-        );
+        this.#failure ??= configInvalid(`The output cannot be written (${error.message}); write it somewhere else.`);
       }
       this.#closed.abort();
     });

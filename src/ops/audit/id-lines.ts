@@ -1,5 +1,5 @@
 import { encodings, type EncodingName } from "../../id/encodings.ts";
-import { isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, isSnowleaseError, shown, type SnowleaseError } from "../../id/errors.ts";
 
 /** Text that holds IDs, one a line. */
 export interface IdInput {
@@ -184,13 +184,10 @@ export function idOf(upper: number, lower: number): bigint {
 export function unreadable(name: string, error: unknown): SnowleaseError {
   const { code, message } = error as NodeJS.ErrnoException;
   const why = code === "ENOENT" ? "there is none" : code === "EISDIR" ? "it is a folder" : message;
-  return new SnowleaseError("CONFIG_INVALID", `IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
+  return configInvalid(`IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
 }
 
 /** A source in another encoding: each of its lines would be a finding. */
 export function inUtf16(name: string): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    `IDs cannot be read from ${shown(name)}: it is UTF-16; save it as UTF-8.`,
-  );
+  return configInvalid(`IDs cannot be read from ${shown(name)}: it is UTF-16; save it as UTF-8.`);
 }

@@ -1,7 +1,7 @@
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 
 /** Words of a record, uint32 each: upper and lower half of the ID, and its place behind the run's first one. */
 const recordWords = 3;
@@ -142,11 +142,9 @@ export class SortedRuns {
     try {
       return work();
     } catch (error) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         `Temporary files in \`${this.#folder}\` cannot be used: ${(error as Error).message}; make room there for 12 bytes an ID, or name another folder with TMPDIR.`,
-        {},
-        { cause: error },
+        error,
       );
     }
   }

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, shown } from "../../id/errors.ts";
 
 /** A host by its address, and by the name that people give it. */
 export interface Host {
@@ -43,14 +43,14 @@ export function whyShared(address: string): string | undefined {
  */
 export function readHosts(text: string, file: string): readonly Host[] {
   if (/[\u0000\uFFFD]/.test(text)) {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected a text in UTF-8, got another encoding; save ${file} anew.`);
+    throw configInvalid(`Expected a text in UTF-8, got another encoding; save ${file} anew.`);
   }
   const hosts = new Map<string, Host & { readonly line: number; readonly named: boolean }>();
   const placeOf = new Map<string, Host & { readonly line: number }>();
   for (const [i, raw] of text.split(/\r\n?|\n/).entries()) {
     const line = i + 1;
     const refuse = (rule: string, got: string): never => {
-      throw new SnowleaseError("CONFIG_INVALID", `Expected ${rule}, got ${shown(got)}; correct ${file}:${line}.`);
+      throw configInvalid(`Expected ${rule}, got ${shown(got)}; correct ${file}:${line}.`);
     };
     const words = raw.replace(/#.*$/, "").trim().split(/\s+/);
     if (words[0] === "") continue;
@@ -83,7 +83,7 @@ export function readHosts(text: string, file: string): readonly Host[] {
     }
   }
   if (hosts.size > 0) return Array.from(hosts.values(), ({ name, address }) => ({ name, address }));
-  throw new SnowleaseError("CONFIG_INVALID", `Expected a line a host, got none; correct ${file}.`);
+  throw configInvalid(`Expected a line a host, got none; correct ${file}.`);
 }
 
 /** Unspecified, multicast or reserved: no host has it. */

@@ -1,5 +1,5 @@
 import { highestWorkerId } from "../../id/layout.ts";
-import { isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkPin } from "../../rule/pin.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
@@ -94,10 +94,7 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
   const what = outrun
     ? `${from} has handed out worker IDs up to ${reach.highest}, and the plan leases those from ${leased.first} on`
     : `${missing.length} hosts are not in the plan (${missing.slice(0, 5).map(hostText).join(", ")})`;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Since the plan was made, ${timeText(createdAt)}, ${what}; plan again, and apply that.`,
-  );
+  throw configInvalid(`Since the plan was made, ${timeText(createdAt)}, ${what}; plan again, and apply that.`);
 }
 
 /**

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, shown } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { plainAddress } from "./addresses.ts";
 import { hostText, pinsOf, type Plan, type PlannedHost } from "./plan.ts";
@@ -58,7 +58,7 @@ export function planText(plan: Plan): string {
  */
 export function readPlan(content: string, file: string): Plan {
   const refuse = (rule: string, got: string): never => {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected ${rule}, got ${got}; correct ${file}, or make it anew.`);
+    throw configInvalid(`Expected ${rule}, got ${got}; correct ${file}, or make it anew.`);
   };
   let json: unknown;
   try {

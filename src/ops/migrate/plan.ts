@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { printable } from "../../id/printable.ts";
@@ -98,8 +98,7 @@ export async function makePlan(
   ].toSorted(([a], [b]) => b - a)[0];
   if (highest !== undefined && highest[0] >= numbers) {
     const bits = Math.ceil(Math.log2(highest[0] + 1));
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected worker IDs from 0 to ${numbers - 1} (the layout ${sourceLayout.fingerprint}), got ${highest[0]} ${highest[1]} in ${source}; name the layout of this fleet's IDs with \`--source-layout\` (at least ${bits} bits for the worker ID), or delete that number from the source where no program uses it.`,
     );
   }
@@ -271,8 +270,7 @@ function clipped(text: string): string {
 /** What has to be the same where a plan is used. @throws SnowleaseError LAYOUT_MISMATCH, CONFIG_INVALID */
 export function checkPlan({ namespace, layout }: Plan, named: string | undefined, stored: string): void {
   if (named !== undefined && named !== namespace) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `The plan is for namespace \`${namespace}\`, and \`${named}\` was named: leave that out, or name another plan.`,
     );
   }

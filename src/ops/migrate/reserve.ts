@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, type SnowleaseError } from "../../id/errors.ts";
 import type { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { formatPool } from "../../id/notation.ts";
@@ -51,8 +51,7 @@ export function reserveOf(request: ReserveRequest): Reserve {
   if (leased.first > leased.last) throw nothingLeft(request, reached);
   const leftOut = leased.first - reached - 1 + layout.pool.last - leased.last;
   if (request.pool !== undefined && leftOut > mostLeftOut) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`--pool\` to leave out at most ${mostLeftOut} worker IDs, each of which is pinned, got ${formatPool(pool)}, which leaves out ${leftOut}; use \`--headroom\` instead.`,
     );
   }
@@ -89,8 +88,7 @@ function nothingLeft({ from, reach, layout, pool, now }: ReserveRequest, reached
       ? []
       : [`give all its programs one bit less (${band}), then plan with \`--worker-bits ${layout.workerBits - 1}\``]),
   ];
-  return new SnowleaseError(
-    "CONFIG_INVALID",
+  return configInvalid(
     `${why}, and none is left to lease of ${pool === undefined ? all : `${formatPool(pool)} (\`--pool\`)`}; ${advice.join("; or ")}${beyond}.`,
   );
 }

@@ -1,5 +1,5 @@
 import { parseAddress, type RegistryAddress, type ServerAddress } from "../../registries/address.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import type { SourceContents, SourceKind, SourceRequest } from "./source.ts";
 
 /** The layout of the IDs of a source, unless its programs are configured otherwise. */
@@ -79,15 +79,13 @@ export async function readSource(
   const { kinds, parameter, load } = readers[from];
   const address = parseAddress(url);
   if (!("servers" in address) || !kinds.includes(address.kind)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`--from ${from}\` with a URL of ${kinds.join(", ")}, got ${address.redacted}; correct it.`,
     );
   }
   const unknown = Object.keys(address.parameters).find((name) => name !== parameter);
   if (unknown !== undefined) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected the URL of ${from} without \`${unknown}\`${parameter === undefined ? "" : ` (only \`${parameter}\`)`}; leave it out.`,
     );
   }

@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../../id/errors.ts";
+import { configInvalid, type SnowleaseError } from "../../../id/errors.ts";
 import { plainAddress } from "../addresses.ts";
 import { type SourceContents, type Maker, quoted, type Reach, type SourceRequest, wholeNumber } from "../source.ts";
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
@@ -89,8 +89,7 @@ function pairs(flat: readonly string[]): readonly (readonly [string, string])[] 
 }
 
 function severalNamespaces(names: readonly string[]): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
+  return configInvalid(
     `Expected one namespace of CosId, got ${names.slice(0, 8).join(", ")}; name it in the URL (?namespace=NAME).`,
   );
 }

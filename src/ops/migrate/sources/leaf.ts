@@ -1,4 +1,4 @@
-import { SnowleaseError } from "../../../id/errors.ts";
+import { configInvalid } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { Session } from "../../../registries/zookeeper/session.ts";
 import { parseSettings } from "../../../registries/zookeeper/parameters.ts";
@@ -61,8 +61,7 @@ async function folderIn(
 ): Promise<string> {
   const names = given === undefined ? ((await ask((session) => session.list(root))) ?? []) : [given];
   if (names.length <= 1) return `${root}/${names[0] ?? "NAME"}/forever`;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected one name below ${root}, got ${names.slice(0, 8).join(", ")}; name it in the URL (?name=NAME).`,
   );
 }
