@@ -7,6 +7,8 @@ const src = resolve(import.meta.dirname, "../src");
 
 /** What every part but the rooms of an ID's life may use. */
 const rooms = ["id/", "rule/", "lease/", "generator/", "sharing/"];
+/** What every store may use. */
+const store = ["id/", "rule/", "lease/clock.ts", "registries/*.ts", "assets.ts", "store-file.ts", "node:", "npm:"];
 const machinery = [
   ...rooms,
   "api/",
@@ -33,7 +35,10 @@ const layers = {
   "assets.ts": ["node:"],
   "store-file.ts": ["id/", "rule/", "node:"],
   "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
-  "registries/*/": ["id/", "rule/", "lease/clock.ts", "registries/*.ts", "assets.ts", "store-file.ts", "node:", "npm:"],
+  "registries/in-one-step/": ["id/", "rule/", "node:"],
+  "registries/memory/": [...store, "registries/in-one-step/"],
+  "registries/sqlite/": [...store, "registries/in-one-step/"],
+  "registries/*/": store,
   "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],
   "option-kinds.ts": ["id/", "rule/", "lease/", "generator/", "registries/", "node:"],

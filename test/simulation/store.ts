@@ -27,7 +27,7 @@ import {
   renewed,
   type Stored,
 } from "../../src/rule/window.ts";
-import { Records } from "../../src/registries/memory/records.ts";
+import { MemoryRecords } from "../../src/registries/memory/records.ts";
 import type { Tally } from "./events.ts";
 import type { Random } from "./world.ts";
 
@@ -106,7 +106,7 @@ export class Store implements Leasing {
     this.#checkQuarantine(clock);
     const info = now.info ?? { ...defaultLimits, ...request.limits, layout: request.layout };
     checkClaim(request, clock, info);
-    const records = new Records();
+    const records = new MemoryRecords();
     for (const { record, era } of now.kept.values()) {
       // The token of an older era names a window that may be forgotten here.
       const seen = this.#eras.recordIn(now, record, era);

@@ -4,7 +4,7 @@ import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import { claimSteps, decideClaim, look, type Decision, type PoolRead, type PoolView } from "../../src/rule/pool.ts";
 import type { ClaimRequest, HolderLabel } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
-import { Records } from "../../src/registries/memory/records.ts";
+import { MemoryRecords } from "../../src/registries/memory/records.ts";
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
 const now = 1_700_000_000_000;
@@ -226,11 +226,11 @@ describe("the memory registry's indexes", () => {
   it("answer like a plain list, after any changes", () => {
     fc.assert(
       fc.property(fc.array(anyRecord, { maxLength: 40 }), anyPool, fc.nat(9), (changes, pool, limit) => {
-        const records = new Records();
-        records.prepare(all, undefined);
+        const records = new MemoryRecords();
+        records.prepare({ pool: all });
         const plain = new Map<number, Stored>();
         for (const { workerId, host, forget, claimed, ...rest } of changes) {
-          if (claimed !== undefined) records.prepare(claimed, undefined);
+          if (claimed !== undefined) records.prepare({ pool: claimed });
           if (forget) {
             records.forget(workerId);
             plain.delete(workerId);
@@ -242,7 +242,7 @@ describe("the memory registry's indexes", () => {
           records.put(record);
           plain.set(workerId, record);
         }
-        records.prepare(pool, undefined);
+        records.prepare({ pool });
         const view = new PlainView([...plain.values()]);
         for (let id = 0; id <= 13; id++) expect(records.byId(id)).toBe(view.byId(id));
         for (const token of ["t0", "t1", "t2"]) expect(records.byToken(token)).toBe(view.byToken(token));

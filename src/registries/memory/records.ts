@@ -2,6 +2,7 @@ import BTreeModule from "sorted-btree";
 import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { PoolView } from "../../rule/pool.ts";
+import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
 // Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
@@ -11,7 +12,7 @@ type Key = readonly [until: number, workerId: number];
 type Index = InstanceType<typeof BTree<Key, Stored>>;
 
 /** The records of one namespace, with the ordered indexes that keep a claim's cost the same at any fill. */
-export class Records implements PoolView {
+export class MemoryRecords implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
   readonly #byToken = new Map<string, number>();
   /** By the name of the band, and by that and the host. */
@@ -24,8 +25,8 @@ export class Records implements PoolView {
   /** Numbers without a record, as ranges in ascending order that do not touch. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
 
-  /** Cuts the bands at the limits of a pool; for a claim of one number only where that is in no band. */
-  prepare(pool: PoolBounds, workerId: number | undefined): void {
+  /** Cuts the bands at the limits of the claim's pool; for a claim of one number only where that is in no band. */
+  prepare({ pool, workerId }: Pick<ClaimRequest, "pool" | "workerId">): void {
     if (workerId !== undefined && bandAt(this.#bands, workerId) !== undefined) return;
     this.#bands = cutBands(this.#bands, pool).map((band) => {
       if (!isUnfiled(band)) return band;

@@ -1,0 +1,229 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { highestWorkerId } from "../../id/layout.ts";
+import { checkNew } from "../../rule/namespace.ts";
+import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
+import { type Decision, decideClaim } from "../../rule/pool.ts";
+import {
+  type ClaimRequest,
+  defaultLimits,
+  type Grant,
+  type NamespaceLimits,
+  type Pin,
+  type Refusal,
+  type Registry,
+} from "../../rule/registry.ts";
+import {
+  checkClaim,
+  checkLayout,
+  checkLimits,
+  checkSkew,
+  checkWindow,
+  forced,
+  forceRefusal,
+  noNamespace,
+  released,
+  renewed,
+  shownRecord,
+} from "../../rule/window.ts";
+import type { ListPart, StepNamespace, StepStore, StoreStep } from "./store.ts";
+
+/** Rows that one answer lists at most. */
+const longestPage = 10_000;
+
+/** The operations of a registry whose store runs each of them, or each part of a long one, as one atomic step. */
+export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
+  const operations: ReturnType<typeof operationsInOneStep> = {
+    async init(request) {
+      const { namespace, layout } = request;
+      const info = await write((step) => {
+        const { info } = findOrCreate(step, namespace, layout, request);
+        checkLayout(namespace, layout, info);
+        checkLimits(namespace, request, info);
+        return info;
+      });
+      await checkNew(operations, request);
+      return info;
+    },
+
+    describe: (namespace) => read((step) => step.find(namespace)?.info),
+
+    claim: (request) => write((step) => claimInStep(step, request)),
+
+    renew: (request) =>
+      write((step) => {
+        const { now } = step;
+        const asked = atItsTurn(request, step);
+        const space = step.find(asked.namespace);
+        if (space === undefined) return { outcome: "lost" };
+        space.checkClock?.();
+        checkWindow(asked.window, space.info);
+        checkSkew(asked.clock, now, space.info);
+        const before = space.byId(asked.workerId);
+        const after = renewed(before, asked, now);
+        if (after === undefined) return { outcome: "lost" };
+        space.put(after, before);
+        return { outcome: "renewed", from: after.from, until: after.until, clock: now };
+      }),
+
+    release: (request) =>
+      write((step) => {
+        const space = step.find(request.namespace);
+        const before = space?.byId(request.workerId);
+        const after = released(before, atItsTurn(request, step), step.now);
+        if (space === undefined || after === undefined) return { outcome: "lost" };
+        if (after !== before) {
+          space.put(after, before);
+          space.noteEnd(after, step.now, "released");
+        }
+        return { outcome: "released" };
+      }),
+
+    async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
+      // No program takes worker IDs here without keeping a window.
+      if (state === "foreign") return [];
+      return partByPart(after, limit, (next, most) =>
+        read((step) => {
+          const part = step.find(namespace)?.list(state, next, most, step.now);
+          return part && { ...part, rows: part.rows.map((record) => shownRecord(record, step.now)) };
+        }),
+      );
+    },
+
+    worker: (namespace, workerId) =>
+      read((step) => {
+        const record = step.find(namespace)?.byId(workerId);
+        return record && shownRecord(record, step.now);
+      }),
+
+    async history(namespace, workerId, range = {}) {
+      const { from = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER, limit = 1000 } = range;
+      const newestFirst = await partByPart(Number.MAX_SAFE_INTEGER, limit, (before, most) =>
+        read((step) => step.find(namespace)?.claims(workerId, { from, until }, before, most)),
+      );
+      return newestFirst.toReversed();
+    },
+
+    forceRelease: (request) =>
+      write((step) => {
+        const { namespace, workerId, resetWindow = false } = request;
+        const space = step.find(namespace);
+        const before = space?.byId(workerId);
+        const refusal = forceRefusal(before, request, step.now);
+        if (refusal !== undefined) return refusal;
+        if (space === undefined || before === undefined) return { outcome: "absent" };
+        const after = forced(before, step.now, resetWindow);
+        space.put(after, before);
+        space.noteEnd(after, step.now, resetWindow ? "reset" : "forced");
+        return { outcome: "released", until: after.until };
+      }),
+
+    pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
+    pinAll,
+    unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
+    unpinAll,
+
+    async prune(namespace, before) {
+      for (let sum = 0; ;) {
+        const { pruned, isDone } = await write((step) => present(step, namespace).prune(before));
+        sum += pruned;
+        if (isDone) return sum;
+      }
+    },
+  };
+  return operations;
+
+  function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
+    return write((step) => {
+      const space = present(step, namespace);
+      const highest = highestWorkerId(space.info.layout);
+      const changes = pins.map((pin) => {
+        const { workerId, reason, owner } = pin;
+        checkPin(pin, highest, step.now, space.info);
+        const before = space.byId(workerId);
+        return { before, after: pinnedRecord(before ?? unusedRecord(workerId), reason, owner) };
+      });
+      for (const { before, after } of changes) space.put(after, before);
+    });
+  }
+
+  function unpinAll(namespace: string, workerIds: readonly number[]): Promise<readonly number[]> {
+    return write((step) => {
+      const space = step.find(namespace);
+      return workerIds.filter((workerId) => {
+        const before = space?.byId(workerId);
+        if (space === undefined || before?.pinned === undefined) return false;
+        if (before.fence === 0) space.forget(workerId);
+        else space.put(unpinnedRecord(before), before);
+        return true;
+      });
+    });
+  }
+}
+
+/** A claim, inside the step that it is. */
+export function claimInStep(step: StoreStep, request: ClaimRequest): Grant | Refusal {
+  const { now } = step;
+  const asked = atItsTurn(request, step);
+  const { namespace, layout, limits = {}, holder } = asked;
+  const space = findOrCreate(step, namespace, layout, limits);
+  checkLimits(namespace, limits, space.info);
+  space.checkClock?.();
+  checkClaim(asked, now, space.info);
+  space.prepare(asked);
+  const { answer, store, before } = notBeforeEarliest(space, decideClaim(space, asked, now, space.info));
+  if (store !== undefined) {
+    const { workerId, fence, from, until, recents } = store;
+    space.put(store, before);
+    if (before !== undefined) space.noteEnd(before, now, "taken-over");
+    space.noteClaim({ workerId, fence, from, until, continuedFrom: recents?.from, holder, claimedAt: now }, before);
+  }
+  return answer;
+}
+
+/** The request with the holder's clock as it is now: the clock went on while the operation waited, and would look set back. */
+function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: StoreStep): Request {
+  return { ...request, clock: request.clock + waited };
+}
+
+function findOrCreate(
+  step: StoreStep,
+  namespace: string,
+  layout: string,
+  limits: Partial<NamespaceLimits>,
+): StepNamespace {
+  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
+  return step.find(namespace) ?? step.create(namespace, { layout, maxWindow, maxClockSkew });
+}
+
+/** @throws SnowleaseError NOT_FOUND */
+function present(step: StoreStep, namespace: string): StepNamespace {
+  const space = step.find(namespace);
+  if (space === undefined) throw noNamespace(namespace);
+  return space;
+}
+
+/** The same decision, with a window that begins at the namespace's `earliest` or later. */
+function notBeforeEarliest(space: StepNamespace, decision: Decision): Decision {
+  const { answer, store } = decision;
+  if (answer.outcome !== "granted" || store === undefined) return decision;
+  const from = Math.max(store.from, space.earliest ?? 0);
+  const knownFrom = store.recents?.from ?? from;
+  return { ...decision, answer: { ...answer, from }, store: { ...store, from, knownFrom } };
+}
+
+/** Reads a list part by part, each in a step of its own. Between two of them the event loop has its turn. */
+async function partByPart<ListRow>(
+  start: number,
+  limit: number,
+  read: (next: number, limit: number) => Promise<ListPart<ListRow> | undefined>,
+): Promise<readonly ListRow[]> {
+  const most = Math.min(limit, longestPage);
+  const found: ListRow[] = [];
+  for (let next: number | undefined = start; next !== undefined && found.length < most;) {
+    if (next !== start) await turn();
+    const part: ListPart<ListRow> | undefined = await read(next, most - found.length);
+    found.push(...(part?.rows ?? []));
+    next = part?.next;
+  }
+  return found;
+}

@@ -1,0 +1,60 @@
+import type { HistoryRow, NamespaceInfo, WorkerState } from "../../rule/registry.ts";
+import { stateOf, type Stored } from "../../rule/window.ts";
+import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
+import { MemoryRecords } from "./records.ts";
+
+/** Records that one step looks at for a list. */
+const mostLookedAt = 10_000;
+
+/** The records of a namespace, and the claims of each worker ID. */
+export class MemoryNamespace extends MemoryRecords implements StepNamespace {
+  readonly info: NamespaceInfo;
+  /** By worker ID, oldest first. */
+  readonly #claims = new Map<number, HistoryRow[]>();
+
+  constructor(info: NamespaceInfo) {
+    super();
+    this.info = info;
+  }
+
+  noteClaim(claim: HistoryRow): void {
+    const { workerId } = claim;
+    const claims = this.#claims.get(workerId);
+    if (claims === undefined) this.#claims.set(workerId, [claim]);
+    else claims.push(claim);
+  }
+
+  noteEnd({ workerId, until }: Stored, endedAt: number, end: HistoryRow["end"]): void {
+    const claims = this.#claims.get(workerId);
+    const newest = claims?.pop();
+    if (newest !== undefined) claims?.push(newest.end === undefined ? { ...newest, until, endedAt, end } : newest);
+  }
+
+  list(state: WorkerState | undefined, after: number, limit: number, now: number): ListPart<Stored> {
+    const rows: Stored[] = [];
+    let looked = 0;
+    for (const record of this.ascending(after)) {
+      if (state === undefined || stateOf(record, now) === state) rows.push(record);
+      if (rows.length === limit || ++looked === mostLookedAt) return { rows, next: record.workerId };
+    }
+    return { rows, next: undefined };
+  }
+
+  claims(workerId: number, times: HistoryTimes, before: number, limit: number): ListPart<HistoryRow> {
+    const live = this.byId(workerId)?.until;
+    const rows = (this.#claims.get(workerId) ?? [])
+      .map((row) => (row.end === undefined && live !== undefined ? { ...row, until: live } : row))
+      .filter((row) => row.until > times.from && (row.continuedFrom ?? row.from) < times.until && row.fence < before);
+    return { rows: rows.slice(-limit).toReversed(), next: undefined };
+  }
+
+  prune(before: number): { readonly pruned: number; readonly isDone: boolean } {
+    let pruned = 0;
+    for (const [workerId, rows] of this.#claims) {
+      const kept = rows.filter((row, i) => i === rows.length - 1 || row.until >= before);
+      pruned += rows.length - kept.length;
+      this.#claims.set(workerId, kept);
+    }
+    return { pruned, isDone: true };
+  }
+}
