@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStatements } from "../../src/assets.ts";
-import { type Connection, type Driver, loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { type SqliteConnection, type SqliteDriver, loadDriver } from "../../src/registries/sqlite/driver.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
@@ -13,8 +13,8 @@ const statements = files.flatMap((file) =>
   [...readStatements(`sqlite/${file}`)].map(([name, sql]) => ({ name: `${file.replace(".sql", "")}.${name}`, sql })),
 );
 
-let driver: Driver;
-let connection: Connection;
+let driver: SqliteDriver;
+let connection: SqliteConnection;
 
 beforeAll(async () => {
   driver = await loadDriver();

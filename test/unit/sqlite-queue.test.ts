@@ -7,13 +7,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
-import type { Connection } from "../../src/registries/sqlite/driver.ts";
+import type { SqliteConnection } from "../../src/registries/sqlite/driver.ts";
 import { claimRequest, layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";
 
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/registries/sqlite/registry.js")).href;
 
 /** A registry's file whose lock somebody has. */
-async function lockedFile(name = "registry.db"): Promise<{ path: string; queue: string; raw: Connection }> {
+async function lockedFile(name = "registry.db"): Promise<{ path: string; queue: string; raw: SqliteConnection }> {
   const path = join(newFolder(), name);
   const made = await openSqlite(path);
   await made.init({ namespace, layout });

@@ -8,17 +8,17 @@ import type { Stored } from "../../rule/window.ts";
 // Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
 const BTree = "default" in BTreeModule ? BTreeModule.default : BTreeModule;
 
-type Key = readonly [until: number, workerId: number];
-type Index = InstanceType<typeof BTree<Key, Stored>>;
+type UntilKey = readonly [until: number, workerId: number];
+type UntilIndex = InstanceType<typeof BTree<UntilKey, Stored>>;
 
 /** The records of one namespace, with the ordered indexes that keep a claim's cost the same at any fill. */
 export class MemoryRecords implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
   readonly #byToken = new Map<string, number>();
   /** By the name of the band, and by that and the host. */
-  readonly #byUntil = new Map<string, Index>();
-  readonly #byHost = new Map<string, Index>();
-  readonly #byOwner = new Map<string, Index>();
+  readonly #byUntil = new Map<string, UntilIndex>();
+  readonly #byHost = new Map<string, UntilIndex>();
+  readonly #byOwner = new Map<string, UntilIndex>();
   #bands: readonly Band[] = [];
   /** Under which name a record is filed. */
   readonly #filed = new Map<number, string>();
@@ -116,18 +116,18 @@ export class MemoryRecords implements PoolView {
 
   #index(record: Stored): void {
     if (record.token !== undefined) this.#byToken.set(record.token, record.workerId);
-    const key: Key = [record.until, record.workerId];
+    const key: UntilKey = [record.until, record.workerId];
     for (const index of this.#indexesOf(record)) index.set(key, record);
   }
 
   #unindex(record: Stored): void {
     if (record.token !== undefined) this.#byToken.delete(record.token);
-    const key: Key = [record.until, record.workerId];
+    const key: UntilKey = [record.until, record.workerId];
     for (const index of this.#indexesOf(record)) index.delete(key);
   }
 
   /** Where claims look for a record. */
-  #indexesOf({ workerId, pinned, owner, holder }: Stored): readonly Index[] {
+  #indexesOf({ workerId, pinned, owner, holder }: Stored): readonly UntilIndex[] {
     if (pinned === undefined) {
       const name = this.#filed.get(workerId) ?? "";
       return [indexIn(this.#byUntil, name), indexIn(this.#byHost, placeOf(name, holder?.host ?? ""))];
@@ -145,14 +145,14 @@ export class MemoryRecords implements PoolView {
   }
 }
 
-function indexIn(indexes: Map<string, Index>, name: string): Index {
+function indexIn(indexes: Map<string, UntilIndex>, name: string): UntilIndex {
   const index = indexes.get(name) ?? newIndex();
   indexes.set(name, index);
   return index;
 }
 
-function newIndex(): Index {
-  return new BTree<Key, Stored>(undefined, ([untilA, a], [untilB, b]) => untilA - untilB || a - b);
+function newIndex(): UntilIndex {
+  return new BTree<UntilKey, Stored>(undefined, ([untilA, a], [untilB, b]) => untilA - untilB || a - b);
 }
 
 function within({ workerId }: Stored, { first, last }: PoolBounds): boolean {
@@ -160,7 +160,7 @@ function within({ workerId }: Stored, { first, last }: PoolBounds): boolean {
 }
 
 /** The oldest few of some indexes. */
-function firstOf(indexes: readonly (Index | undefined)[], pool: PoolBounds, limit: number): readonly Stored[] {
+function firstOf(indexes: readonly (UntilIndex | undefined)[], pool: PoolBounds, limit: number): readonly Stored[] {
   const found: Stored[] = [];
   for (const index of indexes) {
     let left = limit;

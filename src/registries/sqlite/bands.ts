@@ -1,17 +1,15 @@
 import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import type { Sql } from "./database.ts";
+import type { SqliteStatements } from "./statements.ts";
 
-/** The bands of one namespace inside one transaction. */
-export class Bands {
-  readonly #sql: Sql;
-  readonly #namespaceId: number;
+/** The bands of one namespace during one transaction. */
+export class SqliteBands {
+  readonly #sql: SqliteStatements;
   #bands: readonly Band[];
 
-  constructor(sql: Sql, namespaceId: number) {
+  constructor(sql: SqliteStatements) {
     this.#sql = sql;
-    this.#namespaceId = namespaceId;
-    this.#bands = sql.all("band.list", { namespace_id: namespaceId }).map((row) => ({
+    this.#bands = sql.all("band.list").map((row) => ({
       first: Number(row["first"]),
       last: Number(row["last"]),
       name: String(row["name"]),
@@ -19,7 +17,7 @@ export class Bands {
     }));
   }
 
-  /** Cuts the bands at the limits of a pool, and files some of the records in it that are not where they belong. Returns whether all are. */
+  /** Cuts the bands at the limits of a pool, and files some of its records under their band. Returns whether all are filed. */
   prepare(pool: PoolBounds): boolean {
     this.#change(cutBands(this.#bands, pool));
     const next = bandsIn(this.#bands, pool).find(isUnfiled);
@@ -29,33 +27,31 @@ export class Bands {
     return !bandsIn(this.#bands, pool).some(isUnfiled);
   }
 
-  /** Sees to it that a number is in a band: that of its pool, where it is in none. */
-  hold(workerId: number, pool: PoolBounds): true {
+  /** Puts a worker ID that is in no band into the band of its pool. */
+  include(workerId: number, pool: PoolBounds): void {
     if (bandAt(this.#bands, workerId) === undefined) this.#change(cutBands(this.#bands, pool));
-    return true;
   }
 
   nameAt(workerId: number): string | undefined {
     return bandAt(this.#bands, workerId)?.name;
   }
 
-  /** Under which names the records of a pool are filed. */
+  /** The names under which the records of a pool are filed. */
   namesIn(pool: PoolBounds): readonly string[] {
     return [...new Set(bandsIn(this.#bands, pool).map(({ name }) => name))];
   }
 
-  /** Files the next few records of a band. Returns up to which number. */
+  /** Files the next few records of a band. Returns the first worker ID that it did not look at. */
   #file({ name, filed: first, last }: Band): number {
-    const within = { namespace_id: this.#namespaceId, first };
-    const nth = this.#sql.get("band.nth", { ...within, last, skip: filedAtOnce - 1 })?.["worker_id"];
+    const nth = this.#sql.get("band.nth", { first, last, skip: filedAtOnce - 1 })?.["worker_id"];
     const end = nth === undefined ? last : Number(nth);
-    this.#sql.run("band.file", { ...within, last: end, name });
+    this.#sql.run("band.file", { first, last: end, name });
     return end + 1;
   }
 
   #change(bands: readonly Band[]): void {
     for (const { first, last, name, filed } of changedBands(this.#bands, bands)) {
-      this.#sql.run("band.put", { namespace_id: this.#namespaceId, first, last, name, filed });
+      this.#sql.run("band.put", { first, last, name, filed });
     }
     this.#bands = bands;
   }

@@ -1,62 +1,60 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Moment, Work } from "./database.ts";
+import type { SqliteTransaction, TransactionWork } from "./transaction.ts";
 
-/** So many writes are one transaction at most: for longer neither others wait for the file nor this process for its event loop. */
+/** Writes in one transaction at most: more would keep other processes waiting for the file, and this one for its event loop. */
 const mostWrites = 64;
-/** When writes keep coming, a transaction waits for others no longer than this, ms. */
+/** How long a transaction waits for further writes at most while they keep coming, ms. */
 const longestGathering = 10;
-/** Turns of the event loop without another write, after which none is under way: from a new connection to its first write are two. */
+/** Turns of the event loop without a further write, after which none is on its way: from a new connection to its first write are two. */
 const quietTurns = 3;
 
 /** A write that waits for its transaction. */
-interface Waiting {
-  readonly work: Work<unknown>;
-  /** When it was asked for, on the monotonic clock, ms. */
-  readonly asked: number;
+interface QueuedWrite {
+  readonly work: TransactionWork<unknown>;
+  /** When it was requested, on the monotonic clock, ms. */
+  readonly requestedAt: number;
   resolve(answer: unknown): void;
   reject(error: unknown): void;
 }
 
 /** The transactions of a database. */
-export interface Transactions {
-  /** Runs a transaction behind those before it: durable once it resolves. */
-  run<Answer>(work: Work<Answer>): Promise<Answer>;
-  /** Runs a part of the present transaction. Where the part throws, what it wrote is undone; throws where all is. */
-  part<Answer>(work: () => Answer): PartEnd<Answer>;
+export interface WriteTransactions {
+  /** Runs a transaction after those before it. Resolves once it is durable. */
+  run<Answer>(work: TransactionWork<Answer>): Promise<Answer>;
+  /** Runs a part of the present transaction. Where the part throws, only its writes are undone; throws where all are. */
+  part<Answer>(work: () => Answer): PartOutcome<Answer>;
 }
 
-/** What came of a part of a transaction. */
-export type PartEnd<Answer> = { readonly answer: Answer } | { readonly error: unknown };
+/** What a part of a transaction answered, or threw. */
+export type PartOutcome<Answer> = { readonly answer: Answer } | { readonly error: unknown };
 
 /**
- * Puts the writes that wait at the same time into one transaction: to sync the log once costs as much as many writes, and a daemon
- * with 5,000 leases makes 1,500 of them a second. None is answered before the commit.
+ * Puts writes that wait at the same time into one transaction: one sync of the log costs as much as many writes, and a daemon with
+ * 5,000 leases makes 1,500 writes a second. None is answered before the commit.
  */
-export class Batches {
-  readonly #transactions: Transactions;
+export class WriteBatches {
+  readonly #transactions: WriteTransactions;
   readonly #clock: Clock;
   /** One transaction is under way for each `mostWrites` of these. */
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: QueuedWrite[] = [];
 
-  constructor(transactions: Transactions, clock: Clock) {
+  constructor(transactions: WriteTransactions, clock: Clock) {
     this.#transactions = transactions;
     this.#clock = clock;
   }
 
-  /** Runs a work with those that come at the same time. Rejects with what it throws, alone. */
-  write<Answer>(work: Work<Answer>): Promise<Answer> {
+  /** Runs a write with those that come at the same time. Where its work throws, only this write rejects. */
+  write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const asked = monotonic(this.#clock);
-      this.#waiting.push({ work, asked, resolve, reject });
+      this.#waiting.push({ work, requestedAt: monotonic(this.#clock), resolve, reject });
       if (this.#waiting.length % mostWrites === 1) void this.#writeSome();
     });
   }
 
   /**
-   * Waits for as long as each few turns of the event loop bring another write, until a transaction is full. Node takes one connection
-   * a turn: when the thousands of a daemon that was restarted come back, turns are what they wait for, and a transaction in each
-   * would let in some 300 a second.
+   * Waits until a transaction is full, or for a few turns of the event loop no further write has come. Node accepts one connection a
+   * turn: when a daemon restarts and its thousands of holders come back, a transaction in each turn would serve some 300 a second.
    */
   async gather(): Promise<void> {
     const end = performance.now() + longestGathering;
@@ -69,32 +67,33 @@ export class Batches {
   }
 
   async #writeSome(): Promise<void> {
-    let some: readonly Waiting[] | undefined;
-    const take = (): readonly Waiting[] => (some ??= this.#waiting.splice(0, mostWrites));
+    let some: readonly QueuedWrite[] | undefined;
+    const take = (): readonly QueuedWrite[] => (some ??= this.#waiting.splice(0, mostWrites));
     try {
-      const ends = await this.#transactions.run((moment) => this.#runAll(take(), moment));
-      for (const end of ends) end();
+      const answers = await this.#transactions.run((transaction) => this.#runAll(take(), transaction));
+      for (const answer of answers) answer();
     } catch (error) {
       for (const { reject } of take()) reject(error);
     }
   }
 
-  /** Runs works one after the other. What it returns tells each of them, once all are durable, what came of it. */
-  #runAll(some: readonly Waiting[], moment: Moment): readonly (() => void)[] {
+  /** Runs writes one after the other. Returns the calls that answer them, to be made once all are durable. */
+  #runAll(some: readonly QueuedWrite[], transaction: SqliteTransaction): readonly (() => void)[] {
     const [only] = some;
     if (some.length === 1 && only !== undefined) {
-      const answer = only.work(moment);
+      const answer = only.work(transaction);
       return [() => only.resolve(answer)];
     }
-    return some.map((one, i) => {
-      // The first one waited for nothing but the lock.
-      const end = this.#transactions.part(() => one.work(i === 0 ? moment : this.#later(moment, one)));
-      return "error" in end ? () => one.reject(end.error) : () => one.resolve(end.answer);
+    return some.map((write, i) => {
+      // The first one waited only for the lock.
+      const own = i === 0 ? transaction : this.#laterIn(transaction, write);
+      const outcome = this.#transactions.part(() => write.work(own));
+      return "error" in outcome ? () => write.reject(outcome.error) : () => write.resolve(outcome.answer);
     });
   }
 
-  /** The moment of a work that is behind others. */
-  #later(moment: Moment, { asked }: Waiting): Moment {
-    return { ...moment, now: this.#clock.now(), waited: Math.floor(monotonic(this.#clock) - asked) };
+  /** The transaction as a write sees it that ran after others in it. */
+  #laterIn(transaction: SqliteTransaction, { requestedAt }: QueuedWrite): SqliteTransaction {
+    return { ...transaction, now: this.#clock.now(), waited: Math.floor(monotonic(this.#clock) - requestedAt) };
   }
 }

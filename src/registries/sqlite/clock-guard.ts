@@ -1,27 +1,27 @@
 import { readFileSync, statSync } from "node:fs";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import type { Sql } from "./database.ts";
-import type { Row } from "./driver.ts";
+import type { SqliteRow } from "./driver.ts";
+import type { SqliteStatements } from "./statements.ts";
 
 /*
- * Holder and registry share one clock here, so comparing them tells nothing. But a wall clock cannot outrun the time since boot:
- * one that jumps ahead would let every window look as if it had passed, and `until` be stored far in the future.
+ * Holder and registry share one clock, so that comparing them shows nothing. But a wall clock cannot go faster than the time since
+ * boot: after a jump ahead every window would look as if it had passed, and `until` would be stored far in the future.
  */
 
 /** The time since boot. */
 export interface Uptime {
-  /** Changes with every boot. */
+  /** Identifies the boot: changes with each. */
   readonly boot: string;
-  /** Since then, suspended time included, ms. */
+  /** Time since then, including the time that the machine was suspended, ms. */
   readonly ms: number;
 }
 
-/** Below the resolution of the time since boot, ms: not worth a write. */
+/** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
 const resolution = 20;
 
 /**
- * This machine's; undefined where it has none (not Linux), or where a container shows a time since its own start, which ends
- * and begins anew inside one boot.
+ * This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start,
+ * which begins anew during one boot.
  */
 export function machineUptime(): Uptime | undefined {
   try {
@@ -36,21 +36,19 @@ export function machineUptime(): Uptime | undefined {
 
 const advice = "set it right, or run `snowlease doctor --accept-clock` if it is right now";
 
-/** The namespace that is asked. */
-interface Guarded {
-  readonly id: number;
-  readonly info: { readonly maxClockSkew: number };
-}
-
 /**
- * Notes how far the wall clock is ahead of the time since boot, and refuses it when that is more than this namespace accepted in
- * this boot by more than its `maxClockSkew`. One that has accepted nothing yet starts from the least that another one did.
+ * Notes how far the wall clock is ahead of the time since boot, and refuses it when that exceeds what the namespace accepted in this
+ * boot by more than its `maxClockSkew`. A namespace that has accepted nothing yet starts from the least that another one accepted.
  * @throws SnowleaseError CLOCK_SKEW
  */
-export function guardClock(sql: Sql, { id, info }: Guarded, now: number, uptime: Uptime | undefined): void {
+export function guardClock(
+  sql: SqliteStatements,
+  { id, maxClockSkew }: { readonly id: number; readonly maxClockSkew: number },
+  now: number,
+  uptime: Uptime | undefined,
+): void {
   if (uptime === undefined) return;
   const { boot, ms } = uptime;
-  const { maxClockSkew } = info;
   const own = sql.get("clock.of-namespace", { namespace_id: id, boot });
   const ahead = now - ms;
   const accepted = Number((own ?? leastAccepted(sql, boot))?.["ahead"] ?? ahead);
@@ -68,8 +66,8 @@ export function guardClock(sql: Sql, { id, info }: Guarded, now: number, uptime:
   }
 }
 
-/** Refuses the wall clock where any namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */
-export function checkClock(sql: Sql, now: number, uptime: Uptime | undefined): void {
+/** Refuses the wall clock where a namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */
+export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): void {
   if (uptime === undefined) return;
   const { boot, ms } = uptime;
   const most = sql.get("clock.most", { boot })?.["ahead"] ?? null;
@@ -82,8 +80,8 @@ export function checkClock(sql: Sql, now: number, uptime: Uptime | undefined): v
   );
 }
 
-/** Takes the wall clock as it is, for every namespace. Returns how far it is ahead of the least that was accepted before, ms. */
-export function acceptClock(sql: Sql, now: number, uptime: Uptime | undefined): number {
+/** Accepts the wall clock for every namespace. Returns how far it is ahead of the least that was accepted before, ms. */
+export function acceptClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): number {
   if (uptime === undefined) return 0;
   const { boot, ms } = uptime;
   const ahead = now - ms;
@@ -94,6 +92,6 @@ export function acceptClock(sql: Sql, now: number, uptime: Uptime | undefined): 
   return by;
 }
 
-function leastAccepted(sql: Sql, boot: string): Row | undefined {
+function leastAccepted(sql: SqliteStatements, boot: string): SqliteRow | undefined {
   return sql.get("clock.least", { boot });
 }

@@ -1,50 +1,21 @@
 import { resolve } from "node:path";
-import { readSql, readStatements } from "../../assets.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { StoreFile } from "../../store-file.ts";
-import { Batches, type PartEnd, type Transactions } from "./batches.ts";
-import { type Connection, type Driver, loadDriver, type Parameters, type Row, type Statement } from "./driver.ts";
-import { commitError, fileError, isBusy, isDamage, isIncomplete, removedError, replacedError } from "./errors.ts";
+import { type PartOutcome, WriteBatches, type WriteTransactions } from "./batches.ts";
+import { loadDriver, type SqliteConnection, type SqliteDriver } from "./driver.ts";
+import { commitError, fileError, removedError, replacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
-import { beside, hasLog, isLogGone, isThere, prepareFile } from "./file.ts";
-import { Lock } from "./lock.ts";
-
-/** Stands in the file's header: "Snow". */
-const applicationId = 0x536e6f77;
-/** Version of `sql/sqlite/schema.sql`, in the file's header. */
-export const schemaVersion = 1;
+import { beside, isThere, prepareFile } from "./file.ts";
+import { refuseForeign, refuseRemovedLog } from "./inspection.ts";
+import { FileLock } from "./lock.ts";
+import { checkSchema, createSchema } from "./schema.ts";
+import { PreparedStatements } from "./statements.ts";
+import type { TransactionWork } from "./transaction.ts";
 
 /** Takes the lock for reading, at once: see `Database.#transaction`. */
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 const beginWriting = "BEGIN IMMEDIATE";
-
-/** The files of `sql/sqlite` that hold statements. */
-const statementFiles = ["band", "claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
-
-/** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
-export interface Sql {
-  get(name: string, parameters?: Parameters): Row | undefined;
-  all(name: string, parameters?: Parameters): readonly Row[];
-  /** Returns how many rows it changed. */
-  run(name: string, parameters?: Parameters): number;
-}
-
-/** What happens inside one transaction. Synchronous, so that nothing else of this process comes in between. */
-export type Work<Answer> = (moment: Moment) => Answer;
-
-/** The time at which a transaction has what it needs. */
-export interface Moment {
-  readonly sql: Sql;
-  /** The file that is open, by which a holder tells it from another one. */
-  readonly file: StoreFile | undefined;
-  /** No window begins before it, Unix ms. */
-  readonly earliest: number;
-  /** The registry's clock, read under the lock. */
-  readonly now: number;
-  /** How long the operation waited for its turn and the lock, on the monotonic clock, whole ms. */
-  readonly waited: number;
-}
 
 export interface DatabaseOptions {
   readonly path: string;
@@ -61,10 +32,10 @@ export class Database {
   static async open(options: DatabaseOptions): Promise<Database> {
     const path = prepareFile(options.path);
     const driver = await loadDriver();
-    const lock = new Lock(path, options.operationTimeout);
+    const lock = new FileLock(path, options.operationTimeout);
     if (isThere(path)) {
       refuseForeign(driver, path);
-      await refuseTaken(driver, path, lock);
+      await refuseRemovedLog(driver, path, lock);
     } else makePrivateFile(path);
     const database = new Database(driver, lock, { ...options, path }, resolve(options.path));
     try {
@@ -82,33 +53,37 @@ export class Database {
   /** As it was named: a link on the way may come to point elsewhere. */
   readonly #name: string;
   readonly #clock: Clock;
-  readonly #lock: Lock;
+  readonly #lock: FileLock;
   readonly #earliest: number;
-  readonly #connection: Connection;
-  readonly #statements = new Map<string, Statement>();
-  readonly #sql: Sql;
+  readonly #connection: SqliteConnection;
+  readonly #sql: PreparedStatements;
   /** The files that were opened, the registry first; others under their names are another registry. */
   #files: readonly StoreFile[] = [];
   /** Ends when all operations so far have. */
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
-  readonly #batches: Batches;
+  readonly #batches: WriteBatches;
   #closed: Promise<void> | undefined;
 
-  private constructor(driver: Driver, lock: Lock, { path, clock, earliest = 0 }: DatabaseOptions, name: string) {
+  private constructor(
+    driver: SqliteDriver,
+    lock: FileLock,
+    { path, clock, earliest = 0 }: DatabaseOptions,
+    name: string,
+  ) {
     this.path = path;
     this.#earliest = earliest;
     this.#name = name;
     this.#clock = clock;
     this.#lock = lock;
-    const run: Transactions["run"] = (work) => this.#inTurn(beginWriting, work);
-    this.#batches = new Batches({ run, part: (work) => this.#part(work) }, clock);
+    const run: WriteTransactions["run"] = (work) => this.#inTurn(beginWriting, work);
+    this.#batches = new WriteBatches({ run, part: (work) => this.#part(work) }, clock);
     try {
       this.#connection = driver.open(path);
     } catch (error) {
       throw fileError(error, path);
     }
-    this.#sql = preparedOn(this.#connection, this.#statements);
+    this.#sql = new PreparedStatements(this.#connection);
   }
 
   /** Whether another registry stands in place of the one that is open. */
@@ -117,12 +92,12 @@ export class Database {
   }
 
   /** Runs a transaction that changes something: durable once this resolves. */
-  write<Answer>(work: Work<Answer>): Promise<Answer> {
+  write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return this.#closed === undefined ? this.#batches.write(work) : Promise.reject(closedError(this.path));
   }
 
   /** Runs a transaction that sees one state of the registry. */
-  read<Answer>(work: Work<Answer>): Promise<Answer> {
+  read<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return this.#closed === undefined ? this.#inTurn(beginReading, work) : Promise.reject(closedError(this.path));
   }
 
@@ -147,7 +122,7 @@ export class Database {
       // Others are at work in it, or it is not ours: then it is theirs to do.
     }
     this.#connection.close();
-    this.#statements.clear();
+    this.#sql.clear();
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -181,13 +156,11 @@ export class Database {
   }
 
   #create(now: number): void {
-    this.#connection.exec(
-      `${readSql("sqlite/schema.sql")} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion}`,
-    );
+    createSchema(this.#connection);
     this.#sql.run("registry.make", { made_at: now });
   }
 
-  #inTurn<Answer>(begin: string, work: Work<Answer>): Promise<Answer> {
+  #inTurn<Answer>(begin: string, work: TransactionWork<Answer>): Promise<Answer> {
     const askedOn = monotonic(this.#clock);
     const behindOthers = this.#queued > 0;
     this.#queued++;
@@ -207,7 +180,7 @@ export class Database {
    * so open until it is collected as garbage, and with it the state of the file that it saw. Every transaction after that would
    * be refused as long as others write (BUSY_SNAPSHOT).
    */
-  #transaction<Answer>(begin: string, work: Work<Answer>, waited: number): Answer {
+  #transaction<Answer>(begin: string, work: TransactionWork<Answer>, waited: number): Answer {
     this.#checkFiles();
     let answer: Answer;
     try {
@@ -229,7 +202,7 @@ export class Database {
     return answer;
   }
 
-  #part<Answer>(work: () => Answer): PartEnd<Answer> {
+  #part<Answer>(work: () => Answer): PartOutcome<Answer> {
     this.#connection.exec("SAVEPOINT part");
     try {
       const answer = work();
@@ -259,104 +232,6 @@ export class Database {
       // SQLite has rolled back by itself, as it does on a full disk; the first error is the one to tell.
     }
   }
-}
-
-/** The texts of `sql/sqlite` by file and name. */
-function* statementTexts(): Generator<readonly [name: string, text: string]> {
-  for (const file of statementFiles) {
-    for (const [section, text] of readStatements(`sqlite/${file}.sql`)) yield [`${file}.${section}`, text];
-  }
-}
-
-/** Each statement is prepared when it is first used: libsql never ends one before it is collected as garbage. */
-function preparedOn(connection: Connection, statements: Map<string, Statement>): Sql {
-  const texts = new Map(statementTexts());
-
-  function statement(name: string): Statement {
-    let found = statements.get(name);
-    if (found === undefined) {
-      found = connection.prepare(texts.get(name) ?? "");
-      statements.set(name, found);
-    }
-    return found;
-  }
-
-  return {
-    get: (name, parameters) => statement(name).get(parameters),
-    all: (name, parameters) => statement(name).all(parameters),
-    run: (name, parameters) => statement(name).run(parameters),
-  };
-}
-
-/**
- * Looks at a file as it lies there, so that one which is not ours, or damaged, stays as it is to the byte, with nothing beside
- * it: opening a database with a write-ahead log leaves traces.
- */
-function refuseForeign(driver: Driver, path: string): void {
-  for (let look = 1; look <= 2; look++) {
-    const error = lookAt(driver, path);
-    if (error instanceof SnowleaseError || isIncomplete(error)) throw fileError(error, path);
-    // Not there yet, or Node 22.13, whose SQLite opens no file this way.
-    if (!isDamage(error)) return;
-    // What looks damaged may be at work: then there is a log or journal beside it, and opening it tells; or there was one a
-    // moment ago, and a second look tells.
-    if (hasLog(path)) return;
-    if (look === 2) throw fileError(error, path);
-  }
-}
-
-/**
- * Refuses a registry whose log was taken away from those who have it open: what they wrote last stands there alone. Others have it
- * open where its lock cannot be had alone, and then its log is there, but for the moment in which one of them opens it.
- */
-async function refuseTaken(driver: Driver, path: string, lock: Lock): Promise<void> {
-  const [log] = beside(path);
-  if (isLogGone(path)) throw removedError(log, path);
-  await lock.whenFree(() => isThere(log) || lockAlone(driver, path), { otherwise: () => removedError(log, path) });
-}
-
-/** Takes a registry's lock for a moment, which fails where another connection has it open. Done only while it has no log. */
-function lockAlone(driver: Driver, path: string): void {
-  const connection = driver.open(path);
-  try {
-    connection.exec("PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema");
-  } catch (error) {
-    // What else is wrong with it shows when it is opened.
-    if (isBusy(error)) throw error;
-  } finally {
-    connection.close();
-  }
-}
-
-/** What is wrong with a file as it lies there. */
-function lookAt(driver: Driver, path: string): unknown {
-  let frozen: Connection | undefined;
-  try {
-    frozen = driver.openFrozen(path);
-    // What cannot be prepared lacks a table, a column or an index.
-    if (checkSchema(frozen, path) === "ours") for (const [, text] of statementTexts()) frozen.prepare(text);
-    return undefined;
-  } catch (error) {
-    return error;
-  } finally {
-    frozen?.close();
-  }
-}
-
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE when it is not empty and not a registry of this version. */
-function checkSchema(connection: Connection, path: string): "new" | "ours" {
-  const pragma = (name: string): number => Number(connection.prepare(`PRAGMA ${name}`).get()?.[name]);
-  const [application, version] = [pragma("application_id"), pragma("user_version")];
-  if (application === applicationId && version === schemaVersion) return "ours";
-  const tables = connection.prepare("SELECT name FROM sqlite_schema LIMIT 1").all();
-  if (application === 0 && version === 0 && tables.length === 0) return "new";
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    application === applicationId
-      ? `The registry file \`${path}\` has the schema ${version}, and this version of Snowlease knows ${schemaVersion}: upgrade it, or name another file.`
-      : `The file \`${path}\` is the SQLite database of another program: name another file for the registry.`,
-    { path },
-  );
 }
 
 function closedError(path: string): SnowleaseError {

@@ -2,35 +2,35 @@ import { pathToFileURL } from "node:url";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
 /** What a parameter may be, and what a column holds. */
-type Value = number | string | Uint8Array | null;
+type SqliteValue = number | string | Uint8Array | null;
 
 /** A row by column name. Its columns have the types of a STRICT schema, so whoever asks for one says what it is. */
-export type Row = Readonly<Record<string, Value>>;
+export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
 /** The parameters of a statement by name: `$host` is `host`. Neither more nor less than it has. */
-export type Parameters = Readonly<Record<string, Value>>;
+export type SqliteParameters = Readonly<Record<string, SqliteValue>>;
 
 /** A prepared statement. */
-export interface Statement {
-  get(parameters?: Parameters): Row | undefined;
-  all(parameters?: Parameters): readonly Row[];
+export interface SqliteStatement {
+  get(parameters?: SqliteParameters): SqliteRow | undefined;
+  all(parameters?: SqliteParameters): readonly SqliteRow[];
   /** Returns how many rows it changed. */
-  run(parameters?: Parameters): number;
+  run(parameters?: SqliteParameters): number;
 }
 
 /** An open database. Its errors are the driver's own: see `sqliteCode`. */
-export interface Connection {
+export interface SqliteConnection {
   exec(sql: string): void;
-  prepare(sql: string): Statement;
+  prepare(sql: string): SqliteStatement;
   close(): void;
 }
 
 /** The one SQLite of this process. */
-export interface Driver {
+export interface SqliteDriver {
   /** Opens a file, made when it is missing. */
-  open(path: string): Connection;
+  open(path: string): SqliteConnection;
   /** Opens a file as it lies there: no locks, no other file beside it, nothing written. */
-  openFrozen(path: string): Connection;
+  openFrozen(path: string): SqliteConnection;
 }
 
 /** What `node:sqlite` and `libsql` share of what is used here. */
@@ -53,7 +53,7 @@ type NativeConstructor = new (path: string, options?: { readonly readOnly?: bool
  * Loads the SQLite that is built into Node (22.13 and newer), else the package `libsql`.
  * @throws SnowleaseError DRIVER_MISSING
  */
-export async function loadDriver(): Promise<Driver> {
+export async function loadDriver(): Promise<SqliteDriver> {
   const Native = loadBuiltin() ?? (await loadPackage());
   return {
     open: (path) => connectionTo(new Native(path)),
@@ -86,7 +86,7 @@ async function loadPackage(): Promise<NativeConstructor> {
   }
 }
 
-function connectionTo(database: NativeDatabase): Connection {
+function connectionTo(database: NativeDatabase): SqliteConnection {
   // Otherwise libsql rounds an integer above 2^53 without a word; node:sqlite throws.
   database.defaultSafeIntegers?.(true);
   return {
@@ -104,7 +104,7 @@ function connectionTo(database: NativeDatabase): Connection {
 }
 
 /** Both drivers bind a number as a float; an integer stays one in every expression, and the whole way to 2^53. */
-function bound(parameters: Parameters = {}): Readonly<Record<string, unknown>> {
+function bound(parameters: SqliteParameters = {}): Readonly<Record<string, unknown>> {
   const bound: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) {
     if (typeof value === "number" && !Number.isSafeInteger(value)) {
@@ -119,7 +119,7 @@ function bound(parameters: Parameters = {}): Readonly<Record<string, unknown>> {
  * The one place where what a driver answers becomes ours: bigint to number, any kind of bytes to Uint8Array. In the row itself, for another
  * one would double what a million rows cost.
  */
-function rowOf(native: unknown): Row | undefined {
+function rowOf(native: unknown): SqliteRow | undefined {
   if (native === undefined || native === null) return undefined;
   const row = native as Record<string, unknown>;
   for (const column of Object.keys(row)) {
@@ -127,7 +127,7 @@ function rowOf(native: unknown): Row | undefined {
     if (typeof value === "bigint") row[column] = exact(value, column);
     else if (value instanceof Uint8Array || value instanceof ArrayBuffer) row[column] = new Uint8Array(value);
   }
-  return row as Row;
+  return row as SqliteRow;
 }
 
 function exact(value: bigint, column: string): number {

@@ -12,7 +12,7 @@ const stopAll: string =
   "stop every process that uses it, wait until their windows have passed (11 minutes with the default limits)";
 const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
 
-interface Meaning {
+interface FileFailure {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -20,14 +20,14 @@ interface Meaning {
 
 /** What SQLite tells only in the text: its code 1 is for every statement that it could not do. */
 const missing = /\bno such (?:table|column|index)\b|\bhas no column\b/;
-const incomplete: Meaning = {
+const incomplete: FileFailure = {
   code: "SCHEMA_INCOMPATIBLE",
   says: "lacks a part of what this version of Snowlease needs",
   advice: `it was changed by hand, or made by another version: ${stopAll}, and put a copy back, or name another file`,
 };
 
 /** SQLite's primary result codes, and what they mean here. Nothing was written in any of these cases. */
-const known: Readonly<Record<number, Meaning>> = {
+const known: Readonly<Record<number, FileFailure>> = {
   3: { code: "CONFIG_INVALID", says: "may not be used", advice: access },
   8: { code: "CONFIG_INVALID", says: "is read-only", advice: access },
   10: {
@@ -41,7 +41,7 @@ const known: Readonly<Record<number, Meaning>> = {
   26: { code: "CONFIG_INVALID", says: "is not a database", advice: "name another file" },
 };
 
-const other: Meaning = { code: "REGISTRY_UNAVAILABLE", says: "did not answer", advice: "try again" };
+const other: FileFailure = { code: "REGISTRY_UNAVAILABLE", says: "did not answer", advice: "try again" };
 
 /** Whether an operation failed only because another connection has a lock, and so changed nothing. */
 export function isBusy(error: unknown): boolean {

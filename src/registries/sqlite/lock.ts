@@ -4,14 +4,14 @@ import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { SnowleaseError } from "../../id/errors.ts";
 import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";
-import { type Place, Queue } from "./queue.ts";
+import { type QueuePlace, LockQueue } from "./queue.ts";
 
 /** How many times as long a process waits on a crowded machine at most. */
 const mostPatience = 10;
 /** Longest pause between two tries of the first one in the queue, ms: the one before it that has no place there has the lock for a transaction. */
 const longestPause = 25;
 
-interface Wish {
+interface LockWish {
   /** Whether processes that wait already come first. Default: only where the lock is not free. */
   readonly inTurn?: boolean;
   /** What it means that it cannot be had. Default: the advice to look for a process that is stopped. */
@@ -19,15 +19,15 @@ interface Wish {
 }
 
 /** How a connection waits for SQLite's lock on a registry's file, without blocking the event loop. */
-export class Lock {
+export class FileLock {
   readonly #path: string;
   readonly #operationTimeout: number;
-  readonly #queue: Queue;
+  readonly #queue: LockQueue;
 
   constructor(path: string, operationTimeout: number) {
     this.#path = path;
     this.#operationTimeout = operationTimeout;
-    this.#queue = new Queue(path);
+    this.#queue = new LockQueue(path);
   }
 
   /** Whether others may be waiting for it. */
@@ -41,9 +41,9 @@ export class Lock {
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, and no other process wrote anything meanwhile.
    * On a crowded machine it waits for as many times as long as tasks share a core: the process that has the lock is one of them.
    */
-  async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: Wish = {}): Promise<Answer> {
+  async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: LockWish = {}): Promise<Answer> {
     const { inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
-    let place: Place | undefined;
+    let place: QueuePlace | undefined;
     let standstill: Standstill | undefined;
     try {
       if (inTurn && this.#queue.isThere) {

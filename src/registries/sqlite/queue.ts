@@ -24,7 +24,7 @@ const longestPath = 103;
 const lookCost = 20;
 
 /** Where a connection stands in the queue. */
-export interface Place {
+export interface QueuePlace {
   /** Waits until no place is before this one: true; or for `patience` ms: false. */
   isFirst(patience: number): Promise<boolean>;
   /** Lets the next one have its turn. */
@@ -32,10 +32,10 @@ export interface Place {
 }
 
 /** Where there can be no queue. */
-const nowhere: Place = { isFirst: () => Promise.resolve(true), leave: () => undefined };
+const nowhere: QueuePlace = { isFirst: () => Promise.resolve(true), leave: () => undefined };
 
 /** The queue for the lock of a registry's file. */
-export class Queue {
+export class LockQueue {
   readonly #file: string;
   readonly #folder: string;
 
@@ -50,7 +50,7 @@ export class Queue {
   }
 
   /** Takes the last place; the first one, where no socket can be made there. */
-  async join(): Promise<Place> {
+  async join(): Promise<QueuePlace> {
     // The last waiting process removes the folder, maybe between two of these steps.
     for (let tries = 0; tries < 3; tries++) {
       try {
@@ -62,7 +62,7 @@ export class Queue {
     return nowhere;
   }
 
-  async #newPlace(): Promise<Place> {
+  async #newPlace(): Promise<QueuePlace> {
     const name = `${Date.now()}-${randomBytes(3).toString("hex")}`;
     const path = join(this.#folder, name);
     if (Buffer.byteLength(path) > longestPath) return nowhere;
@@ -71,7 +71,7 @@ export class Queue {
     server.unref().listen({ path, exclusive: true });
     await once(server, "listening");
     openAs(path, this.#file, 0o666);
-    return new WaitingPlace(this.#folder, name, server);
+    return new SocketPlace(this.#folder, name, server);
   }
 
   #makeFolder(): void {
@@ -81,7 +81,7 @@ export class Queue {
   }
 }
 
-class WaitingPlace implements Place {
+class SocketPlace implements QueuePlace {
   readonly #folder: string;
   readonly #name: string;
   readonly #server: Server;

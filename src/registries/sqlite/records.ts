@@ -1,52 +1,38 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { PoolView } from "../../rule/pool.ts";
-import type { HolderLabel } from "../../rule/registry.ts";
+import type { ClaimRequest, HolderLabel } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Bands } from "./bands.ts";
-import type { Sql } from "./database.ts";
-import type { Row } from "./driver.ts";
+import { SqliteBands } from "./bands.ts";
+import type { SqliteRow } from "./driver.ts";
+import type { SqliteStatements } from "./statements.ts";
 
-/** The columns of a holder's label. */
-export interface HolderColumns {
-  readonly host: string | null;
-  readonly ip: string | null;
-  readonly pid: number | null;
-  readonly instance: string | null;
-}
+/** The records of one namespace during one transaction. */
+export class SqliteRecords implements PoolView {
+  readonly #sql: SqliteStatements;
+  readonly #now: number;
+  #bands: SqliteBands | undefined;
+  #ripe = 0;
+  #isFiled = true;
 
-/** The columns of a record. */
-interface RecordColumns extends HolderColumns {
-  readonly worker_id: number;
-  readonly fence: number;
-  readonly token: string | null;
-  readonly from_ms: number;
-  readonly until_ms: number;
-  readonly seen_clock: number;
-  readonly clean: number;
-  readonly floor_ms: number;
-  readonly checkpoint_timestamp: number | null;
-  readonly checkpoint_sequence: number | null;
-  readonly claimed_at: number | null;
-  readonly released_at: number | null;
-  readonly pinned: string | null;
-  readonly owner: string | null;
-  readonly recents_from: number | null;
-  readonly recents: Uint8Array | null;
-}
-
-/** The records of one namespace inside one transaction. */
-export class Records implements PoolView {
-  readonly #sql: Sql;
-  readonly #namespaceId: number;
-  readonly #bands: Bands | undefined;
-  readonly #ripe: number;
-
-  /** Only a claim needs the bands, and `ripe`: a window that ended by then has passed for the claimer. */
-  constructor(sql: Sql, namespaceId: number, bands?: Bands, ripe = 0) {
+  /** `sql`: the statements of the namespace. `now`: the registry's clock, Unix ms. */
+  constructor(sql: SqliteStatements, now: number) {
     this.#sql = sql;
-    this.#namespaceId = namespaceId;
-    this.#bands = bands;
-    this.#ripe = ripe;
+    this.#now = now;
+  }
+
+  /** False after `prepare`: some records of the claim's pool are not in the indexes yet in which the claim looks for them. */
+  get isFiled(): boolean {
+    return this.#isFiled;
+  }
+
+  /** Prepares the bands that a claim looks into, and files some records of its pool there. */
+  prepare({ pool, workerId, clock }: ClaimRequest): void {
+    this.#bands = new SqliteBands(this.#sql);
+    // A window that ended by then has passed for the claimer and the registry.
+    this.#ripe = Math.min(clock, this.#now);
+    // A claim of one worker ID looks at no other.
+    if (workerId === undefined) this.#isFiled = this.#bands.prepare(pool);
+    else this.#bands.include(workerId, pool);
   }
 
   byToken(token: string): Stored | undefined {
@@ -63,73 +49,63 @@ export class Records implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return this.#oldestOf("claim.oldest", pool, { limit });
+    return this.#oldestOf("claim.oldest", pool, limit);
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
-    return this.#oldestOf("claim.oldest-of-host", pool, { host, limit });
+    return this.#oldestOf("claim.oldest-of-host", pool, limit, { host });
   }
 
-  pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    const within = { namespace_id: this.#namespaceId, pool_first: first, pool_last: last };
-    return this.#sql.all("claim.kept-for", { ...within, owner: ip, limit }).map(recordOf);
+  pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    return this.#sql.all("claim.kept-for", { ...limitsOf(pool), owner: ip, limit }).map(recordOf);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    return this.#names(pool)
-      .map((band) => this.#one("claim.newest-of-host", { ...within(pool), band, host }))
+    return this.#namesIn(pool)
+      .map((band) => this.#one("claim.newest-of-host", { ...limitsOf(pool), band, host }))
       .reduce((a, b) => (b !== undefined && b.until > (a?.until ?? -1) ? b : a), undefined);
   }
 
-  /** Stores a record. The first claim of a number files it in its band, and there it stays. */
-  put(record: Stored): void {
-    this.#sql.run("record.put", {
-      namespace_id: this.#namespaceId,
-      band: this.#bands?.nameAt(record.workerId) ?? null,
-      ...columnsOf(record),
-    });
+  /** Stores a record. The first claim of a worker ID files it in its band, and there it stays. */
+  put(record: Stored, before: Stored | undefined): void {
+    const { workerId } = record;
+    if (before === undefined) this.#fillGap(workerId);
+    this.#sql.run("record.put", { band: this.#bands?.nameAt(workerId) ?? null, ...columnsOf(record) });
   }
 
-  /** Takes a number out of the gap that it lies in, before its first record is stored. */
-  fillGap(workerId: number): void {
-    const gap = this.#gapOf(workerId);
-    if (gap === undefined || gap.first > workerId) return;
-    if (gap.last > workerId) this.#putGap(workerId + 1, gap.last);
-    else this.#sql.run("record.delete-gap", { namespace_id: this.#namespaceId, last: gap.last });
-    if (gap.first < workerId) this.#putGap(gap.first, workerId - 1);
-  }
-
-  /** Takes a record away that was never claimed, so that its number is unused again. */
   forget(workerId: number): void {
-    this.#sql.run("record.delete", { namespace_id: this.#namespaceId, worker_id: workerId });
+    this.#sql.run("record.delete", { worker_id: workerId });
     this.#putGap(workerId, workerId);
   }
 
-  #one(statement: string, parameters: Row): Stored | undefined {
-    const row = this.#sql.get(statement, { namespace_id: this.#namespaceId, ...parameters });
+  /** Takes a worker ID out of the gap that it is in. */
+  #fillGap(workerId: number): void {
+    const gap = this.#gapOf(workerId);
+    if (gap === undefined || gap.first > workerId) return;
+    if (gap.last > workerId) this.#putGap(workerId + 1, gap.last);
+    else this.#sql.run("record.delete-gap", { last: gap.last });
+    if (gap.first < workerId) this.#putGap(gap.first, workerId - 1);
+  }
+
+  #one(statement: string, parameters: SqliteRow): Stored | undefined {
+    const row = this.#sql.get(statement, parameters);
     return row && recordOf(row);
   }
 
   #gapOf(workerId: number): PoolBounds | undefined {
-    const row = this.#sql.get("record.gap-of", { namespace_id: this.#namespaceId, worker_id: workerId });
+    const row = this.#sql.get("record.gap-of", { worker_id: workerId });
     return row && { first: Number(row["first"]), last: Number(row["last"]) };
   }
 
   #putGap(first: number, last: number): void {
-    this.#sql.run("record.put-gap", { namespace_id: this.#namespaceId, first, last });
+    this.#sql.run("record.put-gap", { first, last });
   }
 
-  /** One whose window has passed is enough; of those that rest or are held, the first few tell more. */
-  #oldestOf(
-    statement: string,
-    pool: PoolBounds,
-    { limit, ...host }: { readonly limit: number; readonly host?: string },
-  ): readonly Stored[] {
+  /** One record is enough where its window has passed; of those that rest or are held, the first few matter. */
+  #oldestOf(statement: string, pool: PoolBounds, limit: number, host: SqliteRow = {}): readonly Stored[] {
     const find = (limit: number): readonly Stored[] =>
-      this.#names(pool)
-        .flatMap((band) =>
-          this.#sql.all(statement, { namespace_id: this.#namespaceId, ...within(pool), band, ...host, limit }),
-        )
+      this.#namesIn(pool)
+        .flatMap((band) => this.#sql.all(statement, { ...limitsOf(pool), band, ...host, limit }))
         .map(recordOf)
         .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
         .slice(0, limit);
@@ -137,18 +113,18 @@ export class Records implements PoolView {
     return first !== undefined && first.until <= this.#ripe ? [first] : find(limit);
   }
 
-  #names(pool: PoolBounds): readonly string[] {
+  #namesIn(pool: PoolBounds): readonly string[] {
     return this.#bands?.namesIn(pool) ?? [];
   }
 }
 
-function within({ first, last }: PoolBounds): Row {
+function limitsOf({ first, last }: PoolBounds): SqliteRow {
   return { pool_first: first, pool_last: last };
 }
 
-/** A row of the table `worker` as the record that it holds. */
-export function recordOf(columns: Row): Stored {
-  const row = columns as Row & RecordColumns;
+/** A row of the table `worker` as a record. */
+export function recordOf(columns: SqliteRow): Stored {
+  const row = columns as ReturnType<typeof columnsOf>;
   const { checkpoint_timestamp, checkpoint_sequence, recents_from, recents } = row;
   return {
     workerId: row.worker_id,
@@ -172,7 +148,8 @@ export function recordOf(columns: Row): Stored {
   };
 }
 
-function columnsOf(record: Stored): Row & RecordColumns {
+/** The inverse of `recordOf`. */
+function columnsOf(record: Stored) {
   const { checkpoint, holder, recents } = record;
   return {
     worker_id: record.workerId,
@@ -185,10 +162,7 @@ function columnsOf(record: Stored): Row & RecordColumns {
     floor_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp ?? null,
     checkpoint_sequence: checkpoint?.sequence ?? null,
-    host: holder?.host ?? null,
-    ip: holder?.ip ?? null,
-    pid: holder?.pid ?? null,
-    instance: holder?.instance ?? null,
+    ...holderColumns(holder),
     claimed_at: record.claimedAt ?? null,
     released_at: record.releasedAt ?? null,
     pinned: record.pinned ?? null,
@@ -198,7 +172,19 @@ function columnsOf(record: Stored): Row & RecordColumns {
   };
 }
 
-/** A holder's label, from its columns. */
+/** The columns of a holder's label; all of them are null where there is none. */
+export interface HolderColumns {
+  readonly host: string | null;
+  readonly ip: string | null;
+  readonly pid: number | null;
+  readonly instance: string | null;
+}
+
 export function holderOf({ host, ip, pid, instance }: HolderColumns): HolderLabel {
   return { host: host ?? "", ip: ip ?? "", pid: pid ?? 0, instance: instance ?? "" };
+}
+
+export function holderColumns(holder: HolderLabel | undefined): HolderColumns {
+  const { host = null, ip = null, pid = null, instance = null } = holder ?? {};
+  return { host, ip, pid, instance };
 }

@@ -1,9 +1,10 @@
-import { Database, type DatabaseOptions, type Work } from "./database.ts";
+import { Database, type DatabaseOptions } from "./database.ts";
+import type { TransactionWork } from "./transaction.ts";
 
 /** The database at a path, whichever file that is: opened anew where another one has taken its place. */
-export class PresentDatabase {
-  static async open(options: DatabaseOptions): Promise<PresentDatabase> {
-    return new PresentDatabase(options, await Database.open(options));
+export class ReopeningDatabase {
+  static async open(options: DatabaseOptions): Promise<ReopeningDatabase> {
+    return new ReopeningDatabase(options, await Database.open(options));
   }
 
   readonly #options: DatabaseOptions;
@@ -17,12 +18,12 @@ export class PresentDatabase {
   }
 
   /** Runs a transaction that changes something: durable once this resolves. */
-  write<Answer>(work: Work<Answer>): Promise<Answer> {
+  write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return this.#run((database) => database.write(work));
   }
 
   /** Runs a transaction that sees one state of the registry. */
-  read<Answer>(work: Work<Answer>): Promise<Answer> {
+  read<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return this.#run((database) => database.read(work));
   }
 

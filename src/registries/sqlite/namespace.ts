@@ -1,0 +1,124 @@
+import { Layout } from "../../id/layout.ts";
+import type { HistoryRow, NamespaceInfo, WorkerState } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
+import { guardClock, type Uptime } from "./clock-guard.ts";
+import type { SqliteRow } from "./driver.ts";
+import { holderColumns, type HolderColumns, holderOf, recordOf, SqliteRecords } from "./records.ts";
+import { type SqliteStatements, statementsOf } from "./statements.ts";
+import type { SqliteTransaction } from "./transaction.ts";
+
+/** Rows that one step returns, and that it looks at: SQLite blocks the event loop meanwhile, a few ms for so many. */
+const mostReturned = 250;
+const mostLookedAt = 10_000;
+/** Claims that one step of `prune` deletes: other processes wait for it to end. */
+const pruneBatch = 500;
+
+interface NamespaceColumns {
+  readonly namespace_id: number;
+  readonly layout: string;
+  readonly max_window: number;
+  readonly max_clock_skew: number;
+}
+
+interface ClaimColumns extends HolderColumns {
+  readonly worker_id: number;
+  readonly fence: number;
+  readonly from_ms: number;
+  readonly until_ms: number;
+  readonly continued_from: number | null;
+  readonly claimed_at: number;
+  readonly ended_at: number | null;
+  readonly ended_by: HistoryRow["end"] | null;
+}
+
+/** A namespace during one transaction. */
+export class SqliteNamespace extends SqliteRecords implements StepNamespace {
+  readonly info: NamespaceInfo;
+  readonly #id: number;
+  readonly #transaction: SqliteTransaction;
+  readonly #sql: SqliteStatements;
+  readonly #uptime: () => Uptime | undefined;
+
+  constructor(transaction: SqliteTransaction, row: SqliteRow, uptime: () => Uptime | undefined) {
+    const { namespace_id, layout, max_window, max_clock_skew } = row as SqliteRow & NamespaceColumns;
+    const sql = statementsOf(transaction.sql, namespace_id);
+    super(sql, transaction.now);
+    this.info = { layout, maxWindow: max_window, maxClockSkew: max_clock_skew };
+    this.#id = namespace_id;
+    this.#transaction = transaction;
+    this.#sql = sql;
+    this.#uptime = uptime;
+  }
+
+  /**
+   * The tick in which the registry was made belongs to no holder: holders of another file that stood here before may have used it. A
+   * tick of 1 ms has passed before the first claim, and then windows may begin earlier, for clocks that are set back.
+   */
+  get earliest(): number {
+    const { sql, earliest } = this.#transaction;
+    if (Layout.parse(this.info.layout).tick === 1) return earliest;
+    return Math.max(Number(sql.get("registry.made")?.["made_at"]), earliest);
+  }
+
+  checkClock(): void {
+    const { sql, now } = this.#transaction;
+    guardClock(sql, { id: this.#id, maxClockSkew: this.info.maxClockSkew }, now, this.#uptime());
+  }
+
+  noteClaim(claim: HistoryRow, before: Stored | undefined): void {
+    const { workerId, fence, from, until, continuedFrom = null, holder, claimedAt } = claim;
+    if (before !== undefined) this.#sql.run("history.supersede", { worker_id: workerId, fence: before.fence });
+    this.#sql.run("history.add", {
+      worker_id: workerId,
+      fence,
+      from_ms: from,
+      until_ms: until,
+      continued_from: continuedFrom,
+      ...holderColumns(holder),
+      claimed_at: claimedAt,
+    });
+  }
+
+  noteEnd({ workerId, fence, until }: Stored, endedAt: number, end: NonNullable<HistoryRow["end"]>): void {
+    this.#sql.run("history.end", { worker_id: workerId, fence, until_ms: until, ended_at: endedAt, ended_by: end });
+  }
+
+  list(state: WorkerState | undefined, after: number, limit: number, now: number): ListPart<Stored> {
+    const most = Math.min(limit, mostReturned);
+    // Among the records of all states, those of one state may be few.
+    const end = state && this.#sql.get("workers.last-of", { after, rows: mostLookedAt })?.["worker_id"];
+    const range = state === undefined ? {} : { now, last: end ?? Number.MAX_SAFE_INTEGER };
+    const rows = this.#sql.all(`workers.${state ?? "all"}`, { after, ...range, limit: most }).map(recordOf);
+    const next = rows.length === most ? rows.at(-1)?.workerId : end;
+    return { rows, next: next === undefined ? undefined : Number(next) };
+  }
+
+  claims(workerId: number, { from, until }: HistoryTimes, before: number, limit: number): ListPart<HistoryRow> {
+    const most = Math.min(limit, mostReturned);
+    const range = { from_ms: from, until_ms: until, before, limit: most };
+    const rows = this.#sql.all("history.list", { worker_id: workerId, ...range }).map(claimOf);
+    return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
+  }
+
+  prune(before: number): { readonly pruned: number; readonly isDone: boolean } {
+    const pruned = this.#sql.run("history.prune", { before, limit: pruneBatch });
+    return { pruned, isDone: pruned < pruneBatch };
+  }
+}
+
+/** A row of the statement `history.list` as a claim. */
+function claimOf(columns: SqliteRow): HistoryRow {
+  const row = columns as SqliteRow & ClaimColumns;
+  return {
+    workerId: row.worker_id,
+    fence: row.fence,
+    from: row.from_ms,
+    until: row.until_ms,
+    continuedFrom: row.continued_from ?? undefined,
+    holder: holderOf(row),
+    claimedAt: row.claimed_at,
+    endedAt: row.ended_at ?? undefined,
+    end: row.ended_by ?? undefined,
+  };
+}
