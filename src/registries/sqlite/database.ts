@@ -1,16 +1,15 @@
 import { resolve } from "node:path";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
-import { SnowleaseError } from "../../id/errors.ts";
 import { StoreFile } from "../../store-file.ts";
 import { type PartOutcome, WriteBatches, type WriteTransactions } from "./batches.ts";
 import { loadDriver, type SqliteConnection, type SqliteDriver } from "./driver.ts";
-import { commitError, fileError, removedError, replacedError } from "./errors.ts";
+import { closedError, commitError, fileError, removedError, replacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, isThere, prepareFile } from "./file.ts";
 import { refuseForeign, refuseRemovedLog } from "./inspection.ts";
 import { FileLock } from "./lock.ts";
 import { checkSchema, createSchema } from "./schema.ts";
-import { PreparedStatements } from "./statements.ts";
+import { statementsOn } from "./statements.ts";
 import type { TransactionWork } from "./transaction.ts";
 
 /** Takes the lock for reading, at once: see `Database.#transaction`. */
@@ -20,15 +19,15 @@ const beginWriting = "BEGIN IMMEDIATE";
 export interface DatabaseOptions {
   readonly path: string;
   readonly clock: Clock;
-  /** How long an operation may wait for its turn and the lock while nobody writes, ms. */
+  /** How long an operation waits for its turn and the lock while no process writes, ms. */
   readonly operationTimeout: number;
-  /** No window begins before it, Unix ms. */
+  /** No window begins before this, Unix ms. Default 0. */
   readonly earliest?: number | undefined;
 }
 
-/** One connection to a registry's file: one transaction at a time, and never a blocked event loop while others have the lock. */
+/** One connection to a registry's file. Runs one transaction at a time; does not block the event loop while another process has the lock. */
 export class Database {
-  /** Opens a registry's file, or makes it. */
+  /** Opens a registry's file, or creates it. */
   static async open(options: DatabaseOptions): Promise<Database> {
     const path = prepareFile(options.path);
     const driver = await loadDriver();
@@ -49,17 +48,17 @@ export class Database {
     }
   }
 
-  readonly path: string;
-  /** As it was named: a link on the way may come to point elsewhere. */
+  readonly #path: string;
+  /** The path as it was given: a link in it may point elsewhere later. */
   readonly #name: string;
   readonly #clock: Clock;
   readonly #lock: FileLock;
   readonly #earliest: number;
   readonly #connection: SqliteConnection;
-  readonly #sql: PreparedStatements;
-  /** The files that were opened, the registry first; others under their names are another registry. */
+  readonly #sql: ReturnType<typeof statementsOn>;
+  /** The files that were opened, the registry first. Other files under the same names are another registry. */
   #files: readonly StoreFile[] = [];
-  /** Ends when all operations so far have. */
+  /** Settles when all operations so far have ended. */
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
   readonly #batches: WriteBatches;
@@ -71,7 +70,7 @@ export class Database {
     { path, clock, earliest = 0 }: DatabaseOptions,
     name: string,
   ) {
-    this.path = path;
+    this.#path = path;
     this.#earliest = earliest;
     this.#name = name;
     this.#clock = clock;
@@ -83,43 +82,42 @@ export class Database {
     } catch (error) {
       throw fileError(error, path);
     }
-    this.#sql = new PreparedStatements(this.#connection);
+    this.#sql = statementsOn(this.#connection);
   }
 
-  /** Whether another registry stands in place of the one that is open. */
+  /** Whether another registry has taken the place of the open one. */
   get isReplaced(): boolean {
     return this.#files[0]?.isReplaced === true;
   }
 
-  /** Runs a transaction that changes something: durable once this resolves. */
+  /** Runs a transaction that may write. Resolves once the writes are durable. */
   write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
-    return this.#closed === undefined ? this.#batches.write(work) : Promise.reject(closedError(this.path));
+    return this.#closed === undefined ? this.#batches.write(work) : Promise.reject(closedError(this.#path));
   }
 
   /** Runs a transaction that sees one state of the registry. */
   read<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
-    return this.#closed === undefined ? this.#inTurn(beginReading, work) : Promise.reject(closedError(this.path));
+    return this.#closed === undefined ? this.#inTurn(beginReading, work) : Promise.reject(closedError(this.#path));
   }
 
-  /** Lets what was asked before end, then closes the file. Repeatable. */
+  /** Closes the file once all earlier operations have ended. Repeatable. */
   close(): Promise<void> {
     this.#closed ??= this.#queue.then(() => this.#end());
     return this.#closed;
   }
 
   /**
-   * libsql has no call that ends a statement: until its statements are collected as garbage, a closed connection of that driver
-   * keeps its two or three file descriptors open, and its share of the file. So nothing here holds on to them, and a turn of the
-   * event loop lets those go that were collected: without it, 1000 registries opened and closed in a row kept 3000 descriptors,
-   * with it some 100.
+   * libsql has no call that ends a statement: a closed connection keeps its two or three file descriptors open, and its share of the
+   * file, until its statements are collected as garbage. So this object forgets them, and a turn of the event loop releases those
+   * that were collected: 1000 registries opened and closed in a row kept 3000 descriptors without that turn, and some 100 with it.
    */
   async #end(): Promise<void> {
     try {
-      // So that the file is whole without its log: what remains of the log lies there until the statements are collected.
+      // Makes the file complete without its log, which stays until the statements are collected.
       const isOurs = this.#files.every((file) => !file.isReplaced);
       if (isOurs && !this.#lock.isWanted) this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
-      // Others are at work in it, or it is not ours: then it is theirs to do.
+      // Another process uses the file, and does this when it closes it.
     }
     this.#connection.close();
     this.#sql.clear();
@@ -127,32 +125,32 @@ export class Database {
   }
 
   async #prepare(): Promise<void> {
-    // Waiting is up to `#lock`, which does not block the event loop.
+    // `#lock` waits instead: it does not block the event loop.
     this.#connection.exec("PRAGMA busy_timeout = 0");
-    const isNew = await this.read(() => this.#isNew());
-    if (isNew) {
-      // It is made when the millisecond has passed in which holders of a file that stood here before may not have seen this one yet.
+    if (await this.read(() => this.#isNew())) {
+      // Holders of a file that was here before may notice the new file up to a millisecond late.
       await systemClock.sleep(2);
       await this.#inTurn("BEGIN EXCLUSIVE", ({ now }) => this.#isNew() && this.#create(now));
     }
-    // Only now: the header of a registry tells what it is without its log. Durable means that the log is synced at each commit.
+    // Not earlier: the header of a registry has to be readable without a log. FULL syncs the log at each commit.
     await this.#lock.whenFree(() => {
       this.#connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     });
-    // The log is only there, and its own, once this connection has looked through it.
+    // This connection has its log only once it has read it.
     await this.read(() => {
       this.#isNew();
       const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
       if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
     });
-    const names = [this.#name, ...beside(this.path)];
+    const names = [this.#name, ...beside(this.#path)];
     const missing = names.find((name) => !isThere(name));
     this.#files = names.map((name) => StoreFile.at(name)).filter((file) => file !== undefined);
-    if (missing !== undefined || this.#files.length < names.length) throw removedError(missing ?? this.path, this.path);
+    if (missing !== undefined || this.#files.length < names.length)
+      throw removedError(missing ?? this.#path, this.#path);
   }
 
   #isNew(): boolean {
-    return checkSchema(this.#connection, this.path) === "new";
+    return checkSchema(this.#connection, this.#path) === "new";
   }
 
   #create(now: number): void {
@@ -161,11 +159,11 @@ export class Database {
   }
 
   #inTurn<Answer>(begin: string, work: TransactionWork<Answer>): Promise<Answer> {
-    const askedOn = monotonic(this.#clock);
+    const requestedAt = monotonic(this.#clock);
     const behindOthers = this.#queued > 0;
     this.#queued++;
     const tryOnce = (waits: boolean): Answer => {
-      const waited = waits || behindOthers ? Math.floor(monotonic(this.#clock) - askedOn) : 0;
+      const waited = waits || behindOthers ? Math.floor(monotonic(this.#clock) - requestedAt) : 0;
       return this.#transaction(begin, work, waited);
     };
     const isWrite = begin === beginWriting;
@@ -176,9 +174,9 @@ export class Database {
   }
 
   /**
-   * `begin` has to take the lock, for the statements behind it must not fail on one: libsql leaves a prepared statement that did
-   * so open until it is collected as garbage, and with it the state of the file that it saw. Every transaction after that would
-   * be refused as long as others write (BUSY_SNAPSHOT).
+   * `begin` has to take the lock, because a later statement must not fail on it: libsql keeps a prepared statement that did so open
+   * until it is collected as garbage, and with it the state of the file that it saw. SQLite would refuse every later transaction
+   * while other processes write (BUSY_SNAPSHOT).
    */
   #transaction<Answer>(begin: string, work: TransactionWork<Answer>, waited: number): Answer {
     this.#checkFiles();
@@ -195,9 +193,9 @@ export class Database {
       this.#connection.exec("COMMIT");
     } catch (error) {
       this.#rollback();
-      throw commitError(error, this.path);
+      throw commitError(error, this.#path);
     }
-    // Others see only what was written to the files that they would open.
+    // Other processes see the writes only in the files that they would open.
     this.#checkFiles();
     return answer;
   }
@@ -212,7 +210,7 @@ export class Database {
       try {
         this.#connection.exec("ROLLBACK TO part; RELEASE part");
       } catch {
-        // SQLite has rolled back by itself: nothing of the transaction is left to go on with.
+        // SQLite has rolled back the whole transaction by itself.
         throw error;
       }
       return { error };
@@ -220,23 +218,16 @@ export class Database {
   }
 
   #checkFiles(): void {
-    if (this.isReplaced) throw replacedError(this.path);
+    if (this.isReplaced) throw replacedError(this.#path);
     const gone = this.#files.find(({ state }) => state !== "same");
-    if (gone !== undefined) throw removedError(gone.identity.path, this.path);
+    if (gone !== undefined) throw removedError(gone.identity.path, this.#path);
   }
 
   #rollback(): void {
     try {
       this.#connection.exec("ROLLBACK");
     } catch {
-      // SQLite has rolled back by itself, as it does on a full disk; the first error is the one to tell.
+      // SQLite has rolled back by itself, as it does on a full disk. The caller throws the first error.
     }
   }
-}
-
-function closedError(path: string): SnowleaseError {
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `The registry file \`${path}\` was closed by this process: open it again.`,
-  );
 }

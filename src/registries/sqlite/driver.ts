@@ -1,13 +1,13 @@
 import { pathToFileURL } from "node:url";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
-/** What a parameter may be, and what a column holds. */
+/** The value of a parameter or a column. */
 type SqliteValue = number | string | Uint8Array | null;
 
-/** A row by column name. Its columns have the types of a STRICT schema, so whoever asks for one says what it is. */
+/** A row by column name. The schema is STRICT, so that a reader may rely on the type of each column. */
 export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
-/** The parameters of a statement by name: `$host` is `host`. Neither more nor less than it has. */
+/** All parameters of a statement, and no other, by name: `$host` is `host`. */
 export type SqliteParameters = Readonly<Record<string, SqliteValue>>;
 
 /** A prepared statement. */
@@ -27,13 +27,13 @@ export interface SqliteConnection {
 
 /** The one SQLite of this process. */
 export interface SqliteDriver {
-  /** Opens a file, made when it is missing. */
+  /** Opens a file, and creates it when it is missing. */
   open(path: string): SqliteConnection;
-  /** Opens a file as it lies there: no locks, no other file beside it, nothing written. */
+  /** Opens a file for reading, without locks and without the files beside it. */
   openFrozen(path: string): SqliteConnection;
 }
 
-/** What `node:sqlite` and `libsql` share of what is used here. */
+/** What this file uses of both `node:sqlite` and `libsql`. */
 interface NativeDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): NativeStatement;
@@ -63,8 +63,8 @@ export async function loadDriver(): Promise<SqliteDriver> {
 
 function loadBuiltin(): NativeConstructor | undefined {
   const { emitWarning } = process;
-  // Node 22 says once in each process that its SQLite is experimental: true, and nothing that the user of a program that
-  // leases a number can act on. Loading is synchronous, so no other warning can come in between.
+  // Node 22 warns once in each process that its SQLite is experimental; a user of Snowlease cannot do anything about that. Loading is
+  // synchronous, so that no other warning is lost.
   process.emitWarning = () => undefined;
   try {
     return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: NativeConstructor } | undefined)?.DatabaseSync;
@@ -87,7 +87,7 @@ async function loadPackage(): Promise<NativeConstructor> {
 }
 
 function connectionTo(database: NativeDatabase): SqliteConnection {
-  // Otherwise libsql rounds an integer above 2^53 without a word; node:sqlite throws.
+  // Without this, libsql rounds an integer above 2^53 silently; node:sqlite throws.
   database.defaultSafeIntegers?.(true);
   return {
     exec: (sql) => void database.exec(sql),
@@ -103,7 +103,7 @@ function connectionTo(database: NativeDatabase): SqliteConnection {
   };
 }
 
-/** Both drivers bind a number as a float; an integer stays one in every expression, and the whole way to 2^53. */
+/** Both drivers bind a number as a float. A bigint stays an integer in every expression, and exact up to 2^53. */
 function bound(parameters: SqliteParameters = {}): Readonly<Record<string, unknown>> {
   const bound: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) {
@@ -116,8 +116,8 @@ function bound(parameters: SqliteParameters = {}): Readonly<Record<string, unkno
 }
 
 /**
- * The one place where what a driver answers becomes ours: bigint to number, any kind of bytes to Uint8Array. In the row itself, for another
- * one would double what a million rows cost.
+ * A driver's row with the types of a `SqliteRow`: bigint becomes number, any kind of bytes Uint8Array. Changes the row itself: a copy would
+ * double the cost of a million rows.
  */
 function rowOf(native: unknown): SqliteRow | undefined {
   if (native === undefined || native === null) return undefined;
@@ -136,11 +136,11 @@ function exact(value: bigint, column: string): number {
   throw new RangeError(`the column ${column} holds ${value}, which was never written by Snowlease`);
 }
 
-/** SQLite's primary result code in an error of either driver; undefined for one that did not come from SQLite. */
+/** SQLite's primary result code in an error of either driver; undefined for an error that is not SQLite's. */
 export function sqliteCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { errcode, rawCode } = error as { errcode?: unknown; rawCode?: unknown };
-  // libsql tells why it could not open a file only in the text.
+  // Where libsql could not open a file, the code is only in the text.
   const code = errcode ?? rawCode ?? /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(error.message)?.[1];
   return code === undefined ? undefined : Number(code) & 0xff;
 }

@@ -2,58 +2,62 @@ import { chmodSync, chownSync, closeSync, lstatSync, openSync, statSync } from "
 import { dirname } from "node:path";
 import { beside } from "./file.ts";
 
-const others = 0o007;
+const otherUsers = 0o007;
 const groupWrites = 0o020;
 
 /**
- * Makes an empty file that only this user may read, since the tokens of leases stand in it; where a group may write to the folder, its group may,
- * too, as far as the umask lets it. SQLite gives the files beside it the same mode. A file that is there stays as it is.
+ * Creates an empty file that only this user may read, since it holds the tokens of leases; where a group may write to the folder, the
+ * group may, too, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it is.
  */
 export function makePrivateFile(path: string): void {
   try {
     const isShared = (statSync(dirname(path)).mode & groupWrites) !== 0;
     closeSync(openSync(path, "wx", isShared ? 0o660 : 0o600));
   } catch {
-    // It is there, or SQLite says better what is wrong.
+    // It exists, or SQLite tells better what is wrong.
   }
 }
 
 /**
- * Gives the files beside a registry its mode and group, as SQLite does when it makes them: they may have been there when somebody changed
- * those of the registry. By name, since to close a file here would drop the locks that this process has on it.
+ * Gives the files beside a registry its mode and group, as SQLite does when it creates them: they may be older than a change of the
+ * registry's. By name, since to close a file here would drop the locks that this process has on it.
  */
 export function alignModes(path: string): void {
   for (const file of beside(path)) {
-    try {
-      const { mode, gid } = statSync(path);
-      const found = lstatSync(file);
-      if (!found.isFile()) continue;
-      if (found.gid !== gid) chownSync(file, found.uid, gid);
-      if (found.mode !== mode) chmodSync(file, mode & 0o777);
-    } catch {
-      // It is gone, or another owner's.
-    }
+    if (lstatSync(file, { throwIfNoEntry: false })?.isFile() === true) alignMode(file, path);
   }
 }
 
-/** Those of a registry's files that every user may read or write. */
+/** Gives a path the group of another one, and as much of its mode as `mask` has. Changes nothing where this user may not. */
+export function alignMode(path: string, like: string, mask = 0o777): void {
+  try {
+    const { mode, gid } = statSync(like);
+    const own = statSync(path);
+    if (own.gid !== gid) chownSync(path, own.uid, gid);
+    if (own.mode !== mode) chmodSync(path, mode & mask);
+  } catch {
+    // One of them is gone, or another user's.
+  }
+}
+
+/** The files of a registry that every user may read or write. */
 export function exposedFiles(path: string): readonly string[] {
   return [path, ...beside(path)].filter((file) => {
     const found = statSync(file, { throwIfNoEntry: false });
-    return found !== undefined && (found.mode & others) !== 0;
+    return found !== undefined && (found.mode & otherUsers) !== 0;
   });
 }
 
-/** Registries of which this process has told. */
-const told = new Set<string>();
+/** The registries that this process has warned of. */
+const warned = new Set<string>();
 
-/** Warns once in a process of a registry that every user may read: it may be meant, or be another owner's to change. */
+/** Warns once in a process of a registry that every user may read: that may be intended, or be another user's to change. */
 export function warnOfExposure(path: string): void {
-  // Elsewhere a mode says little.
-  if (process.getuid === undefined || told.has(path)) return;
+  // On other systems a mode means little.
+  if (process.getuid === undefined || warned.has(path)) return;
   const exposed = exposedFiles(path);
   if (exposed.length === 0) return;
-  told.add(path);
+  warned.add(path);
   process.emitWarning(exposureText(exposed), { type: "SnowleaseWarning", code: "SNOWLEASE_EXPOSED" });
 }
 

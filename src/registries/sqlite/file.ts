@@ -3,11 +3,11 @@ import { dirname, resolve } from "node:path";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
 /*
- * What can be told about a registry's file without opening it. Opening and closing it here would be worse than useless: POSIX
- * drops all locks of a process on a file when it closes any descriptor of it, those of an open registry too.
+ * What is known about a registry's file without opening it. To open and close it here would do harm: POSIX drops all locks of a
+ * process on a file when the process closes any descriptor of it, including the locks of an open registry.
  */
 
-/** No database is smaller, bytes. SQLite takes a file of one byte for an empty one, and would write over it. */
+/** No database is smaller, bytes. SQLite takes a file of one byte for an empty one, and would overwrite it. */
 const smallestDatabase = 512;
 
 /** Kinds of file systems (statfs's f_type) on which two hosts would not see each other's locks, or not share memory. */
@@ -21,7 +21,7 @@ const networkFileSystems: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * Makes sure that a registry can live there, and makes the folder (mode 0700) when it is missing. Returns the absolute path,
+ * Checks that a registry can be stored there, and creates the folder (mode 0700) when it is missing. Returns the absolute path, with
  * links resolved.
  * @throws SnowleaseError CONFIG_INVALID
  */
@@ -38,32 +38,29 @@ export function prepareFile(given: string): string {
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `The registry file \`${path}\` cannot be used (${code ?? message}): give this user read and write access to it and to its folder, or name another file.`,
-      { path },
-      { cause },
-    );
+    const advice = "give this user read and write access to it and to its folder, or name another file";
+    throw unusable(path, `cannot be used (${code ?? message}): ${advice}.`, { cause });
   }
+}
+
+function unusable(path: string, problem: string, options?: ErrorOptions): SnowleaseError {
+  return new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` ${problem}`, { path }, options);
 }
 
 function checkFile(path: string, asFolder: boolean): string {
   const found = statSync(path, { throwIfNoEntry: false });
   if (asFolder || (found !== undefined && !found.isFile())) {
     const what = asFolder || found?.isDirectory() === true ? "a folder" : "not a regular file";
-    throw new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` is ${what}: name a file.`, { path });
+    throw unusable(path, `is ${what}: name a file.`);
   }
   if (found !== undefined && found.size > 0 && found.size < smallestDatabase) {
-    throw new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` is not a database: name another file.`, {
-      path,
-    });
+    throw unusable(path, "is not a database: name another file.");
   }
   if (found !== undefined && found.nlink > 1) {
-    // Whoever opens it by another name writes to another log.
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `The registry file \`${path}\` has ${found.nlink} names (hard links), and would have a log under each: remove all but one (\`find DIR -samefile ${path}\` lists them), or link to it with \`ln -s\`.`,
-      { path },
+    // A process that opens it by another name writes to another log.
+    throw unusable(
+      path,
+      `has ${found.nlink} names (hard links), and would have a log under each: remove all but one (\`find DIR -samefile ${path}\` lists them), or link to it with \`ln -s\`.`,
     );
   }
   const file = found === undefined ? path : realpathSync(path);
@@ -81,22 +78,17 @@ function checkFile(path: string, asFolder: boolean): string {
 export function checkFileSystem(type: number, path: string): void {
   const name = networkFileSystems.get(type);
   if (name === undefined) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `The registry file \`${path}\` is on a network file system (${name}), where hosts do not see each other's locks: name a file on a local disk, or let a daemon share it.`,
-    { path },
+  throw unusable(
+    path,
+    `is on a network file system (${name}), where hosts do not see each other's locks: name a file on a local disk, or let a daemon share it.`,
   );
 }
 
-/** Refuses a file that was mounted by itself, as containers can: its log would stay in this one, where nobody else sees it. */
+/** Refuses a file that is a mount of its own, as containers can make it: its log would stay in this container, unseen by others. */
 function checkMount(file: string): void {
   const escaped = file.replace(/[ \t\n\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
   if (!mountPoints().includes(escaped)) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `The registry file \`${file}\` is mounted by itself, and its log would not be that of others: mount its folder.`,
-    { path: file },
-  );
+  throw unusable(file, "is mounted by itself, and its log would not be that of others: mount its folder.");
 }
 
 function mountPoints(): readonly (string | undefined)[] {
@@ -109,18 +101,17 @@ function mountPoints(): readonly (string | undefined)[] {
   }
 }
 
-/** Refuses a file that is missing or empty although its log is not: somebody's windows were lost, and might be granted again. */
+/** Refuses a file that is missing or empty although its log is not: the windows in it are lost, and might be granted again. */
 function checkLog(file: string): void {
-  // The log first: whoever makes a registry at this moment writes the file before the log.
+  // The log first: a process that creates a registry at this moment writes the file before the log.
   if (sizeOf(`${file}-wal`) === 0 || sizeOf(file) > 0) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `The registry file \`${file}\` is missing or empty, but its log \`${file}-wal\` is not: put the file back, or remove the log to start anew.`,
-    { path: file },
+  throw unusable(
+    file,
+    `is missing or empty, but its log \`${file}-wal\` is not: put the file back, or remove the log to start anew.`,
   );
 }
 
-/** Whether somebody is at work in a database, or crashed while being so. */
+/** Whether a process uses a database, or crashed while it did. */
 export function hasLog(file: string): boolean {
   return sizeOf(`${file}-wal`) > 0 || sizeOf(`${file}-journal`) > 0;
 }
@@ -129,7 +120,7 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** The files that SQLite keeps beside an open registry: its log, in which everything stands that was written last, and the log's index. */
+/** The files that SQLite keeps beside an open registry: its log, which holds the last writes, and the log's index. */
 export function beside(file: string): readonly [log: string, index: string] {
   return [`${file}-wal`, `${file}-shm`];
 }
@@ -139,8 +130,8 @@ export function isThere(path: string): boolean {
 }
 
 /**
- * Whether a log was taken away whose index is still there. SQLite makes the log before the index, and removes it after that: so the log is looked
- * for before and after.
+ * Whether a log was removed whose index is still there. SQLite creates the log before the index and removes it after the index, so that
+ * the log has to be missing both before and after the index is found.
  */
 export function isLogGone(file: string): boolean {
   const [log, index] = beside(file);

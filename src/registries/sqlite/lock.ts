@@ -6,15 +6,15 @@ import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";
 import { type QueuePlace, LockQueue } from "./queue.ts";
 
-/** How many times as long a process waits on a crowded machine at most. */
+/** On a crowded machine a process waits at most so many times as long. */
 const mostPatience = 10;
-/** Longest pause between two tries of the first one in the queue, ms: the one before it that has no place there has the lock for a transaction. */
+/** Longest pause between two tries of the first process in the queue, ms. A process that is not in the queue has the lock for a transaction. */
 const longestPause = 25;
 
 interface LockWish {
-  /** Whether processes that wait already come first. Default: only where the lock is not free. */
+  /** Whether processes that wait already come first. Default false: only while the lock is not free. */
   readonly inTurn?: boolean;
-  /** What it means that it cannot be had. Default: the advice to look for a process that is stopped. */
+  /** The error where the lock does not become free. Default: advises to look for a stopped process. */
   readonly otherwise?: () => SnowleaseError;
 }
 
@@ -30,16 +30,16 @@ export class FileLock {
     this.#queue = new LockQueue(path);
   }
 
-  /** Whether others may be waiting for it. */
+  /** Whether another process may be waiting for it. */
   get isWanted(): boolean {
     return this.#queue.isThere;
   }
 
   /**
-   * Tries until no other connection has the lock. Nothing was changed by a try that failed on it. All times are real ones, whatever clock was
-   * given: the others' locks are.
-   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get it for `operationTimeout`, and no other process wrote anything meanwhile.
-   * On a crowded machine it waits for as many times as long as tasks share a core: the process that has the lock is one of them.
+   * Tries until no other connection has the lock. A try that fails on the lock has changed nothing. Uses the machine's clock, whatever
+   * clock the registry has: other processes do.
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get the lock for `operationTimeout`, and no other process wrote anything
+   * meanwhile. On a crowded machine it waits as many times as long as tasks share a core: the process that has the lock is one of them.
    */
   async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: LockWish = {}): Promise<Answer> {
     const { inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
@@ -62,7 +62,7 @@ export class FileLock {
         standstill ??= new Standstill(this.#path);
         if (standstill.look() >= this.#operationTimeout) throw otherwise();
         if (place === undefined) place = await this.#queue.join();
-        // Random, so that processes without a queue do not try at the same time again.
+        // Random, so that processes without a queue do not try at the same time each time.
         else await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * tries) - 1));
       }
     } finally {
@@ -83,7 +83,7 @@ class Standstill {
     this.#seen = stateOf(path);
   }
 
-  /** Time since the last write, ms; that of a crowded machine divided by the tasks that share a core. */
+  /** Time since the last write, ms; on a crowded machine divided by the tasks that share a core. */
   look(): number {
     const [seen, looked] = [stateOf(this.#path), monotonic(systemClock)];
     this.#lasted = seen === this.#seen ? this.#lasted + (looked - this.#looked) / tasksPerCore() : 0;
@@ -92,7 +92,7 @@ class Standstill {
   }
 }
 
-/** How many tasks of the machine share a core right now, from 1 to `mostPatience`. 1 where there is no `/proc`. */
+/** How many tasks of the machine share a core now, from 1 to `mostPatience`. 1 where there is no `/proc`. */
 function tasksPerCore(): number {
   try {
     const [, running = 1] = /^\S+ \S+ \S+ (\d+)\//.exec(readFileSync("/proc/loadavg", "utf8")) ?? [];
@@ -102,7 +102,7 @@ function tasksPerCore(): number {
   }
 }
 
-/** Changes with everything that is written to a registry. */
+/** Changes with each write to a registry. */
 function stateOf(path: string): string {
   const [log] = beside(path);
   const found = [path, log].map((file) => statSync(file, { bigint: true, throwIfNoEntry: false }));

@@ -5,7 +5,7 @@ import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store
 import { guardClock, type Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
 import { holderColumns, type HolderColumns, holderOf, recordOf, SqliteRecords } from "./records.ts";
-import { type SqliteStatements, statementsOf } from "./statements.ts";
+import { type SqliteStatements, statementsFor } from "./statements.ts";
 import type { SqliteTransaction } from "./transaction.ts";
 
 /** Rows that one step returns, and that it looks at: SQLite blocks the event loop meanwhile, a few ms for so many. */
@@ -42,7 +42,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
 
   constructor(transaction: SqliteTransaction, row: SqliteRow, uptime: () => Uptime | undefined) {
     const { namespace_id, layout, max_window, max_clock_skew } = row as SqliteRow & NamespaceColumns;
-    const sql = statementsOf(transaction.sql, namespace_id);
+    const sql = statementsFor(transaction.sql, namespace_id);
     super(sql, transaction.now);
     this.info = { layout, maxWindow: max_window, maxClockSkew: max_clock_skew };
     this.#id = namespace_id;

@@ -1,37 +1,38 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { systemClock } from "../../lease/clock.ts";
+import { alignMode } from "./file-mode.ts";
 
 /*
  * SQLite has no queue for its lock: every waiting process tries again and again, and one of them succeeds. Of 120 processes on two
  * cores most got no lock within 5 s, and their tries took CPU time from the process that had the lock.
  *
- * So they stand in a folder beside the file, one behind the other. Each listens on a socket there, whose name tells since when it
- * waits, and is connected to the one before it. That connection ends when the one before it has had its turn, or died.
+ * So the waiting processes form a queue in a folder beside the file. Each listens on a socket there, whose name is the time since when
+ * it waits, and is connected to the process before it. That connection ends when the process before it has had its turn, or died.
  *
- * Safety does not rest on it: the lock is SQLite's. Two processes may both find themselves first, after a step of the clock, or where
- * a stopped one was passed over: they try as if there were no queue.
+ * Safety does not rest on the queue: the lock is SQLite's. After a step of the clock, or where a stopped process was passed over, two
+ * processes may both be first: they try as if there were no queue.
  */
 
 /** The time of arrival, Unix ms, and something random. */
 const placeName = /^\d{13}-[0-9a-f]{6}$/;
 /** The longest path of a socket that every system allows, bytes. */
 const longestPath = 103;
-/** How long to wait from one look to the next for each of those before it, ms. */
+/** How long a place waits from one look to the next for each place before it, ms. */
 const lookCost = 20;
 
 /** Where a connection stands in the queue. */
 export interface QueuePlace {
-  /** Waits until no place is before this one: true; or for `patience` ms: false. */
+  /** Waits until no place is before this one, and answers true; or for `patience` ms, and answers false. */
   isFirst(patience: number): Promise<boolean>;
   /** Lets the next one have its turn. */
   leave(): void;
 }
 
-/** Where there can be no queue. */
+/** The place of a process for which no queue is possible. */
 const nowhere: QueuePlace = { isFirst: () => Promise.resolve(true), leave: () => undefined };
 
 /** The queue for the lock of a registry's file. */
@@ -56,7 +57,7 @@ export class LockQueue {
       try {
         return await this.#newPlace();
       } catch {
-        // An old system, a long path, a file in place of the folder: whatever it is, the lock can be had without a queue.
+        // An old system, a long path, a file in place of the folder: a process gets the lock without a queue, too.
       }
     }
     return nowhere;
@@ -70,14 +71,14 @@ export class LockQueue {
     const server = createServer({ pauseOnConnect: true });
     server.unref().listen({ path, exclusive: true });
     await once(server, "listening");
-    openAs(path, this.#file, 0o666);
+    alignMode(path, this.#file, 0o666);
     return new SocketPlace(this.#folder, name, server);
   }
 
   #makeFolder(): void {
     if (existsSync(this.#folder)) return;
     mkdirSync(this.#folder);
-    openAs(this.#folder, dirname(this.#folder), 0o7777);
+    alignMode(this.#folder, dirname(this.#folder), 0o7777);
   }
 }
 
@@ -85,9 +86,9 @@ class SocketPlace implements QueuePlace {
   readonly #folder: string;
   readonly #name: string;
   readonly #server: Server;
-  /** Connections of those behind it. */
+  /** The connections of the places behind it. */
   readonly #behind = new Set<Socket>();
-  /** Those before it that it waits for no more. */
+  /** The places before it for which it does not wait any more. */
   readonly #passed = new Set<string>();
   #ahead: { readonly name: string; readonly socket: Socket; readonly ended: AbortSignal } | undefined;
 
@@ -107,10 +108,10 @@ class SocketPlace implements QueuePlace {
       const before = this.#before();
       if (before === undefined) return true;
       const ended = this.#follow(before.last);
-      // All of them look now and then, and each look costs as much as the queue is long.
+      // A look costs time in proportion to the length of the queue, and every place looks.
       await systemClock.sleep(Math.max(patience, before.count * lookCost), { signal: ended });
       if (ended.aborted) continue;
-      // It was stopped, or has much to do: it takes part without a place.
+      // The first process was stopped, or has much to do: it tries without a place.
       if (existsSync(join(this.#folder, before.first))) this.#pass(before.first);
       return false;
     }
@@ -119,13 +120,13 @@ class SocketPlace implements QueuePlace {
   leave(): void {
     this.#ahead?.socket.destroy();
     this.#ahead = undefined;
-    // The name goes first; otherwise the next process takes this one for dead.
+    // Removes the name before the connections: otherwise the next process takes this one for dead.
     this.#server.close();
     for (const socket of this.#behind) socket.destroy();
     try {
       rmdirSync(this.#folder);
     } catch {
-      // Others are in it.
+      // Other places are in it.
     }
   }
 
@@ -141,7 +142,7 @@ class SocketPlace implements QueuePlace {
     return count === 0 ? undefined : { count, first, last };
   }
 
-  /** Connects to another one. Aborted when that one is gone. */
+  /** Connects to another place. The signal aborts when that place is gone. */
   #follow(name: string): AbortSignal {
     if (this.#ahead?.name === name) return this.#ahead.ended;
     this.#ahead?.socket.destroy();
@@ -150,7 +151,7 @@ class SocketPlace implements QueuePlace {
     this.#ahead = { name, socket, ended: ended.signal };
     socket.on("error", () => undefined);
     socket.on("close", () => {
-      // What is left of its name was left by one that died.
+      // A name that is still there is that of a process that died.
       if (this.#ahead?.socket === socket) this.#pass(name);
       ended.abort();
     });
@@ -162,7 +163,7 @@ class SocketPlace implements QueuePlace {
     try {
       rmSync(join(this.#folder, name), { force: true });
     } catch {
-      // It is another user's.
+      // The name is another user's.
     }
   }
 }
@@ -172,17 +173,5 @@ function namesIn(folder: string): readonly string[] {
     return readdirSync(folder);
   } catch {
     return [];
-  }
-}
-
-/** Lets every user of the registry in: gives a path the group and the mode of another one. */
-function openAs(path: string, like: string, mask: number): void {
-  try {
-    const { mode, gid } = statSync(like);
-    const own = statSync(path);
-    if (own.gid !== gid) chownSync(path, own.uid, gid);
-    chmodSync(path, mode & mask);
-  } catch {
-    // Others cannot wait for this one, and try as if it were not there.
   }
 }

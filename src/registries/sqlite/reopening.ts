@@ -1,7 +1,7 @@
 import { Database, type DatabaseOptions } from "./database.ts";
 import type { TransactionWork } from "./transaction.ts";
 
-/** The database at a path, whichever file that is: opened anew where another one has taken its place. */
+/** The database at a path. Opens the path again where another file has taken the place of the open one. */
 export class ReopeningDatabase {
   static async open(options: DatabaseOptions): Promise<ReopeningDatabase> {
     return new ReopeningDatabase(options, await Database.open(options));
@@ -17,7 +17,7 @@ export class ReopeningDatabase {
     this.#database = database;
   }
 
-  /** Runs a transaction that changes something: durable once this resolves. */
+  /** Runs a transaction that may write. Resolves once the writes are durable. */
   write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return this.#run((database) => database.write(work));
   }
@@ -27,7 +27,7 @@ export class ReopeningDatabase {
     return this.#run((database) => database.read(work));
   }
 
-  /** Lets what was asked before end, then closes the file. Repeatable. */
+  /** Closes the file once all earlier operations have ended. Repeatable. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#opening?.catch(() => undefined);
@@ -39,7 +39,7 @@ export class ReopeningDatabase {
     try {
       return await run(database);
     } catch (error) {
-      // Whatever was done then was done to a file that no other process sees.
+      // The operation ran on a file that no other process sees: it does not count.
       if (this.#isClosed || !database.isReplaced) throw error;
     }
     await this.#follow(database);
@@ -52,9 +52,9 @@ export class ReopeningDatabase {
     await this.#opening;
   }
 
-  /** The old one is closed last: SQLite would remove the log of the new one, were that not open. */
+  /** Closes the replaced file last: SQLite would remove the log of the new one while that is not open. */
   async #openNext(replaced: Database): Promise<void> {
-    // What was granted of the old one may have been used up to now.
+    // Holders may have used the windows of the old file up to now.
     const earliest = this.#options.clock.now() + 1;
     this.#database = await Database.open({ ...this.#options, earliest });
     await replaced.close();

@@ -20,44 +20,29 @@ export function* statementTexts(): Generator<readonly [name: string, text: strin
 }
 
 /** The statements on one connection. Each is prepared at its first use: libsql ends none before it is collected as garbage. */
-export class PreparedStatements implements SqliteStatements {
-  readonly #connection: SqliteConnection;
-  readonly #texts = new Map(statementTexts());
-  readonly #prepared = new Map<string, SqliteStatement>();
+export function statementsOn(connection: SqliteConnection): SqliteStatements & { clear(): void } {
+  const texts = new Map(statementTexts());
+  const prepared = new Map<string, SqliteStatement>();
 
-  constructor(connection: SqliteConnection) {
-    this.#connection = connection;
-  }
-
-  get(name: string, parameters?: SqliteParameters): SqliteRow | undefined {
-    return this.#statement(name).get(parameters);
-  }
-
-  all(name: string, parameters?: SqliteParameters): readonly SqliteRow[] {
-    return this.#statement(name).all(parameters);
-  }
-
-  run(name: string, parameters?: SqliteParameters): number {
-    return this.#statement(name).run(parameters);
-  }
-
-  /** Forgets them, so that they can be collected. */
-  clear(): void {
-    this.#prepared.clear();
-  }
-
-  #statement(name: string): SqliteStatement {
-    let statement = this.#prepared.get(name);
-    if (statement === undefined) {
-      statement = this.#connection.prepare(this.#texts.get(name) ?? "");
-      this.#prepared.set(name, statement);
+  function statement(name: string): SqliteStatement {
+    let found = prepared.get(name);
+    if (found === undefined) {
+      found = connection.prepare(texts.get(name) ?? "");
+      prepared.set(name, found);
     }
-    return statement;
+    return found;
   }
+
+  return {
+    get: (name, parameters) => statement(name).get(parameters),
+    all: (name, parameters) => statement(name).all(parameters),
+    run: (name, parameters) => statement(name).run(parameters),
+    clear: () => prepared.clear(),
+  };
 }
 
 /** The same statements for one namespace: each gets its `namespace_id`. */
-export function statementsOf(sql: SqliteStatements, namespace_id: number): SqliteStatements {
+export function statementsFor(sql: SqliteStatements, namespace_id: number): SqliteStatements {
   return {
     get: (name, parameters) => sql.get(name, { namespace_id, ...parameters }),
     all: (name, parameters) => sql.all(name, { namespace_id, ...parameters }),
