@@ -1,0 +1,129 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { workerAnswer } from "../../src/api/answers.ts";
+import { recordBytes } from "../../src/registries/zookeeper/records.ts";
+import type { HistoryRow } from "../../src/rule/registry.ts";
+import type { Stored } from "../../src/rule/window.ts";
+
+/** The names under which a field of the port is kept: columns of a table, fields of Redis, of a node and of the JSON over HTTP. */
+interface Names {
+  readonly columns: readonly string[];
+  readonly lua: readonly string[];
+  readonly node: readonly string[];
+  /** None: it never leaves the registry. */
+  readonly json: readonly string[];
+}
+
+const labels = ["host", "ip", "pid", "instance"];
+
+const fields: Record<keyof Stored, Names> = {
+  workerId: { columns: ["worker_id"], lua: ["workerId"], node: ["workerId"], json: ["workerId"] },
+  fence: { columns: ["fence"], lua: ["fence"], node: ["fence"], json: ["fence"] },
+  // Redis keeps a token as the name of a key.
+  token: { columns: ["token"], lua: [], node: ["token"], json: [] },
+  from: { columns: ["from_ms"], lua: ["from"], node: ["from"], json: ["from"] },
+  until: { columns: ["until_ms"], lua: ["until"], node: ["until"], json: ["until"] },
+  seenClock: { columns: ["seen_clock"], lua: ["seenClock"], node: ["seenClock"], json: ["seenClock"] },
+  clean: { columns: ["clean"], lua: ["clean"], node: ["clean"], json: ["clean"] },
+  knownFrom: { columns: ["floor_ms"], lua: ["floor"], node: ["floor"], json: [] },
+  // The bytes of Redis lie in a key of their own.
+  recents: {
+    columns: ["recents_from", "recents"],
+    lua: ["recentFrom"],
+    node: ["recents"],
+    json: ["recentFrom", "recent"],
+  },
+  checkpoint: {
+    columns: ["checkpoint_timestamp", "checkpoint_sequence"],
+    lua: ["lastTimestamp", "lastSequence"],
+    node: ["checkpoint"],
+    json: ["lastTimestamp", "lastSequence"],
+  },
+  holder: { columns: labels, lua: labels, node: ["holder"], json: labels },
+  claimedAt: { columns: ["claimed_at"], lua: ["claimedAt"], node: ["claimedAt"], json: ["claimedAt"] },
+  releasedAt: { columns: ["released_at"], lua: ["releasedAt"], node: ["releasedAt"], json: ["releasedAt"] },
+  pinned: { columns: ["pinned"], lua: ["pinned"], node: ["pinned"], json: ["pinned"] },
+  owner: { columns: ["owner"], lua: ["owner"], node: ["owner"], json: ["owner"] },
+};
+
+const rowColumns: Record<keyof HistoryRow, readonly string[]> = {
+  workerId: ["worker_id"],
+  fence: ["fence"],
+  from: ["from_ms"],
+  until: ["until_ms"],
+  continuedFrom: ["continued_from"],
+  holder: labels,
+  claimedAt: ["claimed_at"],
+  endedAt: ["ended_at"],
+  end: ["ended_by"],
+};
+
+/** The columns of a table, as its DDL declares them. */
+function columnsOf(store: string, table: string): readonly string[] {
+  const ddl = readFileSync(`sql/${store}/schema.sql`, "utf8");
+  const [, body = ""] = new RegExp(`CREATE TABLE (?:IF NOT EXISTS )?${table} \\(\\n(.*?)\\n\\)`, "s").exec(ddl) ?? [];
+  return [...body.matchAll(/^ {2}([a-z_]+) /gm)].map(([, name = ""]) => name);
+}
+
+function namesOf(form: keyof Names): readonly string[] {
+  return Object.values(fields).flatMap((names) => names[form]);
+}
+
+const sorted = (names: readonly string[]): readonly string[] => names.toSorted();
+
+describe("the fields of a record", () => {
+  test("are the columns of sqlite, which adds namespace and band", () => {
+    expect(sorted(columnsOf("sqlite", "worker"))).toEqual(sorted([...namesOf("columns"), "namespace_id", "band"]));
+  });
+
+  // An owner is a place in an index there: the column `filed`.
+  test.each(["mysql", "postgres", "oracle"])("are the columns of %s, which adds version, era and places", (store) => {
+    const kept = namesOf("columns").filter((name) => name !== "owner");
+    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "era", "pool", "filed"]));
+  });
+
+  test("are those that the scripts of Redis know, which add their own", () => {
+    const script = readFileSync("sql/redis/prologue.lua", "utf8");
+    const [, table = ""] = /^local kinds = \{\n(.*?)^\}/ms.exec(script) ?? [];
+    const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
+    const own = ["process", "pool", "era", "continuedFrom", "vacated", "ended", "reopened"];
+    expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
+  });
+
+  test("are those of a node of ZooKeeper, which adds whether its host is listed", () => {
+    const record: Required<Stored> = {
+      workerId: 7,
+      fence: 1,
+      token: "0".repeat(32),
+      from: 1,
+      until: 2,
+      seenClock: 1,
+      clean: true,
+      knownFrom: 1,
+      recents: { from: 1, bytes: new Uint8Array() },
+      checkpoint: { timestamp: 1, sequence: 0 },
+      holder: { host: "vm", ip: "192.0.2.1", pid: 1, instance: "" },
+      claimedAt: 1,
+      releasedAt: 2,
+      pinned: "why",
+      owner: "192.0.2.1",
+    };
+    const node = JSON.parse(new TextDecoder().decode(recordBytes(record, true))) as object;
+    expect(sorted(Object.keys(node))).toEqual(sorted([...namesOf("node"), "sticky"]));
+  });
+
+  test("are those of the JSON over HTTP, which adds state and mark, and shows no secret", () => {
+    const { properties = {} } = z.toJSONSchema(workerAnswer as z.ZodType, { io: "input" });
+    expect(sorted(Object.keys(properties))).toEqual(sorted([...namesOf("json"), "state", "marked"]));
+  });
+});
+
+test.each([
+  ["sqlite", "history", ["namespace_id", "newest"]],
+  ["mysql", "\\{history\\}", ["newest"]],
+  ["postgres", "\\{history\\}", ["newest"]],
+  ["oracle", "\\{history\\}", ["newest"]],
+])("the fields of a claim in the history are the columns of %s", (store, table, own) => {
+  expect(sorted(columnsOf(store, table))).toEqual(sorted([...Object.values(rowColumns).flat(), ...own]));
+});
