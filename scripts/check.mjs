@@ -3,9 +3,11 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { ensureDependencies, root } from "./setup.mjs";
+import { ensureBuild, ensureDependencies, root } from "./setup.mjs";
 
 ensureDependencies();
+// Lint reads the package's declarations, through the examples: they must not be written while it runs.
+ensureBuild();
 
 const { scripts } = JSON.parse(readFileSync("package.json", "utf8"));
 const later = new Set(["check:package", ...(existsSync("scripts/docs.mjs") ? [] : ["check:docs"])]);
