@@ -1,5 +1,5 @@
-// Writes into docs/ what the code declares: options, layouts, commands, calls, errors, exports; and the comments of SnowleaseOptions. With
-// --check it writes nothing, and fails where a file differs.
+// Writes into docs/ what the code declares: options, parameters, layouts, commands, calls, errors, exports; and the comments of
+// SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
@@ -15,9 +15,11 @@ const { calls } = await import("./docs/http.mjs");
 const { layoutTable } = await import("./docs/layouts.mjs");
 const { docstrings } = await import("./docs/docstrings.mjs");
 const { options } = await import("./docs/options.mjs");
+const { parameterPages } = await import("./docs/parameters.mjs");
 
 await write("src/snowlease.ts", "", docstrings, ["export interface SnowleaseOptions {\n", "\n}\n"]);
 await write("docs/options.md", "options", options);
+for (const { page, parameters } of parameterPages) await write(page, "parameters", parameters);
 await write("docs/layouts.md", "layouts", layoutTable);
 await write("docs/errors.md", "errors", errors);
 await write("docs/cli.md", "commands", commandTable);

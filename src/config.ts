@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
-import { pathAddress, type RegistryAddress } from "./registries/address.ts";
+import { ownParameters, pathAddress, type RegistryAddress } from "./registries/index.ts";
 import { numberWithin } from "./lease/assigner.ts";
 import { configInvalid, shown, type SnowleaseError, withSource } from "./id/errors.ts";
 import { defaultLayout, type Layout } from "./id/layout.ts";
@@ -261,16 +261,17 @@ function readQuery(level: Level): Map<string, string> {
 
 /** The worker IDs that have the fixed fields, and the pool within them. */
 function narrowed(
-  { pool, datacenter, machine, process, fields }: OptionValues,
+  { registry, pool, datacenter, machine, process, fields }: OptionValues,
   sources: Config["sources"],
   layout: Layout,
   query: ReadonlyMap<string, string>,
 ): Pick<Config, "pool" | "fixed"> {
   const url = `the query of the registry URL from ${sources.registry?.text}`;
+  const own = registry === undefined || "claim" in registry ? [] : ownParameters(registry);
   const identity = Object.keys(layout.split(0));
   const fixed: Record<string, unknown> = {};
   for (const [key, value] of query) {
-    const name = knownName(key, [...urlOptions, ...identity], url);
+    const name = knownName(key, [...urlOptions, ...own, ...identity], url);
     // Any other text stays as it is: `narrow` then names it.
     fixed[name] = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
   }

@@ -4,7 +4,7 @@ import type { Server as HttpServer } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathAddress } from "./registries/address.ts";
+import { pathAddress } from "./registries/index.ts";
 import { isSnowleaseError, SnowleaseError } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
 import { lendingEnvironment, passedOn } from "./lent.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { pathAddress, type RegistryAddress } from "./registries/address.ts";
+import { pathAddress, type RegistryAddress } from "./registries/index.ts";
 import { withSource } from "./id/errors.ts";
 import { defaultLayout, type Layout } from "./id/layout.ts";
 import type { Registry } from "./rule/registry.ts";
@@ -106,6 +106,6 @@ export function isFrom(lent: LentLease, registry: RegistryAddress | Registry | u
 
 /** The name by which a borrower knows the registry of its lease: without passwords, and from any folder the same. */
 export function lentName(registry: RegistryAddress): string {
-  const { kind } = registry;
-  return kind === "sqlite" || kind === "unix" ? pathAddress(kind, resolve(registry.path)).text : registry.redacted;
+  const hasFile = "path" in registry && !("servers" in registry);
+  return hasFile ? pathAddress(registry.kind, resolve(registry.path)).text : registry.redacted;
 }

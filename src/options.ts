@@ -1,4 +1,4 @@
-import type { RegistryAddress } from "./registries/address.ts";
+import type { RegistryAddress } from "./registries/index.ts";
 import type { WorkerIdAssigner } from "./lease/assigner.ts";
 import { classText } from "./registries/driver-client.ts";
 import { configInvalid, shown, withSource } from "./id/errors.ts";

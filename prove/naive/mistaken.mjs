@@ -1,5 +1,4 @@
-import { parseAddress } from "../../dist/registries/address.js";
-import { openRegistry } from "../../dist/registries/index.js";
+import { openRegistry, parseAddress } from "../../dist/registries/index.js";
 import { open } from "../leased.mjs";
 
 /** A lease of ours, on a registry that does some things in a way of its own. `mistakes`: the registry as it is -> these. */

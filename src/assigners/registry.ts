@@ -1,10 +1,9 @@
-import { parseAddress } from "../registries/address.ts";
+import { addressOfClient, openRegistry, parseAddress } from "../registries/index.ts";
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid, withSource } from "../id/errors.ts";
 import { Lease } from "../lease/lease.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { ClientWithSettings, RegistryClient } from "../registries/driver-client.ts";
-import { addressOfClient, openRegistry } from "../registries/index.ts";
 
 /**
  * Any worker ID of the pool, as a lease of the registry that is named here: a registry URL (a daemon's, too) or a driver's ready

@@ -1,6 +1,5 @@
-import { statSync } from "node:fs";
 import type { Config } from "../config.ts";
-import type { RegistryAddress } from "../registries/address.ts";
+import type { RegistryAddress } from "../registries/index.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { DeferredRegistry } from "../registries/lazy.ts";
@@ -51,8 +50,8 @@ export async function withRegistry<Result>(
   use: (registry: Registry) => Promise<Result>,
 ): Promise<Result> {
   const address = addressOf(config);
-  const found = address.kind === "sqlite" ? statSync(address.path, { throwIfNoEntry: false }) : undefined;
-  if (address.kind === "sqlite" && (found === undefined || (found.isFile() && found.size === 0))) {
+  const { isEmpty } = await import("../registries/index.ts");
+  if (isEmpty(address)) {
     throw new SnowleaseError(
       "NOT_FOUND",
       `There is no registry ${address.redacted} yet; the first claim makes it, or \`snowlease init\`; or name another with \`--registry\`.`,

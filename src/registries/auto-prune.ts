@@ -9,7 +9,7 @@ const pause = 24 * 3_600_000;
  * The same registry, which forgets the claims that were kept long enough: at some claims, behind their answer, and once a day at most.
  * Where it fails, the next such claim does it.
  */
-export function tidying(registry: Registry): Registry {
+export function pruning(registry: Registry): Registry {
   /** When each namespace was cleared up, by the registry's clock, Unix ms. */
   const cleared = new Map<string, number>();
   return {

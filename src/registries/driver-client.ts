@@ -1,5 +1,7 @@
-import { type RegistryAddress, type ServerAddress, settingsOf, whereOf } from "./address.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
+import type { StoreKind } from "./store-kind.ts";
+import { whereOf } from "./url.ts";
+import type { StoreParameters } from "./url-parameters.ts";
 
 /*
  * A driver's ready client in place of a registry URL. It is asked where it connects to and how it logs in, and for nothing else: a
@@ -44,36 +46,38 @@ export interface ClientWithSettings {
   readonly poolSize?: number | undefined;
 }
 
-/** Where a client connects to. */
-export type ClientTarget = Pick<ServerAddress, "kind" | "scheme" | "servers" | "user" | "path"> & {
-  readonly client: object;
-};
-
-/** What a client has itself. */
-const itsOwn: readonly string[] = ["tls", "tlsCa", "sentinelUser", "sentinelPassword"];
-
 /**
- * The address of a client.
- * @param beside its settings by name, as a URL would have them.
- * @throws SnowleaseError CONFIG_INVALID for one that its store does not have, or that the client has itself.
+ * The address of a ready client of one of these stores; undefined for anything else.
+ * @param settings the parameters that a URL would have in its query, by name.
+ * @throws SnowleaseError CONFIG_INVALID for a parameter that the store does not have, or that the client has itself.
  */
-export function clientAddress(target: ClientTarget, beside: object): RegistryAddress {
-  const { kind, scheme, servers, user, path } = target;
-  const names = settingsOf[kind].filter((name) => !itsOwn.includes(name));
-  const given = Object.entries(beside).filter(([, value]) => value !== undefined);
+export function clientAddress(client: unknown, settings: object, stores: readonly StoreKind[]): object | undefined {
+  if (typeof client !== "object" || client === null) return undefined;
+  for (const { kind, parameters = {}, clientTarget } of stores) {
+    const target = clientTarget?.(client);
+    if (target === undefined) continue;
+    const { scheme, servers, user, path } = target;
+    const login = user === undefined ? "" : `${encodeURIComponent(user)}:***@`;
+    const text = `${scheme}://${login}${whereOf(servers)}${path === "" ? "" : `/${path}`}`;
+    const own = { settings: settingsBeside(settings, parameters), parameters: {} };
+    return { ...target, ...own, kind, client, password: undefined, text, redacted: text };
+  }
+  return undefined;
+}
+
+function settingsBeside(settings: object, parameters: StoreParameters): Readonly<Record<string, string>> {
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
   for (const [name, value] of given) {
-    if (!names.includes(name)) {
-      const advice = itsOwn.includes(name) ? "give it to the client itself" : `there are ${names.join(", ")}`;
+    if (parameters[name] === undefined || parameters[name].clientHas) {
+      const names = Object.keys(parameters).filter((name) => !parameters[name]?.clientHas);
+      const advice = parameters[name] === undefined ? `there are ${names.join(", ")}` : "give it to the client itself";
       throw new SnowleaseError("CONFIG_INVALID", `Expected no \`${name}\` beside a ready client; ${advice}.`);
     }
     if (typeof value !== "string" && typeof value !== "number") {
       throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` to be a number or a text, got ${shown(value)}.`);
     }
   }
-  const login = user === undefined ? "" : `${encodeURIComponent(user)}:***@`;
-  const text = `${scheme}://${login}${whereOf(servers)}${path === "" ? "" : `/${path}`}`;
-  const settings = Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
-  return { ...target, password: undefined, settings, parameters: {}, text, redacted: text };
+  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
 }
 
 /** What was passed that is none of these, for messages: it may hold a password anywhere inside. */

@@ -1,88 +1,75 @@
-import type { RegistryAddress } from "./address.ts";
-import { classText, clientAddress, type ClientTarget } from "./driver-client.ts";
-import { type Clock, systemClock } from "../lease/clock.ts";
+import { systemClock } from "../lease/clock.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
-import { redisClient } from "./redis/client.ts";
-import { mysqlPool } from "./sql/mysql/client.ts";
-import { postgresPool } from "./sql/postgres/client.ts";
-import { tidying } from "./auto-prune.ts";
+import { pruning } from "./auto-prune.ts";
+import { classText, clientAddress } from "./driver-client.ts";
+import type { AddressOf, RegistryOptions, StoreKind } from "./store-kind.ts";
+import * as list from "./stores.ts";
+import { readUrl } from "./url.ts";
 
-/** What every kind of store is opened with. */
-export interface RegistryOptions {
-  /** Deadline of one operation, ms. */
-  readonly operationTimeout: number;
-  /** Default: the machine's. */
-  readonly clock?: Clock | undefined;
+/** Where a registry is, read from a registry URL. */
+export type RegistryAddress = {
+  [Name in keyof typeof list]: (typeof list)[Name] extends StoreKind<infer Kind, infer Parts>
+    ? AddressOf<Kind, Parts>
+    : never;
+}[keyof typeof list];
+
+/** Messages name those first that need no server. */
+const stores: readonly StoreKind[] = [...new Set<StoreKind>([list.sqlite, list.memory, ...Object.values(list)])];
+
+function storeOf({ kind }: RegistryAddress): StoreKind {
+  const store = stores.find((store) => store.kind === kind);
+  if (store === undefined) throw new TypeError(`There is no store \`${kind}\`.`);
+  return store;
 }
 
 /**
- * Opens the registry at an address: the one place where a store is registered. Each is loaded when it is named, and its driver
- * with it. Rejects with what the store refuses with.
+ * Reads a registry URL, such as `sqlite:PATH`.
+ * @throws SnowleaseError CONFIG_INVALID, never with a password in it.
  */
+export function parseAddress(text: string): RegistryAddress {
+  return readUrl(text, stores) as RegistryAddress;
+}
+
+/** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */
+export function pathAddress(kind: RegistryAddress["kind"], path: string): RegistryAddress {
+  const encoded = path.replace(/[%?#]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
+  return parseAddress(`${kind}:${encoded}`);
+}
+
+/** The parameters of a registry URL that the store there alone has. */
+export function ownParameters(address: RegistryAddress): readonly string[] {
+  return Object.keys(storeOf(address).parameters ?? {});
+}
+
+/** The kind of the registry at an address. */
+export function registryKind(address: RegistryAddress): string {
+  return storeOf(address).registryKind ?? address.kind;
+}
+
+/** Whether opening the registry at an address makes a file. */
+export function isEmpty(address: RegistryAddress): boolean {
+  return storeOf(address).isEmpty?.(address) ?? false;
+}
+
+/** Opens the registry at an address; the store and its driver are loaded then. Rejects with what the store refuses with. */
 export async function openRegistry(address: RegistryAddress, options: RegistryOptions): Promise<Registry> {
-  const registry = await openStore(address, options);
-  // A daemon does so itself, and lets nobody but administrators.
-  return registry.kind === "daemon" ? registry : tidying(registry);
+  const { operationTimeout, clock = systemClock } = options;
+  const store = storeOf(address);
+  const registry = await store.open(address, { operationTimeout, clock });
+  return store.prunes ? registry : pruning(registry);
 }
-
-async function openStore(
-  address: RegistryAddress,
-  { operationTimeout, clock = systemClock }: RegistryOptions,
-): Promise<Registry> {
-  switch (address.kind) {
-    case "memory":
-      return (await import("./memory/registry.ts")).memoryRegistry({ clock });
-    case "sqlite":
-      return (await import("./sqlite/registry.ts")).sqliteRegistry({ path: address.path, clock, operationTimeout });
-    case "redis":
-      return (await import("./redis/registry.ts")).redisRegistry(address, { operationTimeout });
-    case "mysql":
-    case "oracle":
-    case "postgres":
-      return (await import("./sql/registry.ts")).sqlRegistry(address, { operationTimeout });
-    case "zookeeper":
-      return (await import("./zookeeper/registry.ts")).zooKeeperRegistry(address, { operationTimeout });
-    case "http":
-      return (await import("./daemon/registry.ts")).daemonRegistry(address.urls, {
-        clock,
-        operationTimeout,
-        token: address.token,
-        settings: address.settings,
-      });
-    case "unix":
-      return (await import("./daemon/registry.ts")).daemonRegistry([`unix:${address.path}`], {
-        clock,
-        operationTimeout,
-        token: address.token,
-      });
-  }
-}
-
-/** Each knows a ready client of its driver by its shape. */
-const clients: readonly ((client: object) => ClientTarget | undefined)[] = [redisClient, postgresPool, mysqlPool];
 
 /**
  * The address of a driver's ready client, or of one with settings: `{ client, ...settings }`.
  * @throws SnowleaseError CONFIG_INVALID for anything else, without saying what is in it.
  */
 export function addressOfClient(given: object): RegistryAddress {
-  const alone = targetOf(given);
-  if (alone !== undefined) return clientAddress(alone, {});
   const { client = given, ...settings } = given as { readonly client?: unknown };
-  const target = targetOf(client);
-  if (target !== undefined) return clientAddress(target, settings);
+  const address = clientAddress(given, {}, stores) ?? clientAddress(client, settings, stores);
+  if (address !== undefined) return address as RegistryAddress;
   throw new SnowleaseError(
     "CONFIG_INVALID",
     `Expected a registry, or a ready client (of ioredis, or a pool of pg or mysql2), got ${classText(client)}; name the registry by its URL.`,
   );
-}
-
-function targetOf(client: unknown): ClientTarget | undefined {
-  if (typeof client !== "object" || client === null) return undefined;
-  for (const known of clients) {
-    const target = known(client);
-    if (target !== undefined) return target;
-  }
-  return undefined;
 }

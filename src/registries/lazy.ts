@@ -1,10 +1,9 @@
-import { existsSync } from "node:fs";
-import type { RegistryAddress } from "./address.ts";
+import { isEmpty, openRegistry, type RegistryAddress, registryKind } from "./index.ts";
+import type { RegistryOptions } from "./store-kind.ts";
 import { monotonic, systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { pinEach, unpinEach } from "./pin-batches.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "../rule/registry.ts";
-import { openRegistry, type RegistryOptions } from "./index.ts";
 
 /** A registry that is opened when it is first asked something: an embedded one is not made for what is refused before that. */
 export interface DeferredRegistry extends Registry {
@@ -31,15 +30,13 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
   }
 
   return {
-    kind: address.kind === "http" || address.kind === "unix" ? "daemon" : address.kind,
+    kind: registryKind(address),
     open: async () => void (await opened()),
     init: async (request) => (await opened()).init(request),
     describe: async (namespace) => (await opened()).describe(namespace),
 
     async claim(request) {
-      if (opening === undefined && address.kind === "sqlite" && !existsSync(address.path)) {
-        checkLongest(request.window, request.limits);
-      }
+      if (opening === undefined && isEmpty(address)) checkLongest(request.window, request.limits);
       const asked = monotonic(clock);
       const registry = await opened();
       // The claimer's clock went on while the registry was opened; unmoved, it would look like one that was turned back.

@@ -1,44 +1,122 @@
+import { readFileSync } from "node:fs";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
-/* What stores have in common that read settings of their own from a registry URL. */
+/** What docs, and messages about a registry URL, say of a parameter. */
+interface ParameterNotes {
+  /** As a URL has it. */
+  readonly default?: string;
+  /** One sentence or more, for docs/registries. */
+  readonly meaning: string;
+  /** No message shows the value. */
+  readonly secret?: true;
+  /** A ready client of the driver has a setting of its own for it. */
+  readonly clientHas?: true;
+}
+
+/** A parameter of registry URLs that one kind of store has. */
+export interface StoreParameter<Value = unknown> extends ParameterNotes {
+  /** The value of a text, or undefined where the text has none. */
+  readonly read: (text: string) => Value | undefined;
+  /** What the text has to be: goes on after "Expected `name`". */
+  readonly rule: string;
+}
+
+/** The parameters of a kind of store, by name. A value without a default is undefined where the URL leaves it out. */
+export type StoreParameters<Values = Readonly<Record<string, unknown>>> = {
+  readonly [Name in keyof Values]: StoreParameter<Values[Name]>;
+};
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** Refuses a part of a registry URL: "Expected `wait` to be …, got …". A name of a parameter comes in backticks. */
-export function refuse(name: string, rule: string, got: unknown): never {
-  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
+/** An integer in a range. */
+export function integer(least: number, most: number, notes: ParameterNotes): StoreParameter<number> {
+  const read = (text: string): number | undefined =>
+    /^\d{1,7}$/.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined;
+  return { ...notes, rule: `to be an integer from ${least} to ${most}`, read };
 }
 
-/** A time in ms: a number, or one with its unit. NaN for any other text. */
-export function timeOf(text: string): number {
+/** A time in ms, written as a number or with its unit. */
+export function time(least: string, most: string, notes: ParameterNotes): StoreParameter<number> {
+  const read = (text: string): number | undefined =>
+    timeOf(text) >= timeOf(least) && timeOf(text) <= timeOf(most) ? timeOf(text) : undefined;
+  return { ...notes, rule: `to be a time from ${least} to ${most}, such as 10s`, read };
+}
+
+/** NaN for a text that is no time. */
+function timeOf(text: string): number {
   const [, number, unit = "ms"] = /^(\d{1,7})(ms|s|m|h)?$/.exec(text) ?? [];
   return Number(number) * (units[unit] ?? Number.NaN);
 }
 
-/** A truth value, or undefined where there is none. @throws SnowleaseError CONFIG_INVALID */
-export function truthOf(name: string, text: string | undefined): boolean | undefined {
-  if (text === undefined || text === "true" || text === "false")
-    return text === undefined ? undefined : text === "true";
-  return refuse(`\`${name}\``, "to be true or false", text);
+/** A truth value. */
+export function truth(notes: ParameterNotes): StoreParameter<boolean> {
+  return {
+    ...notes,
+    rule: "to be true or false",
+    read: (text) => (/^(true|false)$/.test(text) ? text === "true" : undefined),
+  };
 }
+
+/** Any text. */
+export function anyText(notes: ParameterNotes): StoreParameter<string> {
+  return { ...notes, rule: "to be a text", read: (text) => text };
+}
+
+export const beside: StoreParameter<"westid"> = {
+  meaning: "`westid`: Java processes that keep no window take numbers here, too.",
+  rule: "to be westid",
+  read: (text) => (text === "westid" ? text : undefined),
+};
 
 /** How servers of a registry URL are reached. */
 export interface Tls {
-  /** TLS, with certificate and host name checked. Default: none. */
+  /** TLS, with certificate and host name checked. */
   readonly tls: boolean;
   /** The certificates to trust (PEM). Default: those that Node trusts. */
   readonly tlsCa: string | undefined;
 }
 
-/** `tls` and `tlsCa`, which names a file. @throws SnowleaseError CONFIG_INVALID */
-export function tlsOf(settings: Readonly<Record<string, string>>, read: (file: string) => string): Tls {
-  const { tlsCa } = settings;
-  const tls = truthOf("tls", settings["tls"]) ?? false;
+export const tlsParameters: StoreParameters<Tls> = {
+  tls: truth({ default: "false", meaning: "TLS, with certificate and host name checked.", clientHas: true }),
+  tlsCa: anyText({
+    meaning: "File with the certificates to trust (PEM); without it, those that Node trusts.",
+    clientHas: true,
+  }),
+};
+
+/** The values of all parameters. @throws SnowleaseError CONFIG_INVALID */
+export function readParameters<Values extends object>(
+  parameters: StoreParameters<Values>,
+  settings: Readonly<Record<string, string>>,
+): Values {
+  const values = Object.entries<StoreParameter>(parameters).map(([name, parameter]) => {
+    const text = settings[name] ?? parameter.default;
+    const value = text === undefined ? undefined : parameter.read(text);
+    if (text !== undefined && value === undefined) {
+      refuse(`\`${name}\``, parameter.rule, parameter.secret ? "***" : text);
+    }
+    return [name, value];
+  });
+  return Object.fromEntries(values) as Values;
+}
+
+/** Reads the file that `tlsCa` names. @throws SnowleaseError CONFIG_INVALID */
+export function readTls({ tls, tlsCa }: Tls): Tls {
   if (tlsCa === undefined) return { tls, tlsCa };
   if (!tls) return refuse("`tlsCa`", "only with tls=true", tlsCa);
+  return { tls, tlsCa: readParameterFile("tlsCa", tlsCa) };
+}
+
+/** The text of a file that a parameter names. @throws SnowleaseError CONFIG_INVALID */
+export function readParameterFile(name: string, file: string): string {
   try {
-    return { tls, tlsCa: read(tlsCa) };
+    return readFileSync(file, "utf8");
   } catch {
-    return refuse("`tlsCa`", "to name a file that can be read", tlsCa);
+    return refuse(`\`${name}\``, "to name a file that can be read", file);
   }
+}
+
+/** Refuses a part of a registry URL: "Expected `wait` to be …, got …". A name of a parameter comes in backticks. */
+export function refuse(name: string, rule: string, got: unknown): never {
+  throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
 }

@@ -1,6 +1,6 @@
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
 import type { NamespaceLimits, Pin, PinOwner } from "./registry.ts";
-import { type Stored } from "./window.ts";
+import type { Stored } from "./window.ts";
 
 /*
  * A pin takes a worker ID out of the pool, or reserves it for one address, whose host may have used it without a lease until now.

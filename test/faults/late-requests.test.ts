@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { parseAddress } from "../../src/registries/address.ts";
+import { openRegistry, parseAddress } from "../../src/registries/index.ts";
 import { systemClock } from "../../src/lease/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Snowflake } from "../../src/generator/snowflake.ts";
-import { openRegistry } from "../../src/registries/index.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { databases } from "../support/databases.ts";

@@ -1,6 +1,6 @@
 import oracledb from "oracledb";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { parseAddress } from "../../src/registries/address.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { schemaText } from "../../src/registries/sql/init.ts";

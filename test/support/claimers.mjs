@@ -1,8 +1,7 @@
 // A process that claims many worker IDs at once, each as a lease of its own over one connection, and makes some IDs with each.
 import { randomBytes } from "node:crypto";
 import { layouts } from "../../dist/index.js";
-import { parseAddress } from "../../dist/registries/address.js";
-import { openRegistry } from "../../dist/registries/index.js";
+import { openRegistry, parseAddress } from "../../dist/registries/index.js";
 
 const [, , url, host, count] = process.argv;
 const registry = await openRegistry(parseAddress(url), { operationTimeout: 20_000 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type oracledb from "oracledb";
 import { afterAll, vi } from "vitest";
-import { parseAddress } from "../../src/registries/address.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import type { DatabaseServer } from "./databases.ts";
 import { driver } from "./oracle/driver.mjs";

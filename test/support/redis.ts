@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { Redis } from "ioredis";
-import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
+import type { ServerAddress } from "../../src/registries/url.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { redisRegistry } from "../../src/registries/redis/registry.ts";
 import { eventually } from "./holder.ts";

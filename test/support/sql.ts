@@ -1,4 +1,4 @@
-import { parseAddress } from "../../src/registries/address.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { SqlAddress } from "../../src/registries/sql/execute.ts";
 import { sqlRegistry } from "../../src/registries/sql/registry.ts";

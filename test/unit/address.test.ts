@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseAddress, pathAddress } from "../../src/registries/address.ts";
+import { parseAddress, pathAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 
 function refusal(text: unknown): string {

@@ -5,7 +5,7 @@ import { makePlan, pinsOf, type PlanRequest } from "../../src/ops/migrate/plan.t
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import { isSameStore } from "../../src/ops/migrate/sources.ts";
 import type { SourceContents, Reach } from "../../src/ops/migrate/source.ts";
-import { parseAddress } from "../../src/registries/address.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 
 const now = Date.UTC(2026, 10, 22);
 const { westid, twitter } = layouts;

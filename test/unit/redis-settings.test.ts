@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
-import { parseSettings, type RedisSettings } from "../../src/registries/redis/parameters.ts";
+import type { ServerAddress } from "../../src/registries/url.ts";
+import { parseAddress } from "../../src/registries/index.ts";
+import { parseSettings, type RedisSettings } from "../../src/registries/redis/address.ts";
 import { thrown } from "../support/generator.ts";
 
 const settingsOf = (url: string): RedisSettings => parseSettings(parseAddress(url) as ServerAddress);

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { parseAddress, type ServerAddress } from "../../src/registries/address.ts";
+import type { ServerAddress } from "../../src/registries/url.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { hashOf, nodesOf, numberOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
-import { parseSettings } from "../../src/registries/zookeeper/parameters.ts";
+import { parseSettings } from "../../src/registries/zookeeper/address.ts";
 
 const token = hashOf("0123456789abcdef0123456789abcdef");
 

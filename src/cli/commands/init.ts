@@ -1,4 +1,4 @@
-import type { RegistryAddress } from "../../registries/address.ts";
+import type { RegistryAddress } from "../../registries/index.ts";
 import { timeText } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
 import { addressOf, openConfigured, registryConfig } from "../settings.ts";

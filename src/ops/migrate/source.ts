@@ -1,4 +1,5 @@
-import type { RegistryAddress, ServerAddress } from "../../registries/address.ts";
+import type { ServerAddress } from "../../registries/url.ts";
+import type { RegistryAddress } from "../../registries/index.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
 /** Where the worker IDs of a fleet come from today. */

@@ -1,4 +1,5 @@
-import { parseAddress, type RegistryAddress, type ServerAddress } from "../../registries/address.ts";
+import type { ServerAddress } from "../../registries/url.ts";
+import { parseAddress, type RegistryAddress } from "../../registries/index.ts";
 import { configInvalid } from "../../id/errors.ts";
 import type { SourceContents, SourceKind, SourceRequest } from "./source.ts";
 

@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import { refuse } from "../url-parameters.ts";
+import { readParameterFile, refuse } from "../url-parameters.ts";
 
 /** What `https:` needs beside an address, in PEM. */
 export interface ClientTls {
@@ -19,11 +18,7 @@ export function tlsOf(addresses: readonly string[], settings: Readonly<Record<st
     const file = settings[name];
     if (file === undefined) return undefined;
     if (!addresses.some((address) => address.startsWith("https:"))) refuse(`\`${name}\``, "only with https:", file);
-    try {
-      return readFileSync(file, "utf8");
-    } catch {
-      return refuse(`\`${name}\``, "to name a file that can be read", file);
-    }
+    return readParameterFile(name, file);
   });
   if ((cert === undefined) !== (key === undefined)) refuse("`tlsCert` and `tlsKey`", "to be given together", undefined);
   try {

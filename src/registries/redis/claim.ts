@@ -9,7 +9,7 @@ import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, infoOf, recordOf } from "./records.ts";
 import { type Answer, type Arguments, maybeNumber, numberAt, numberOf, textOf, unclear } from "./scripts.ts";
-import type { RedisSettings } from "./parameters.ts";
+import type { RedisSettings } from "./address.ts";
 
 /** How often a claim looks at processes that may have died before it takes what it can get. */
 const mostLooks = 3;

@@ -1,5 +1,4 @@
-import type { ServerAddress } from "../address.ts";
-import type { ClientTarget } from "../driver-client.ts";
+import type { ClientTarget } from "../store-kind.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
 /** What is used of a ready client of ioredis, 5.9 or 6. */
@@ -59,17 +58,16 @@ export function redisClient(client: object): ClientTarget | undefined {
   }
   const { username } = node;
   const user = typeof username === "string" && username !== "" ? username : undefined;
-  const found = { kind: "redis", user, client } as const;
   if (isCluster === true) {
-    return { ...found, scheme: "redis+cluster", servers: ready.startupNodes.map(nodeServer), path: "" };
+    return { scheme: "redis+cluster", servers: ready.startupNodes.map(nodeServer), user, path: "" };
   }
   const { sentinels, name, path, db = 0, tls } = ready.options;
   if (Array.isArray(sentinels)) {
     const servers = sentinels.map((sentinel: Settings) => serverOf(sentinel, 26_379));
-    return { ...found, scheme: "redis+sentinel", servers, path: `${String(name)}/${String(db)}` };
+    return { scheme: "redis+sentinel", servers, user, path: `${String(name)}/${String(db)}` };
   }
   const servers = typeof path === "string" ? [{ host: path, port: 0 }] : [serverOf(ready.options, 6379)];
-  return { ...found, scheme: tls ? "rediss" : "redis", servers, path: String(db) };
+  return { scheme: tls ? "rediss" : "redis", servers, user, path: String(db) };
 }
 
 /**
@@ -91,7 +89,7 @@ function places(settings: Settings): Settings {
   );
 }
 
-function nodeServer(node: unknown): ServerAddress["servers"][number] {
+function nodeServer(node: unknown): ClientTarget["servers"][number] {
   if (typeof node === "object" && node !== null) return serverOf(node as Settings, 6379);
   if (typeof node === "number") return { host: "127.0.0.1", port: node };
   // All that follows the login, which is nothing to show.
@@ -99,6 +97,6 @@ function nodeServer(node: unknown): ServerAddress["servers"][number] {
   return { host, port: Number(port) };
 }
 
-function serverOf({ host, port }: Settings, usualPort: number): ServerAddress["servers"][number] {
+function serverOf({ host, port }: Settings, usualPort: number): ClientTarget["servers"][number] {
   return { host: typeof host === "string" ? host : "localhost", port: Number(port ?? usualPort) };
 }

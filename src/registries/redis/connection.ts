@@ -1,5 +1,5 @@
 import { type EventEmitter, once } from "node:events";
-import { type ServerAddress, whereOf } from "../address.ts";
+import { type ServerAddress, whereOf } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
@@ -15,7 +15,7 @@ import {
   replyError,
   silentError,
 } from "./errors.ts";
-import type { RedisSettings } from "./parameters.ts";
+import type { RedisSettings } from "./address.ts";
 
 /** What a Redis answers with, its texts as bytes. */
 export type Reply = Uint8Array | number | null | readonly Reply[];

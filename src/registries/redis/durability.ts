@@ -1,7 +1,7 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Connection, Reply } from "./connection.ts";
 import { replyError } from "./errors.ts";
-import type { RedisSettings } from "./parameters.ts";
+import type { RedisSettings } from "./address.ts";
 
 const decoder = new TextDecoder();
 

@@ -1,5 +1,5 @@
 import { highestWorkerId } from "../../id/layout.ts";
-import type { ServerAddress } from "../address.ts";
+import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import {
   defaultLimits,
@@ -17,7 +17,7 @@ import { openConnection } from "./connection.ts";
 import { promiseOf } from "./durability.ts";
 import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
 import { type Arguments, type Fields, maybeNumber, numberAt, numberOf, textOf, unclear } from "./scripts.ts";
-import { parseSettings } from "./parameters.ts";
+import { parseSettings } from "./address.ts";
 
 interface RedisOptions {
   /** Deadline of one operation, connecting included, ms. */

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../id/errors.ts";
-import type { SqlSettings } from "./parameters.ts";
+import type { SqlSettings } from "./address.ts";
 
 /** What a parameter may be, and what a column holds once a driver has read it. */
 export type Value = number | string | boolean | Uint8Array | null;

@@ -1,4 +1,4 @@
-import type { ServerAddress } from "../address.ts";
+import type { ServerAddress } from "../url.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Dialect } from "./dialect.ts";
 

@@ -1,10 +1,10 @@
-import { type ServerAddress, whereOf } from "../address.ts";
+import { type ServerAddress, whereOf } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Connecting, type Dialect, Raced, type Session } from "./dialect.ts";
 import { type Place, serverError, silentError } from "./errors.ts";
 import { Late, Sessions, Unheard } from "./connections.ts";
-import { parseSettings, type SqlSettings } from "./parameters.ts";
+import { parseSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Changed, Unit } from "./transaction.ts";
 

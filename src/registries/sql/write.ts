@@ -1,6 +1,6 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { unpinnedRecord } from "../../rule/pin.ts";
-import { type Stored } from "../../rule/window.ts";
+import type { Stored } from "../../rule/window.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, type Kept, keptOf } from "./records.ts";
 import { ownedEntry, poolEntry, type Space } from "./namespace-state.ts";

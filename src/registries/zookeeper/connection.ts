@@ -1,9 +1,9 @@
-import type { ServerAddress } from "../address.ts";
+import type { ServerAddress } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import type { Session } from "./session.ts";
-import type { ZooKeeperSettings } from "./parameters.ts";
+import type { ZooKeeperSettings } from "./address.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";

@@ -1,5 +1,5 @@
 import { highestWorkerId } from "../../id/layout.ts";
-import type { ServerAddress } from "../address.ts";
+import type { ServerAddress } from "../url.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
@@ -25,7 +25,7 @@ import { type Kept, numberBytes, readNumber, schemaVersion } from "./records.ts"
 import { rehearse } from "./rehearsal.ts";
 import { forgetRest } from "./rests.ts";
 import type { Session, Write } from "./session.ts";
-import { parseSettings } from "./parameters.ts";
+import { parseSettings } from "./address.ts";
 import { again, commit } from "./commit.ts";
 import { type Begun, forgetToken, guardUnused, newNamespace, put, readKept, replaceLost, Store } from "./store.ts";
 import { pagesOf } from "./workers.ts";

@@ -1,7 +1,7 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/registry.ts";
 import { unusedRecord } from "../../rule/pin.ts";
-import { type Stored } from "../../rule/window.ts";
+import type { Stored } from "../../rule/window.ts";
 import type { Connection } from "./connection.ts";
 import { OwnLives } from "./ephemeral.ts";
 import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { ServerAddress } from "../address.ts";
+import type { ServerAddress } from "../url.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Tls } from "../url-parameters.ts";

@@ -1,7 +1,7 @@
 import { configInvalid } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { Session } from "../../../registries/zookeeper/session.ts";
-import { parseSettings } from "../../../registries/zookeeper/parameters.ts";
+import { parseSettings } from "../../../registries/zookeeper/address.ts";
 import { plainAddress } from "../addresses.ts";
 import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
 

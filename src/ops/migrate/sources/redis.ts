@@ -1,6 +1,6 @@
 import { type Command, type Connection, openConnection, type Reply } from "../../../registries/redis/connection.ts";
 import { isReply, replyError, silentError } from "../../../registries/redis/errors.ts";
-import { parseSettings } from "../../../registries/redis/parameters.ts";
+import { parseSettings } from "../../../registries/redis/address.ts";
 import type { SourceRequest } from "../source.ts";
 
 /** A Redis that is only read. */

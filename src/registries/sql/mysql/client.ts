@@ -1,5 +1,5 @@
 import type mysql2 from "mysql2";
-import type { ClientTarget } from "../../driver-client.ts";
+import type { ClientTarget } from "../../store-kind.ts";
 import { SnowleaseError } from "../../../id/errors.ts";
 
 /** Of a pool's settings those that say where the server is, how to get there, and who logs in. */
@@ -35,7 +35,7 @@ export function mysqlPool(client: object): ClientTarget | undefined {
     );
   }
   const servers = [socketPath === undefined ? { host, port } : { host: socketPath, port: 0 }];
-  return { kind: "mysql", scheme: "mysql", servers, user, path: database, client };
+  return { scheme: "mysql", servers, user, path: database };
 }
 
 /** What to connect with where a pool does. */

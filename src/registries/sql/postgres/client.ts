@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import type pg from "pg";
-import type { ClientTarget } from "../../driver-client.ts";
+import type { ClientTarget } from "../../store-kind.ts";
 
 /** What is used of a ready pool. */
 interface Pool {
@@ -22,7 +22,7 @@ export function postgresPool(client: object): ClientTarget | undefined {
   const probe = probeOf(client as Pool);
   if (probe.connection === undefined) return undefined;
   const { host, port, user, database = "" } = probe;
-  return { kind: "postgres", scheme: "postgres", servers: [{ host, port }], user, path: database, client };
+  return { scheme: "postgres", servers: [{ host, port }], user, path: database };
 }
 
 /** What to connect with where a pool does: a connection string and the environment are read as the driver reads them. */

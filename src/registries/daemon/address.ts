@@ -1,0 +1,44 @@
+import type { StoreKind } from "../store-kind.ts";
+import { path, type PathParts, type UrlParts, urls } from "../url.ts";
+import { anyText, type StoreParameters } from "../url-parameters.ts";
+
+/** What a client shows to a daemon where the address has no login: no part of the URL, but of the configuration around it. */
+interface ShownToken {
+  readonly token?: string | undefined;
+}
+
+/** The files that `https:` needs beside an address. */
+const parameters: StoreParameters = {
+  tlsCa: anyText({ meaning: "File with the certificates to trust (PEM); without it, those that Node trusts." }),
+  tlsCert: anyText({ meaning: "File with the client's own certificate (PEM), for a daemon that asks for one." }),
+  tlsKey: anyText({ meaning: "File with the key of that certificate (PEM)." }),
+};
+
+/** What fits `sun_path` on Linux with its closing 0, bytes. */
+const maxSocketPath = 107;
+
+/** A daemon prunes its registry itself, and lets administrators alone ask for it. */
+const daemon = { registryKind: "daemon", prunes: true } as const;
+
+export const http: StoreKind<"http", UrlParts & ShownToken> = {
+  ...daemon,
+  kind: "http",
+  schemes: { http: 0, https: 0 },
+  grammar: urls,
+  parameters,
+  open: async ({ urls, token, settings }, options) =>
+    (await import("./registry.ts")).daemonRegistry(urls, { ...options, token, settings }),
+};
+
+export const unix: StoreKind<"unix", PathParts & ShownToken> = {
+  ...daemon,
+  kind: "unix",
+  schemes: { unix: 0 },
+  grammar: path((name) =>
+    new TextEncoder().encode(name).length > maxSocketPath
+      ? `to have a socket path of at most ${maxSocketPath} bytes`
+      : undefined,
+  ),
+  open: async ({ path, token }, options) =>
+    (await import("./registry.ts")).daemonRegistry([`unix:${path}`], { ...options, token }),
+};

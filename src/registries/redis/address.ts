@@ -1,0 +1,86 @@
+import type { StoreKind } from "../store-kind.ts";
+import { type ServerAddress, type ServerParts, servers } from "../url.ts";
+import {
+  anyText,
+  beside,
+  integer,
+  readParameters,
+  refuse,
+  type StoreParameters,
+  time,
+  truth,
+} from "../url-parameters.ts";
+import { redisClient } from "./client.ts";
+
+/** What only a Redis registry has: parameters of its URL, and what the path says. */
+export interface RedisSettings {
+  readonly wait: number;
+  readonly beside: "westid" | undefined;
+  /** Ms. */
+  readonly maxLag: number;
+  readonly tls: boolean;
+  readonly sentinelUser: string | undefined;
+  readonly sentinelPassword: string | undefined;
+  readonly database: number;
+  /** The name of the primary that the sentinels watch. */
+  readonly primary: string | undefined;
+}
+
+const database = integer(0, 1_000_000, { meaning: "Database number." });
+
+const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> = {
+  wait: integer(0, 100, { default: "0", meaning: "Replicas that have to confirm each claim and renewal." }),
+  beside,
+  maxLag: time("0", "1h", {
+    // What `min-replicas-max-lag` lets an old primary do.
+    default: "12s",
+    meaning: "How long an old primary may go on after another was promoted.",
+  }),
+  tls: truth({
+    default: "false",
+    meaning: "TLS for sentinels and clusters, too, with the certificate checked; `rediss:` has it.",
+    clientHas: true,
+  }),
+  sentinelUser: anyText({
+    meaning: "For the sentinels themselves; without it, their user `default`.",
+    clientHas: true,
+  }),
+  sentinelPassword: anyText({ meaning: "For the sentinels themselves.", secret: true, clientHas: true }),
+};
+
+export const redis: StoreKind<"redis", ServerParts> = {
+  kind: "redis",
+  schemes: { redis: 6379, rediss: 6379, "redis+sentinel": 26_379, "redis+cluster": 6379 },
+  grammar: servers,
+  parameters,
+  clientTarget: redisClient,
+  open: async (address, { operationTimeout }) =>
+    (await import("./registry.ts")).redisRegistry(address, { operationTimeout }),
+};
+
+/** Reads the settings of a Redis URL. @throws SnowleaseError CONFIG_INVALID */
+export function parseSettings({ scheme, path, settings }: ServerAddress): RedisSettings {
+  const values = readParameters(parameters, settings);
+  const { wait, sentinelUser, sentinelPassword } = values;
+  const sentinel = scheme === "redis+sentinel";
+  const cluster = scheme === "redis+cluster";
+  const [primary, numberText = ""] = sentinel ? path.split("/") : [undefined, path];
+  if (primary === "") {
+    refuse("the URL of sentinels", "to end with the name of the primary, /NAME or /NAME/DATABASE", path);
+  }
+  if (scheme === "rediss" && settings["tls"] === "false") refuse("`tls`", "not to be false with rediss:", "false");
+  if (sentinelPassword !== undefined && !sentinel) {
+    refuse("`sentinelPassword`", "only with redis+sentinel:", "***");
+  }
+  if (sentinelUser !== undefined && (sentinelUser === "" || sentinelPassword === undefined)) {
+    refuse("`sentinelUser`", "to be a name, together with `sentinelPassword`", sentinelUser);
+  }
+  const number = numberText === "" ? 0 : database.read(numberText);
+  if (number === undefined) return refuse("the database in the URL", database.rule, numberText);
+  if (cluster && number !== 0) refuse("the database of a cluster", "to be 0", numberText);
+  if (cluster && wait > 0) {
+    const rule = "not with redis+cluster:, whose nodes forward nothing; set min-replicas-to-write there";
+    refuse("`wait`", rule, settings["wait"]);
+  }
+  return { ...values, tls: scheme === "rediss" || values.tls, database: number, primary };
+}

@@ -1,0 +1,58 @@
+import type { StoreKind } from "../store-kind.ts";
+import { servers, type ServerAddress, type ServerParts } from "../url.ts";
+import {
+  beside,
+  integer,
+  readParameters,
+  readTls,
+  refuse,
+  type StoreParameters,
+  type Tls,
+  tlsParameters,
+} from "../url-parameters.ts";
+import { mysqlPool } from "./mysql/client.ts";
+import { postgresPool } from "./postgres/client.ts";
+
+/** What only an SQL registry has: parameters of its URL, and what the path says. */
+export interface SqlSettings extends Tls {
+  readonly poolSize: number;
+  readonly beside: "westid" | undefined;
+  readonly database: string;
+}
+
+const parameters: StoreParameters<Omit<SqlSettings, "database">> = {
+  poolSize: integer(1, 100, { default: "4", meaning: "Connections at most, 1 to 100." }),
+  beside,
+  ...tlsParameters,
+};
+
+const database: Pick<StoreKind<string, ServerParts>, "grammar" | "parameters" | "open"> = {
+  grammar: servers,
+  parameters,
+  open: async (address, { operationTimeout }) =>
+    (await import("./registry.ts")).sqlRegistry(address, { operationTimeout }),
+};
+
+export const mysql: StoreKind<"mysql", ServerParts> = {
+  ...database,
+  kind: "mysql",
+  schemes: { mysql: 3306 },
+  clientTarget: mysqlPool,
+};
+
+export const oracle: StoreKind<"oracle", ServerParts> = { ...database, kind: "oracle", schemes: { oracle: 1521 } };
+
+export const postgres: StoreKind<"postgres", ServerParts> = {
+  ...database,
+  kind: "postgres",
+  schemes: { postgres: 5432 },
+  clientTarget: postgresPool,
+};
+
+/** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
+export function parseSettings({ servers, path, settings }: ServerAddress): SqlSettings {
+  if (servers.length !== 1) refuse("the URL", "to name one server", `${servers.length} servers`);
+  if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
+  const values = readParameters(parameters, settings);
+  return { ...values, ...readTls(values), database: path };
+}

@@ -1,0 +1,24 @@
+import { statSync } from "node:fs";
+import type { StoreKind } from "../store-kind.ts";
+import { path, type PathParts } from "../url.ts";
+
+export const sqlite: StoreKind<"sqlite", PathParts> = {
+  kind: "sqlite",
+  schemes: { sqlite: 0 },
+  // SQLite itself gives these a meaning: a database in memory would forget every window.
+  grammar: path((name) =>
+    /^(:|file:)/i.test(name)
+      ? "to name a file (one whose name begins so is written ./NAME); for a registry in memory use `memory:`"
+      : undefined,
+  ),
+  isEmpty(address) {
+    try {
+      const found = statSync(address.path, { throwIfNoEntry: false });
+      return found === undefined || (found.isFile() && found.size === 0);
+    } catch {
+      // Opening says why it cannot be looked at.
+      return false;
+    }
+  },
+  open: async (address, options) => (await import("./registry.ts")).sqliteRegistry({ path: address.path, ...options }),
+};

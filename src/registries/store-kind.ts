@@ -1,0 +1,51 @@
+import type { Clock } from "../lease/clock.ts";
+import type { Registry } from "../rule/registry.ts";
+import type { Grammar, ServerParts } from "./url.ts";
+import type { StoreParameters } from "./url-parameters.ts";
+
+/** What every kind of store is opened with. */
+export interface RegistryOptions {
+  /** Deadline of one operation, ms. */
+  readonly operationTimeout: number;
+  /** Default: the machine's. */
+  readonly clock?: Clock | undefined;
+}
+
+/** What a kind of store says of itself before its driver is loaded. `Parts`: what its grammar reads. */
+export interface StoreKind<Kind extends string = string, Parts extends object = object> {
+  readonly kind: Kind;
+  /** Each with the port where a URL names none; 0 where there are no ports. */
+  readonly schemes: Readonly<Record<string, number>>;
+  readonly grammar: Grammar<Omit<Parts, "settings">>;
+  /** The parameters that this kind of store alone has; its address has `settings` then. */
+  readonly parameters?: StoreParameters;
+  /** The kind of its registries. Default: `kind`. */
+  readonly registryKind?: string;
+  /** It forgets by itself the claims that were kept long enough. */
+  readonly prunes?: true;
+  /** Whether nothing is stored there yet. Absent: opening makes no file. */
+  isEmpty?(address: AddressOf<Kind, Parts>): boolean;
+  /**
+   * Where a ready client of its driver connects to; undefined for any other object.
+   * @throws SnowleaseError CONFIG_INVALID for a client that cannot serve.
+   */
+  clientTarget?(client: object): ClientTarget | undefined;
+  /** Loads the driver. Rejects with what the store refuses with. */
+  open(address: AddressOf<Kind, Parts>, options: RegistryOptions & { readonly clock: Clock }): Promise<Registry>;
+}
+
+/** Where a registry is, read from a registry URL. */
+export type AddressOf<Kind extends string, Parts extends object> = Parts & {
+  readonly kind: Kind;
+  /** Without the query, as it was given: it may hold a password. */
+  readonly text: string;
+  /** `text` for people: no password, no token. */
+  readonly redacted: string;
+  /** The query, decoded, without the store's own parameters. */
+  readonly parameters: Readonly<Record<string, string>>;
+};
+
+/** Where a ready client connects to. */
+export interface ClientTarget extends Pick<ServerParts, "scheme" | "servers" | "path"> {
+  readonly user: string | undefined;
+}

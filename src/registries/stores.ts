@@ -1,0 +1,10 @@
+/*
+ * Every kind of store, a line each. Nothing here loads a driver.
+ */
+
+export { http, unix } from "./daemon/address.ts";
+export { memory } from "./memory/address.ts";
+export { redis } from "./redis/address.ts";
+export { mysql, oracle, postgres } from "./sql/address.ts";
+export { sqlite } from "./sqlite/address.ts";
+export { zookeeper } from "./zookeeper/address.ts";

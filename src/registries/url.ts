@@ -1,0 +1,199 @@
+import { shown, SnowleaseError } from "../id/errors.ts";
+import type { StoreKind } from "./store-kind.ts";
+
+/*
+ * The grammar of registry URLs. It knows no store: the `address.ts` of each store's folder says which of these it takes.
+ */
+
+/** A registry URL without its query, while it is read. */
+interface UrlText {
+  /** In lower case. */
+  readonly scheme: string;
+  /** The port where the URL names none. */
+  readonly port: number;
+  readonly body: string;
+  /** @throws SnowleaseError CONFIG_INVALID: "Expected the registry URL to …", never with a password in it. */
+  readonly refuse: (rule: string) => never;
+  readonly decode: (part: string) => string;
+}
+
+/** Reads what stands behind the scheme. `redacted`: the URL for people, where the text may hold a secret. */
+export type Grammar<Parts> = (url: UrlText) => Parts & { readonly redacted?: string };
+
+/** The parameters of the query that the store alone has, as given. */
+interface OwnSettings {
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+/** Servers with a login. */
+export interface ServerParts extends OwnSettings {
+  /** How they are reached, where a store has several schemes. */
+  readonly scheme: string;
+  readonly servers: readonly { readonly host: string; readonly port: number }[];
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  /** What stands behind the servers, decoded and without the slash before it: a database, a name, a node. */
+  readonly path: string;
+  /** A driver's ready client, which connects and logs in there: with what else it knows, a password too. */
+  readonly client?: object | undefined;
+}
+
+/** The servers of a store, whichever it is. */
+export interface ServerAddress extends ServerParts {
+  readonly kind: string;
+}
+
+/** Addresses of HTTP servers. */
+export interface UrlParts extends OwnSettings {
+  /** One or more, without trailing slash, in the order of preference; may hold user and password. */
+  readonly urls: readonly string[];
+}
+
+/** A path in the file system. */
+export interface PathParts {
+  /** As given, decoded: may be relative. */
+  readonly path: string;
+}
+
+const controlCharacter = /[\u0000-\u001f\u007f]/;
+
+/** Nothing behind the scheme. */
+export const none: Grammar<object> = ({ scheme, body, refuse }) => {
+  if (body !== "") refuse(`to be just \`${scheme}:\`, with or without a query`);
+  return {};
+};
+
+/**
+ * A path, percent-decoded: a `?`, `#` or `%` in it is written `%3F`, `%23`, `%25`.
+ * @param check says what a path has to be that it refuses.
+ */
+export function path(check: (path: string) => string | undefined): Grammar<PathParts> {
+  return ({ scheme, body, refuse, decode }) => {
+    if (body.startsWith("//") && !body.startsWith("///")) {
+      refuse(`to have a path, ${scheme}:./relative or ${scheme}:///absolute, and no host`);
+    }
+    const encoded = body.startsWith("//") ? body.slice(2) : body;
+    if (/^\/?~/.test(encoded)) refuse("to have a path without `~`, which is not expanded; write it out");
+    const path = decode(encoded);
+    if (path === "" || controlCharacter.test(path)) refuse("to have a path without control characters");
+    const rule = check(path);
+    return rule === undefined ? { path } : refuse(rule);
+  };
+}
+
+/** `//HOST:PORT/…`, several separated by commas; a later one may leave out the scheme. */
+export const urls: Grammar<Omit<UrlParts, "settings">> = ({ scheme, body, refuse }) => {
+  const [first = "", ...others] = `${scheme}:${body}`.split(",");
+  const parts = [first, ...others.map((part) => (part.includes("://") ? part : `${scheme}://${part}`))];
+  const urls = parts.map((part) => {
+    const url = /^https?:\/\/[^/\\\s]\S*$/i.test(part) && URL.canParse(part) ? new URL(part) : undefined;
+    return url === undefined || url.hostname === "" || url.port === "0"
+      ? refuse("to be a list of addresses like http://HOST:PORT, separated by commas")
+      : url;
+  });
+  return { urls: urls.map(({ href }) => href.replace(/\/$/, "")), redacted: urls.map(withoutUser).join(",") };
+};
+
+function withoutUser({ username, password, protocol, host, pathname }: URL): string {
+  // A user alone may be a token.
+  const user = password !== "" && username !== "" ? `${username}:***@` : `${username}${password}` === "" ? "" : "***@";
+  return `${protocol}//${user}${host}${pathname}`.replace(/\/$/, "");
+}
+
+/** `//USER:PASSWORD@HOST:PORT/PATH`, with more HOST:PORT separated by commas. */
+export const servers: Grammar<Omit<ServerParts, "settings">> = ({ scheme, port: usualPort, body, refuse, decode }) => {
+  const [, login, list = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]+)(?:\/(.*))?$/.exec(body) ?? [];
+  const servers = list.split(",").map((part) => {
+    const [, six, name = "", port = usualPort] = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
+    return { host: six ?? name, port: Number(port) };
+  });
+  if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
+    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`);
+  }
+  // Or else a slash in a password would make a path of what follows it, which is shown.
+  if (path.includes("@")) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A");
+  const [user = "", ...rest] = login?.split(":") ?? [];
+  const shownLogin = login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`;
+  return {
+    scheme,
+    servers,
+    user: user === "" ? undefined : decode(user),
+    password: rest.length === 0 ? undefined : decode(rest.join(":")),
+    path: decode(path),
+    redacted: `${scheme}://${shownLogin}${list}${path === "" ? "" : `/${path}`}`,
+  };
+};
+
+/** Servers, for people. */
+export function whereOf(servers: ServerParts["servers"]): string {
+  const texts = servers.map(({ host, port }) => {
+    // A socket in the file system has no port.
+    return port === 0 ? host : `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  });
+  return texts.join(",");
+}
+
+/**
+ * Reads a registry URL: `SCHEME:`, what the scheme's store takes, and a query like `?name=value&name=value`, percent-decoded.
+ * @throws SnowleaseError CONFIG_INVALID, never with a password in it.
+ */
+export function readUrl(text: string, stores: readonly StoreKind[]): { readonly kind: string } {
+  const schemes = stores.flatMap((store) => Object.keys(store.schemes));
+  const refuse = (rule: string): never => {
+    throw new SnowleaseError("CONFIG_INVALID", `Expected the registry URL ${rule}, got ${redact(text, schemes)}.`);
+  };
+  const decode = (part: string): string => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return refuse("to have only whole percent-encoded characters; a `%` itself is written %25");
+    }
+  };
+  const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
+  const scheme = prefix.toLowerCase();
+  const store = stores.find((store) => Object.hasOwn(store.schemes, scheme));
+  if (store === undefined) return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}`);
+  if (controlCharacter.test(text) || text.trimEnd() !== text) {
+    refuse("to have no control characters or space at its end");
+  }
+  if (rest.includes("#")) refuse("to have no `#`; in a path write %23");
+
+  const end = rest.indexOf("?");
+  const body = end < 0 ? rest : rest.slice(0, end);
+  const query = end < 0 ? [] : [...readQuery(rest.slice(end + 1), refuse, decode)];
+  const { kind, parameters: own, grammar } = store;
+  const plain = `${scheme}:${body}`;
+  const parts = grammar({ scheme, port: store.schemes[scheme] ?? 0, body, refuse, decode });
+  // `fromEntries` defines properties, so that `__proto__` is a name like any other.
+  const divided = (isOwn: boolean): Readonly<Record<string, string>> =>
+    Object.fromEntries(query.filter(([name]) => Object.hasOwn(own ?? {}, name) === isOwn));
+  return {
+    kind,
+    text: plain,
+    redacted: plain,
+    ...parts,
+    parameters: divided(false),
+    ...(own && { settings: divided(true) }),
+  } as { readonly kind: string };
+}
+
+function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["decode"]): ReadonlyMap<string, string> {
+  const pairs = new Map<string, string>();
+  for (const part of query.split("&")) {
+    const at = part.indexOf("=");
+    const name = decode(at < 0 ? part : part.slice(0, at));
+    if (name === "" || at < 0) refuse("to have a query like ?name=value&name=value");
+    if (pairs.has(name)) refuse(`to have the query parameter ${shown(name)} once`);
+    pairs.set(name, decode(part.slice(at + 1)));
+  }
+  return pairs;
+}
+
+/** What may be shown of a text that could not be read: everything up to the last `@` may be a password, and so may the query. */
+function redact(text: unknown, schemes: readonly string[]): string {
+  if (typeof text !== "string") return shown(text);
+  const [prefix = ""] = /^[a-z+]+:(\/\/)?/i.exec(text) ?? [];
+  const known = schemes.some((scheme) => prefix.toLowerCase().startsWith(`${scheme}:`));
+  const rest = known ? text.slice(prefix.length) : text;
+  return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);
+}
