@@ -3,21 +3,21 @@ import { isSnowleaseError, type ErrorCode, type SnowleaseError } from "../id/err
 /** Longest text of a seen value in a message. */
 const longest = 400;
 
-/** Throws unless it holds: `Expected the fence to rise above 3, got 3.` */
+/** Throws unless `holds` is true: `Expected the fence to rise above 3, got 3.` */
 export function ensure(holds: boolean, expectation: string, seen: unknown): asserts holds {
   if (holds) return;
   const text = textOf(seen);
   throw new Error(`Expected ${expectation}, got ${text.length > longest ? `${text.slice(0, longest)}...` : text}.`);
 }
 
-/** Throws unless both are equal by value, where an absent property and an undefined one are the same. */
+/** Throws unless both values are equal; an absent property equals an undefined one. */
 export function equal(seen: unknown, expected: unknown, what: string): void {
   const text = textOf(expected);
   const shown = text.length > longest ? `${text.slice(0, longest)}...` : text;
   ensure(textOf(seen) === text, `${what} to be ${shown}`, seen);
 }
 
-/** Throws unless a Unix ms, or another integer, lies in [low, high]. */
+/** Throws unless the value is an integer, such as a Unix ms, in [low, high]. */
 export function between(seen: number | undefined, low: number, high: number, what: string): void {
   const holds = seen !== undefined && Number.isSafeInteger(seen) && seen >= low && seen <= high;
   ensure(holds, `${what} to be an integer from ${low} to ${high}`, seen);
@@ -32,7 +32,7 @@ export function outcome<Answer extends { readonly outcome: string }, Name extend
   ensure(answer.outcome === name, `${what} to be answered \`${name}\``, answer);
 }
 
-/** Throws unless the operation rejects with this code, on one line. */
+/** Throws unless the operation rejects with this code, and a message of one line. */
 export async function refuses(code: ErrorCode, what: string, operation: Promise<unknown>): Promise<SnowleaseError> {
   const [answer, error] = await operation.then(
     (answer) => [answer, undefined],
@@ -44,7 +44,7 @@ export async function refuses(code: ErrorCode, what: string, operation: Promise<
   return error;
 }
 
-/** A value as text that is equal for equal values: keys in order, nothing undefined, bytes in hex, errors with their facts. */
+/** A value as text, equal for equal values: sorted keys, no undefined properties, bytes in hex, errors with their details. */
 export function textOf(value: unknown): string {
   if (value instanceof Uint8Array)
     return `bytes(${Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join("")})`;

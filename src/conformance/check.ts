@@ -2,23 +2,23 @@ import type { NamespaceLimits } from "../rule/registry.ts";
 import type { Capability, ConformanceSubject } from "./subject.ts";
 import { Trial } from "./trial.ts";
 
-/** One promise of the registry port. */
+/** One requirement of the registry port. */
 export interface ConformanceCheck {
-  /** The promise, in words; unique. */
+  /** The requirement, in words; unique. */
   readonly title: string;
   readonly needs?: Capability | undefined;
-  /** Rejects with an Error that says what was promised and what was seen instead. */
+  /** Rejects with an Error that says what was expected and what was seen instead. */
   run(subject: ConformanceSubject): Promise<void>;
 }
 
-/** How a check works. */
+/** Conditions of a check. */
 interface CheckOptions {
   readonly needs?: Capability;
-  /** Limits of the namespace that the check finds; `false`: it finds none. */
+  /** Limits of the namespace that is made for the check; `false`: none is made. */
   readonly limits?: Partial<NamespaceLimits> | false;
 }
 
-/** A check whose body finds a namespace and one open client, and whose clients are closed behind it. */
+/** Makes a check. Its body gets a namespace and one open client; all clients are closed afterwards. */
 export function check(
   title: string,
   body: (trial: Trial) => Promise<void>,

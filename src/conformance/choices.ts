@@ -2,10 +2,10 @@ import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
-/** A layout of 22 bits of worker. */
+/** A layout of 22 worker bits. */
 const wideLayout = "timestamp:40,worker:22,sequence:1@1490346283706/1";
 
-/** Claims until the pool refuses, each from a host of its own. */
+/** Claims every worker ID of the pool, each for another host. */
 async function fill(trial: Trial, pool: { first: number; last: number }): Promise<GrantedClaim[]> {
   const held: GrantedClaim[] = [];
   for (let i = pool.first; i <= pool.last; i++) held.push(await trial.claim({ pool, holder: on(`host-${i}`) }));
@@ -15,34 +15,34 @@ async function fill(trial: Trial, pool: { first: number; last: number }): Promis
 const idOf = ({ grant }: GrantedClaim): number => grant.workerId;
 const ascending = (held: readonly GrantedClaim[]): number[] => held.map(idOf).toSorted((a, b) => a - b);
 
-/** Which worker ID is given out where any of the pool will do. */
+/** Which worker ID of the pool a claim gets. */
 export const choices: readonly ConformanceCheck[] = [
-  check("numbers that were never used are given out in ascending order", async (trial) => {
+  check("unused worker IDs are granted in ascending order", async (trial) => {
     await trial.claim({ workerId: 1, holder: on("other") });
     const ids: number[] = [];
     for (const host of ["alpha", "beta", "gamma"]) ids.push(idOf(await trial.claim({ holder: on(host) })));
     equal(ids, [0, 2, 3], "the worker IDs beside 1, which is held");
   }),
 
-  check("a number never used comes before one that another host gave back", async (trial) => {
+  check("an unused worker ID is granted before one that another host gave back", async (trial) => {
     await trial.usedOnce(0, 100, "beta");
     equal(idOf(await trial.claim()), 1, "the worker ID");
   }),
 
-  check("a host gets a worker ID back that it used before", async (trial) => {
+  check("a host gets the worker ID back that it used before", async (trial) => {
     await trial.usedOnce(3, 100, "alpha");
     await trial.claim({ holder: on("beta") });
     equal(idOf(await trial.claim({ holder: on("alpha") })), 3, "the worker ID");
   }),
 
-  check("a host gets a worker ID back whose process crashed", async (trial) => {
+  check("a host gets the worker ID of its crashed process back", async (trial) => {
     const crashed = await trial.claim({ window: short });
     await trial.claim({ holder: on("beta") });
     await trial.passed(crashed.grant.until);
     equal(idOf(await trial.claim()), idOf(crashed), "the worker ID");
   }),
 
-  check("a host whose processes restart keeps to the same worker IDs", async (trial) => {
+  check("a host whose processes restart keeps the same worker IDs", async (trial) => {
     const round = async (): Promise<number[]> => {
       const held = [await trial.claim(), await trial.claim(), await trial.claim()];
       for (const claim of held) await trial.released(claim, { until: claim.grant.from });
@@ -61,7 +61,7 @@ export const choices: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "once all were used, the worker ID whose window ended longest ago comes first",
+    "when all worker IDs were used, the one whose window ended longest ago is granted first",
     async (trial) => {
       const pool = { first: 0, last: 2 };
       const held = await fill(trial, pool);
@@ -75,7 +75,7 @@ export const choices: readonly ConformanceCheck[] = [
     { needs: "oldest-first" },
   ),
 
-  check("a claim keeps to its pool", async (trial) => {
+  check("a claim gets a worker ID of its pool", async (trial) => {
     const pool = { first: 512, last: 515 };
     equal(ascending(await fill(trial, pool)), [512, 513, 514, 515], "the worker IDs of the pool");
     outcome(await trial.ask({ pool }), "exhausted", "a fifth claim in a pool of four");
@@ -83,13 +83,13 @@ export const choices: readonly ConformanceCheck[] = [
     equal(ascending(await fill(trial, { first: 516, last: 517 })), [516, 517], "the ones above it");
   }),
 
-  check("a host's worker IDs outside the pool are left alone", async (trial) => {
+  check("a host's worker IDs outside the pool are not granted", async (trial) => {
     await trial.usedOnce(3, 100, "alpha");
     between(idOf(await trial.claim({ pool: { first: 512, last: 513 } })), 512, 513, "the worker ID");
   }),
 
   check(
-    "a pool that is narrowed, moved and widened again keeps to its limits, and finds its numbers",
+    "a pool that is narrowed, moved and widened again keeps its limits, and grants its worker IDs",
     async (trial) => {
       const wide = { first: 0, last: 7 };
       const held = await fill(trial, wide);
@@ -114,17 +114,17 @@ export const choices: readonly ConformanceCheck[] = [
     },
   ),
 
-  check("a full pool is `exhausted`, and says when the first worker ID comes free", async (trial) => {
+  check("a full pool answers `exhausted`, and when the first worker ID becomes free", async (trial) => {
     const pool = { first: 0, last: 1 };
     await trial.claim({ pool, window: 50_000 });
     const { grant } = await trial.claim({ pool, window: 40_000 });
     const refusal = await trial.ask({ pool, holder: on("beta") });
     outcome(refusal, "exhausted", "a claim in a full pool");
-    equal([refusal.pool, refusal.freeAt], [pool, grant.until], "the pool, and when the first one comes free");
+    equal([refusal.pool, refusal.freeAt], [pool, grant.until], "the pool, and when the first one becomes free");
     between(refusal.clock, grant.clock, grant.clock + long, "the registry's clock");
   }),
 
-  check("a pool that rests is `exhausted` until its windows have passed", async (trial) => {
+  check("a pool of resting worker IDs answers `exhausted` until their windows have passed", async (trial) => {
     const pool = { first: 0, last: 0 };
     const held = await trial.claim({ pool, window: short });
     await trial.released(held);
@@ -133,7 +133,7 @@ export const choices: readonly ConformanceCheck[] = [
     await trial.claim({ pool, holder: on("beta") });
   }),
 
-  check("a holder whose clock lags waits for the window on its own clock", async (trial) => {
+  check("a holder whose clock lags waits until the window has passed on its own clock", async (trial) => {
     const pool = { first: 0, last: 0 };
     const held = await trial.claim({ pool, window: short });
     await trial.passed(held.grant.until);
@@ -142,15 +142,15 @@ export const choices: readonly ConformanceCheck[] = [
     await trial.claim({ pool, holder: on("beta"), clock: held.grant.until });
   }),
 
-  check("a pool that will never come free by itself is `exhausted` without a time", async (trial) => {
+  check("a pool without a worker ID that becomes free by itself answers `exhausted` without a time", async (trial) => {
     const pool = { first: 0, last: 1 };
     for (const workerId of [0, 1]) await trial.registry.pin(trial.namespace, workerId, "not ours");
     const refusal = await trial.ask({ pool });
     outcome(refusal, "exhausted", "a claim where all is pinned");
-    equal(refusal.freeAt, undefined, "the time at which one comes free");
+    equal(refusal.freeAt, undefined, "the time at which one becomes free");
   }),
 
-  check("`reuse: never` gives each number out once", async (trial) => {
+  check("`reuse: never` grants each worker ID once", async (trial) => {
     const pool = { first: 0, last: 2 };
     const claims: GrantedClaim[] = [];
     for (let i = 0; i < 3; i++) {
@@ -161,28 +161,25 @@ export const choices: readonly ConformanceCheck[] = [
     equal(ascending(claims), [0, 1, 2], "the worker IDs");
     const refusal = await trial.ask({ pool, reuse: "never" });
     outcome(refusal, "exhausted", "a fourth claim");
-    equal(refusal.freeAt, undefined, "the time at which a number that nobody used comes free");
+    equal(refusal.freeAt, undefined, "the time at which an unused worker ID becomes free");
     await trial.claim({ pool });
   }),
 
-  check(
-    "a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind",
-    async (trial) => {
-      const ahead = await trial.claim({ clock: trial.now() + 2000 });
-      const clock = ahead.request.clock - 2000;
-      const { grant } = await trial.claim({ clock });
-      ensure(grant.workerId !== ahead.grant.workerId, "another worker ID", grant.workerId);
-      equal(grant.rollback, 2000, "the rollback");
-      const elsewhere = await trial.claim({ clock, holder: on("beta") });
-      equal(elsewhere.grant.rollback, undefined, "the rollback of another host");
-    },
-  ),
+  check("a claim with a clock behind its host's last one gets another worker ID, and the rollback", async (trial) => {
+    const ahead = await trial.claim({ clock: trial.now() + 2000 });
+    const clock = ahead.request.clock - 2000;
+    const { grant } = await trial.claim({ clock });
+    ensure(grant.workerId !== ahead.grant.workerId, "another worker ID", grant.workerId);
+    equal(grant.rollback, 2000, "the rollback");
+    const elsewhere = await trial.claim({ clock, holder: on("beta") });
+    equal(elsewhere.grant.rollback, undefined, "the rollback of another host");
+  }),
 
-  check("a wanted worker ID that nobody used is granted", async (trial) => {
+  check("a requested unused worker ID is granted", async (trial) => {
     equal(idOf(await trial.claim({ workerId: 733 })), 733, "the worker ID");
   }),
 
-  check("a wanted worker ID that is held is refused, and its holder named", async (trial) => {
+  check("a requested worker ID that is held is refused, with its holder", async (trial) => {
     const { grant } = await trial.claim({ workerId: 7, holder: on("alpha") });
     const before = await trial.record(7);
     const refusal = await trial.ask({ workerId: 7, holder: on("beta") });
@@ -198,17 +195,16 @@ export const choices: readonly ConformanceCheck[] = [
     equal(await trial.record(7), before, "the record after a refusal");
   }),
 
-  check("a wanted worker ID that rests is refused until its window has passed", async (trial) => {
+  check("a requested worker ID that rests is refused until its window has passed", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: short });
     await trial.released(held);
-    const refusal = await trial.ask({ workerId: 7, holder: on("beta"), clock: held.request.clock });
-    outcome(refusal, "held", "a claim of a worker ID that rests");
-    equal([refusal.live, refusal.freeAt], [false, held.grant.until], "whether it is live, and when it comes free");
+    const early = { workerId: 7, holder: on("beta"), clock: held.request.clock };
+    await trial.refusedUntil(held.grant.until, early, "a claim of a worker ID that rests");
     await trial.passed(held.grant.until);
     await trial.claim({ workerId: 7, holder: on("beta") });
   }),
 
-  check("a wanted worker ID whose holder crashed is granted once its window has passed", async (trial) => {
+  check("a requested worker ID whose holder crashed is granted after its window has passed", async (trial) => {
     const crashed = await trial.claim({ workerId: 7, window: short });
     await trial.passed(crashed.grant.until);
     const { grant } = await trial.claim({ workerId: 7, holder: on("beta") });
@@ -216,12 +212,12 @@ export const choices: readonly ConformanceCheck[] = [
     equal((await trial.record(7)).holder, on("beta"), "the holder");
   }),
 
-  check("a wanted worker ID that was given back is granted at once", async (trial) => {
+  check("a requested worker ID that was given back is granted immediately", async (trial) => {
     await trial.usedOnce(7, 100, "beta");
     equal(idOf(await trial.claim({ workerId: 7 })), 7, "the worker ID");
   }),
 
-  check("a wanted worker ID that this host used at later times is refused as a rollback", async (trial) => {
+  check("a requested worker ID that this host used at later times is refused as a rollback", async (trial) => {
     const clock = trial.now() + 2000;
     const held = await trial.claim({ workerId: 7, clock });
     await trial.released(held, undefined, { clock });
@@ -233,7 +229,7 @@ export const choices: readonly ConformanceCheck[] = [
     outcome(elsewhere, "held", "a claim by another host, whose clock may differ");
   }),
 
-  check("a wanted worker ID outside the pool is CONFIG_INVALID", async (trial) => {
+  check("a requested worker ID outside the pool is CONFIG_INVALID", async (trial) => {
     for (const workerId of [511, 516, -1, 512.5]) {
       const asked = trial.ask({ workerId, pool: { first: 512, last: 515 } });
       await refuses("CONFIG_INVALID", `worker ID ${workerId} outside a pool of 512 to 515`, asked);
@@ -242,7 +238,7 @@ export const choices: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "a pool of 4,194,304 is served from end to end",
+    "a pool of 4,194,304 worker IDs is served from end to end",
     async (trial) => {
       const { namespace, registry } = trial;
       await registry.init({ namespace, layout: wideLayout, new: true });

@@ -6,28 +6,28 @@ import { grantedClaim, long, on, recentsFrom, short, type GrantedClaim, type Tri
 async function givenBack(trial: Trial, begin = 100): Promise<{ first: GrantedClaim; until: number; inside: number }> {
   const first = await trial.claim({ workerId: 7 });
   const until = first.request.clock + 500;
-  // Its clock stands still meanwhile: however long that takes, `inside` is not behind it.
+  // The holder's clock stands still meanwhile: however long the release takes, `inside` is not before it.
   const { clock } = first.request;
   await trial.released(first, { until, recents: recentsFrom(first.grant.from + begin) }, { clock });
   return { first, until, inside: until - 300 };
 }
 
-/** The right to go on behind what the holder before has used. */
+/** The right to continue after the sequences that the previous holder used. */
 export const continuing: readonly ConformanceCheck[] = [
-  check("who claims after a clean give-back, with its clock inside the recents, gets them", async (trial) => {
+  check("a claim after a clean give-back, with a clock inside the recents, gets the recents", async (trial) => {
     const { first, until, inside } = await givenBack(trial);
     const { grant } = await trial.claim({ workerId: 7, clock: inside, holder: on("beta") });
     equal(grant.recents, recentsFrom(first.grant.from + 100), "the recents");
     equal(grant.from, until, "`from`");
   }),
 
-  check("a claim for any worker ID continues behind its own host's recents", async (trial) => {
+  check("a claim for any worker ID continues after its own host's recents", async (trial) => {
     const { first, inside } = await givenBack(trial);
     const { grant } = await trial.claim({ clock: inside });
     equal([grant.workerId, grant.recents], [7, recentsFrom(first.grant.from + 100)], "worker ID and recents");
   }),
 
-  check("a claim repeated before the first renewal gets the recents again, after it no more", async (trial) => {
+  check("a claim repeated before the first renewal gets the recents again, a later one does not", async (trial) => {
     const second = await trial.another();
     const { inside } = await givenBack(trial);
     const held = await trial.claim({ workerId: 7, clock: inside });
@@ -42,7 +42,7 @@ export const continuing: readonly ConformanceCheck[] = [
     equal(late.recents, undefined, "its recents");
   }),
 
-  check("the right to continue is used up by whoever takes it, even by a holder that crashes", async (trial) => {
+  check("a holder that gets the right to continue uses it up, even if it crashes", async (trial) => {
     const { inside } = await givenBack(trial);
     const second = await trial.claim({ workerId: 7, clock: inside, window: short });
     ensure(second.grant.recents !== undefined, "recents for the second holder", second.grant);
@@ -52,7 +52,7 @@ export const continuing: readonly ConformanceCheck[] = [
     ensure(third.grant.from >= second.grant.until, `\`from\` at or after ${second.grant.until}`, third.grant.from);
   }),
 
-  check("the right to continue is used up by a holder that gives back without recents", async (trial) => {
+  check("a holder that gives back without recents uses up the right to continue", async (trial) => {
     const { inside } = await givenBack(trial);
     const second = await trial.claim({ workerId: 7, clock: inside });
     await trial.released(second, { until: second.grant.from });
@@ -60,13 +60,10 @@ export const continuing: readonly ConformanceCheck[] = [
     equal(third.grant.recents, undefined, "the recents of the third holder");
   }),
 
-  check("of claims at once exactly one continues", async (trial) => {
-    const clients = [trial.registry, await trial.another()];
+  check("of concurrent claims exactly one continues", async (trial) => {
     const { inside } = await givenBack(trial);
-    const asked = Array.from({ length: 10 }, (_, i) => {
-      return (clients[i % 2] ?? trial.registry).claim(trial.request({ clock: inside, holder: on("alpha") }));
-    });
-    const grants = (await Promise.all(asked)).filter((answer) => answer.outcome === "granted");
+    const answers = await trial.concurrently(10, (registry) => trial.ask({ clock: inside }, registry));
+    const grants = answers.filter((answer) => answer.outcome === "granted");
     equal(grants.filter(({ recents }) => recents !== undefined).length, 1, "the number of holders with recents");
   }),
 
@@ -75,9 +72,7 @@ export const continuing: readonly ConformanceCheck[] = [
     async (trial) => {
       const { until, inside } = await givenBack(trial);
       const wanted = { workerId: 7, continues: false, holder: on("beta") };
-      const refusal = await trial.ask({ ...wanted, clock: inside });
-      outcome(refusal, "held", "a claim with the clock before `until`");
-      equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it comes free");
+      await trial.refusedUntil(until, { ...wanted, clock: inside }, "a claim with the clock before `until`");
       const second = await trial.claim({ ...wanted, clock: until });
       equal(second.grant.recents, undefined, "the recents");
       await trial.released(second, { until: second.grant.from });
@@ -87,7 +82,7 @@ export const continuing: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a holder that leads its clock takes up what was given back ahead of it, behind all that was used",
+    "a holder that leads its clock gets a worker ID given back ahead of the clock, after all used times",
     async (trial) => {
       const held = await trial.claim({ workerId: 7 });
       const until = held.request.clock + 40_000;
@@ -101,44 +96,42 @@ export const continuing: readonly ConformanceCheck[] = [
     },
   ),
 
-  check("leading its clock helps nobody to a worker ID that was not given back, or by force", async (trial) => {
+  check("a holder that leads its clock gets no worker ID that is live or was released by force", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const wanted = { workerId: 7, holder: on("beta"), lead: long };
     outcome(await trial.ask(wanted), "held", "a claim of a live one");
-    const { namespace, registry } = trial;
-    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    await trial.force(7);
     const refusal = await trial.ask(wanted);
     outcome(refusal, "held", "a claim after a forced release");
-    equal(refusal.freeAt, held.grant.until, "when it comes free");
+    equal(refusal.freeAt, held.grant.until, "when it becomes free");
   }),
 
   check("a worker ID given back without recents cannot be continued", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const until = held.request.clock + 500;
     await trial.released(held, { until });
-    const refusal = await trial.ask({ workerId: 7, clock: until - 1, holder: on("beta") });
-    outcome(refusal, "held", "a claim with the clock before `until`");
-    equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it comes free");
+    const early = { workerId: 7, clock: until - 1, holder: on("beta") };
+    await trial.refusedUntil(until, early, "a claim with the clock before `until`");
     const next = await trial.claim({ workerId: 7, clock: until, holder: on("beta") });
     equal(next.grant.recents, undefined, "the recents");
   }),
 
-  check("a clock before the recents cannot continue behind them", async (trial) => {
+  check("a holder whose clock is before the recents cannot continue", async (trial) => {
     const { first, until } = await givenBack(trial, 9000);
     const begin = first.grant.from + 9000;
     const claim = { workerId: 7, holder: on("beta") };
     const refusal = await trial.ask({ ...claim, clock: begin - 1 });
     outcome(refusal, "held", "a claim with the clock before the recents");
-    equal(refusal.freeAt, until, "when it comes free");
+    equal(refusal.freeAt, until, "when it becomes free");
     const { grant } = await trial.claim({ ...claim, clock: begin });
     equal(grant.recents?.from, begin, "where the recents begin");
   }),
 
-  check("a holder that continued hands on what it inherited", async (trial) => {
+  check("a holder that continued hands on the recents that it inherited", async (trial) => {
     const { first, until, inside } = await givenBack(trial);
     const second = await trial.claim({ workerId: 7, clock: inside });
     const begin = first.grant.from + 100;
-    // It never got past what it inherited: its own window, which begins later, stays unused.
+    // The holder never got past the recents that it inherited: its own window, which begins later, stays unused.
     await trial.released(second, { until, recents: recentsFrom(begin, 1, 2, 3) }, { clock: inside });
     const third = await trial.claim({ workerId: 7, clock: inside + 1, holder: on("gamma") });
     equal(third.grant.recents, recentsFrom(begin, 1, 2, 3), "the recents of the third holder");
@@ -146,7 +139,7 @@ export const continuing: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "what a holder may know still reaches to the inherited recents after renewals, and no further",
+    "after a renewal a holder's recents may still begin where the inherited ones did, and no earlier",
     async (trial) => {
       const { first, until, inside } = await givenBack(trial);
       const second = await trial.claim({ workerId: 7, clock: inside });
@@ -160,8 +153,7 @@ export const continuing: readonly ConformanceCheck[] = [
 
   check("a forced release voids the right to continue", async (trial) => {
     const { until } = await givenBack(trial);
-    const { namespace, registry } = trial;
-    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    await trial.force(7);
     const record = await trial.record(7);
     equal([record.recents, record.clean, record.until], [undefined, false, until], "recents, `clean` and `until`");
     await trial.passed(until);
@@ -169,7 +161,7 @@ export const continuing: readonly ConformanceCheck[] = [
     equal(next.grant.recents, undefined, "the recents");
   }),
 
-  check("a continued claim stands in the history with where it goes on", async (trial) => {
+  check("the history shows where a continued claim begins", async (trial) => {
     const { first, until, inside } = await givenBack(trial);
     const request = trial.request({ workerId: 7, clock: inside, holder: on("beta") });
     const answer = await trial.registry.claim(request);

@@ -1,11 +1,11 @@
 import { defaultLimits } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { grantedClaim, long, newToken, on, recentsFrom, short } from "./trial.ts";
+import { grantedClaim, long, on, recentsFrom, short } from "./trial.ts";
 
 const { maxClockSkew, maxWindow } = defaultLimits;
 
-/** What a grant says, where a window begins and ends, and that a token gets one grant. */
+/** What a grant contains, where a window begins and ends, and that a token gets one grant. */
 export const grants: readonly ConformanceCheck[] = [
   check("a grant names a worker ID of the pool, a fence, a window and the registry's clock", async (trial) => {
     const pool = { first: 5, last: 9 };
@@ -14,12 +14,12 @@ export const grants: readonly ConformanceCheck[] = [
     between(grant.fence, 1, Number.MAX_SAFE_INTEGER, "the fence");
     between(grant.clock, request.clock - maxClockSkew, request.clock + maxClockSkew, "the registry's clock");
     ensure(grant.from < grant.until, "the window to be open", grant);
-    equal(grant.recents, undefined, "the recents of a number that nobody used");
+    equal(grant.recents, undefined, "the recents of an unused worker ID");
     equal(grant.rollback, undefined, "the rollback of a host that was never seen");
   }),
 
   check(
-    "a first window begins at the registry's clock less maxClockSkew, and lasts from the later clock on",
+    "a first window begins maxClockSkew before the registry's clock, and its length counts from the later clock",
     async (trial) => {
       for (const ahead of [0, 3000, -3000]) {
         const { grant, request } = await trial.claim({ clock: trial.now() + ahead });
@@ -29,7 +29,7 @@ export const grants: readonly ConformanceCheck[] = [
     },
   ),
 
-  check("no window reaches further than the registry's clock + maxWindow + maxClockSkew", async (trial) => {
+  check("no window ends after the registry's clock + maxWindow + maxClockSkew", async (trial) => {
     const held = await trial.claim({ clock: trial.now() + maxClockSkew - 1000, window: maxWindow });
     const cap = held.grant.clock + maxWindow + maxClockSkew;
     between(held.grant.until, held.grant.clock + maxWindow, cap, "`until` of the longest claim");
@@ -38,7 +38,7 @@ export const grants: readonly ConformanceCheck[] = [
     between(renewal.until, held.grant.until, clock + maxWindow + maxClockSkew, "`until` of the longest renewal");
   }),
 
-  check("what a grant says is stored before it is answered", async (trial) => {
+  check("a grant is stored before it is answered", async (trial) => {
     const second = await trial.another();
     const { grant, request } = await trial.claim();
     const { workerId, fence, from, until } = await trial.record(grant.workerId, second);
@@ -47,14 +47,14 @@ export const grants: readonly ConformanceCheck[] = [
     equal((await trial.record(workerId, second)).seenClock, request.clock, "`seenClock`, the holder's clock");
   }),
 
-  check("the window after a crash begins where the crashed one ended, or later", async (trial) => {
+  check("the window after a crash begins at the end of the crashed holder's window, or later", async (trial) => {
     const crashed = await trial.claim({ workerId: 7, window: short, clock: trial.now() + 50 });
     await trial.passed(crashed.grant.until);
     const { grant } = await trial.claim({ workerId: 7, holder: on("beta") });
     equal(grant.from, Math.max(crashed.grant.until, grant.clock - maxClockSkew), "`from`");
   }),
 
-  check("the window after a give-back begins where the old one was closed, or later", async (trial) => {
+  check("the window after a give-back begins at the end of the closed window, or later", async (trial) => {
     const first = await trial.claim({ workerId: 7 });
     const closed = first.request.clock + 500;
     await trial.released(first, { until: closed });
@@ -66,7 +66,7 @@ export const grants: readonly ConformanceCheck[] = [
     const first = await trial.claim({ workerId: 7 });
     const { from, until } = first.grant;
     await trial.released(first, { until, recents: recentsFrom(from) });
-    // Behind the recents this worker ID is usable now, although its window ends in a minute.
+    // After the recents this worker ID is usable now, although its window ends in a minute.
     const next = await trial.claim({ workerId: 7, window: short });
     equal({ from: next.grant.from, until: next.grant.until }, { from: until, until }, "the window after it");
     equal((await trial.record(7)).until, until, "`until` in the record");
@@ -81,14 +81,14 @@ export const grants: readonly ConformanceCheck[] = [
       ({ fence } = held.grant);
       if (end === "release") await trial.released(held, { until: from });
       if (end === "release without usage") await trial.released(held);
-      if (end === "force") await trial.registry.forceRelease({ namespace: trial.namespace, workerId: 7, force: true });
+      if (end === "force") await trial.force(7);
       await trial.passed(until);
     }
     const last = await trial.claim({ workerId: 7 });
     ensure(last.grant.fence > fence, `the fence to rise above ${fence}`, last.grant.fence);
   }),
 
-  check("a token that asks again gets the same grant, fence and window unmoved", async (trial) => {
+  check("a claim repeated with its token gets the same grant, fence and window", async (trial) => {
     const second = await trial.another();
     const { grant, request } = await trial.claim({ window: 5000 });
     await trial.pause(5);
@@ -105,16 +105,14 @@ export const grants: readonly ConformanceCheck[] = [
     );
   }),
 
-  check("a token that asks from two clients at once gets one grant", async (trial) => {
-    const second = await trial.another();
+  check("concurrent claims with one token from two clients get one grant", async (trial) => {
     const request = trial.request();
-    const asked = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? trial.registry : second).claim(request));
-    const answers = new Set((await Promise.all(asked)).map((answer) => textOf({ ...answer, clock: 0 })));
-    equal(answers.size, 1, "the number of different answers");
+    const answers = await trial.concurrently(8, (registry) => registry.claim(request));
+    equal(new Set(answers.map((answer) => textOf({ ...answer, clock: 0 }))).size, 1, "the number of different answers");
     equal((await trial.registry.workers(trial.namespace)).length, 1, "the number of worker IDs in use");
   }),
 
-  check("a token that asks again after a renewal gets the renewed window", async (trial) => {
+  check("a claim repeated with its token after a renewal gets the renewed window", async (trial) => {
     const held = await trial.claim({ window: 5000 });
     const { until } = await trial.renewed(held);
     const again = await trial.registry.claim(held.request);
@@ -130,22 +128,20 @@ export const grants: readonly ConformanceCheck[] = [
     await trial.released(held, { until: held.grant.from });
   }),
 
-  check("50 claims at once from two clients get 50 worker IDs", async (trial) => {
-    const clients = [trial.registry, await trial.another()];
-    const asked = Array.from({ length: 50 }, (_, i) => trial.claim({ holder: on(`host-${i % 7}`) }, clients[i % 2]));
-    const held = await Promise.all(asked);
+  check("50 concurrent claims from two clients get 50 worker IDs", async (trial) => {
+    const held = await trial.concurrently(50, (registry, i) => trial.claim({ holder: on(`host-${i % 7}`) }, registry));
     equal(new Set(held.map(({ grant }) => grant.workerId)).size, 50, "the number of different worker IDs");
     for (const claim of held) await trial.renewed(claim);
   }),
 
-  check("of 20 claims at once for one worker ID exactly one is granted", async (trial) => {
-    const clients = [trial.registry, await trial.another()];
-    const requests = Array.from({ length: 20 }, () => trial.request({ workerId: 7, token: newToken() }));
-    const answers = await Promise.all(requests.map((request, i) => (clients[i % 2] ?? trial.registry).claim(request)));
-    const granted = answers.filter((answer) => answer.outcome === "granted");
+  check("of 20 concurrent claims for one worker ID exactly one is granted", async (trial) => {
+    const answers = await trial.concurrently(20, async (registry) => {
+      const request = trial.request({ workerId: 7 });
+      const answer = await registry.claim(request);
+      return answer.outcome === "granted" ? [grantedClaim(request, answer)] : [];
+    });
+    const granted = answers.flat();
     equal(granted.length, 1, "the number of grants");
-    const winner = answers.findIndex((answer) => answer.outcome === "granted");
-    const [request, grant] = [requests[winner], granted[0]];
-    if (request !== undefined && grant !== undefined) await trial.renewed(grantedClaim(request, grant));
+    for (const claim of granted) await trial.renewed(claim);
   }),
 ];

@@ -16,7 +16,7 @@ async function fencesOf(trial: Trial, range?: HistoryRange): Promise<number[]> {
   return (await rowsOf(trial, 7, range)).map(({ fence }) => fence);
 }
 
-/** Worker 7 in three hands: two that gave it back, one second into their windows, and one that holds it. */
+/** Three claims of worker 7: two given back, one second after the begin of their windows, and one live. */
 async function threeClaims(trial: Trial): Promise<[GrantedClaim, GrantedClaim, GrantedClaim]> {
   const first = await trial.usedOnce(7, 1000, "alpha");
   const second = await trial.usedOnce(7, 1000, "beta");
@@ -25,7 +25,7 @@ async function threeClaims(trial: Trial): Promise<[GrantedClaim, GrantedClaim, G
 
 /** What can be read about worker IDs. */
 export const listings: readonly ConformanceCheck[] = [
-  check("a claimed worker ID is shown with all that its holder said", async (trial) => {
+  check("the record of a claimed worker ID has everything from the claim", async (trial) => {
     const { grant, request } = await trial.claim({ workerId: 7 });
     const { claimedAt, ...record } = await trial.record(7);
     const { fence, from, until } = grant;
@@ -35,7 +35,7 @@ export const listings: readonly ConformanceCheck[] = [
     equal(await trial.registry.workers(trial.namespace), [{ ...record, claimedAt }], "the list");
   }),
 
-  check("labels of holders come back as they were", async (trial) => {
+  check("labels of holders are returned unchanged", async (trial) => {
     const labels = [
       { host: "knoten-äöü-節點-🐧", ip: "", pid: 0, instance: "" },
       { host: "a'b\"c\\d`e%f;--", ip: "2001:db8::1", pid: 4_194_304, instance: "x".repeat(255) },
@@ -51,7 +51,7 @@ export const listings: readonly ConformanceCheck[] = [
     }
   }),
 
-  check("worker IDs are listed in ascending order, a page at a time", async (trial) => {
+  check("worker IDs are listed in ascending order, page by page", async (trial) => {
     equal(await idsOf(trial), [], "a list before the first claim");
     for (const workerId of [3, 900, 17, 100]) await trial.claim({ workerId });
     equal(await idsOf(trial), [3, 17, 100, 900], "the list");
@@ -78,13 +78,13 @@ export const listings: readonly ConformanceCheck[] = [
     equal(await idsOf(trial, { state: "free", limit: 1, after: 3 }), [6], "the second page of those that are free");
   }),
 
-  check("a worker ID that nobody used is unknown, and has no history", async (trial) => {
+  check("an unused worker ID has no record and no history", async (trial) => {
     await trial.claim({ workerId: 7 });
     equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record");
     equal(await rowsOf(trial, 8), [], "the history");
   }),
 
-  check("no answer and no error ever carries a token", async (trial) => {
+  check("no answer and no error contains a token", async (trial) => {
     const { namespace, registry } = trial;
     const tokens: string[] = [];
     const token = (): string => (tokens.push(newToken()), tokens.at(-1) ?? "");
@@ -95,7 +95,7 @@ export const listings: readonly ConformanceCheck[] = [
       await trial.ask({ workerId: 7, token: token() }),
       await trial.renew(held),
       await trial.renew(held, { token: token() }),
-      await registry.forceRelease({ namespace, workerId: 7, force: false }),
+      await trial.force(7, { force: false }),
       await registry.workers(namespace),
       await refuses(
         "CLOCK_SKEW",
@@ -119,7 +119,7 @@ export const listings: readonly ConformanceCheck[] = [
     equal(tokens.filter((token) => text.includes(token)).length, 0, "the number of tokens in all answers");
   }),
 
-  check("the history has a row for each claim, oldest first, with the window as it ended", async (trial) => {
+  check("the history has a row for each claim, oldest first, with the final window", async (trial) => {
     const crashed = await trial.claim({ workerId: 7, window: short, holder: on("alpha") });
     const { until } = await trial.renewed(crashed, { window: short + 40 });
     await trial.passed(until);
@@ -151,12 +151,11 @@ export const listings: readonly ConformanceCheck[] = [
     }
   }),
 
-  check("the history says how a claim was ended from outside", async (trial) => {
-    const { namespace, registry } = trial;
+  check("the history says how an operator ended a claim", async (trial) => {
     const forced = await trial.claim({ workerId: 7 });
-    await registry.forceRelease({ namespace, workerId: 7, force: true });
+    await trial.force(7);
     const { fence } = (await trial.claim({ workerId: 8 })).grant;
-    const reset = await registry.forceRelease({ namespace, workerId: 8, force: true, fence, resetWindow: true });
+    const reset = await trial.force(8, { fence, resetWindow: true });
     outcome(reset, "released", "a forced release");
     const given = await trial.claim({ workerId: 9 });
     await trial.released(given);
@@ -176,7 +175,7 @@ export const listings: readonly ConformanceCheck[] = [
     equal((await rowsOf(trial, 8))[0]?.end, "reset", "how the first claim ended, after the second began");
   }),
 
-  check("the history of a span names who could use a time in it", async (trial) => {
+  check("the history of a span has the claims that could use a time in it", async (trial) => {
     const [first, second, third] = await threeClaims(trial);
     const [a, b, c] = [first.grant, second.grant, third.grant];
     equal(await fencesOf(trial), [a.fence, b.fence, c.fence], "all claims");
@@ -194,7 +193,7 @@ export const listings: readonly ConformanceCheck[] = [
     equal(await fencesOf(trial, { from: renewal.until - 1 }), [c.fence], "those at the end of the renewed window");
   }),
 
-  check("a limited history gives the newest rows, oldest first", async (trial) => {
+  check("a limited history has the newest rows, oldest first", async (trial) => {
     const [, second, third] = await threeClaims(trial);
     equal(await fencesOf(trial, { limit: 2 }), [second.grant.fence, third.grant.fence], "the last two");
     equal(
@@ -204,18 +203,21 @@ export const listings: readonly ConformanceCheck[] = [
     );
   }),
 
-  check("prune deletes rows whose window ended before a time, and keeps the last of each worker ID", async (trial) => {
-    const { namespace, registry } = trial;
-    const [, second, third] = await threeClaims(trial);
-    await trial.usedOnce(8, 100, "alpha");
-    const before = await registry.workers(namespace);
-    equal(await registry.prune(namespace, second.grant.from + 1000), 1, "the number of rows that went");
-    equal(await fencesOf(trial), [second.grant.fence, third.grant.fence], "the rows left");
-    equal(await registry.prune(namespace, third.grant.until + long), 1, "the number of rows that went later");
-    equal(await fencesOf(trial), [third.grant.fence], "the row left");
-    equal((await rowsOf(trial, 8)).length, 1, "the rows of another worker ID");
-    equal(await registry.prune(namespace, third.grant.until + long), 0, "the number of rows that went at last");
-    equal(await registry.workers(namespace), before, "the records");
-    ensure((await trial.renew(third)).outcome === "renewed", "the holder to go on", "lost");
-  }),
+  check(
+    "prune deletes rows whose window ended before a time, and keeps the last row of each worker ID",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      const [, second, third] = await threeClaims(trial);
+      await trial.usedOnce(8, 100, "alpha");
+      const before = await registry.workers(namespace);
+      equal(await registry.prune(namespace, second.grant.from + 1000), 1, "the number of rows that went");
+      equal(await fencesOf(trial), [second.grant.fence, third.grant.fence], "the rows left");
+      equal(await registry.prune(namespace, third.grant.until + long), 1, "the number of rows that went later");
+      equal(await fencesOf(trial), [third.grant.fence], "the row left");
+      equal((await rowsOf(trial, 8)).length, 1, "the rows of another worker ID");
+      equal(await registry.prune(namespace, third.grant.until + long), 0, "the number of rows that went at last");
+      equal(await registry.workers(namespace), before, "the records");
+      ensure((await trial.renew(third)).outcome === "renewed", "the holder to go on", "lost");
+    },
+  ),
 ];

@@ -8,7 +8,7 @@ import { layout, long, newToken, on, type Trial } from "./trial.ts";
 const otherLayout = layouts.twitter.fingerprint;
 const limits = { maxWindow: 5000, maxClockSkew: 4000 };
 
-/** Claims and renewals by a clock that is wrong by so many ms. */
+/** Expects that claims are refused when the holder's clock is wrong by `skew` ms. */
 async function refusesSkew(trial: Trial, skew: number): Promise<void> {
   await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.ask({ clock: trial.now() + skew, window: 1000 }));
   equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
@@ -31,17 +31,17 @@ export const namespaces: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "`init` by two clients at once creates one namespace",
+    "concurrent `init` calls by two clients create one namespace",
     async (trial) => {
-      const clients = [trial.registry, await trial.another()];
-      const asked = clients.map((registry) => registry.init({ namespace: trial.namespace, layout, new: true }));
-      for (const info of await Promise.all(asked)) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
+      const { namespace } = trial;
+      const answers = await trial.concurrently(2, (registry) => registry.init({ namespace, layout, new: true }));
+      for (const info of answers) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
     },
     { limits: false },
   ),
 
   check(
-    "the word that a namespace is new is refused once a worker ID was used, and changes nothing",
+    "`init` with `new` is refused after a worker ID was used, and changes nothing",
     async (trial) => {
       const { namespace, registry } = trial;
       const info = { layout, ...limits };
@@ -59,7 +59,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "`init` keeps the limits that it was given, and refuses others",
+    "`init` keeps the limits of the first call, and refuses others",
     async (trial) => {
       const { namespace, registry } = trial;
       await trial.claim({ window: limits.maxWindow });
@@ -76,7 +76,7 @@ export const namespaces: readonly ConformanceCheck[] = [
     { limits },
   ),
 
-  check("another layout is LAYOUT_MISMATCH, and changes nothing", async (trial) => {
+  check("a different layout is LAYOUT_MISMATCH, and changes nothing", async (trial) => {
     const { namespace, registry } = trial;
     await refuses("LAYOUT_MISMATCH", "`init` with another layout", registry.init({ namespace, layout: otherLayout }));
     await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout }));
@@ -84,7 +84,7 @@ export const namespaces: readonly ConformanceCheck[] = [
     equal(await registry.workers(namespace), [], "the worker IDs in use");
   }),
 
-  check("a window longer than maxWindow, or none, is CONFIG_INVALID", async (trial) => {
+  check("a window longer than maxWindow, or shorter than 1 ms, is CONFIG_INVALID", async (trial) => {
     for (const window of [defaultLimits.maxWindow + 1, 0, -1, 1.5]) {
       await refuses("CONFIG_INVALID", `a claim for ${window} ms`, trial.ask({ window }));
     }
@@ -103,7 +103,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "the namespace's own maxWindow and maxClockSkew are the measure",
+    "the maxWindow and maxClockSkew of the namespace decide",
     async (trial) => {
       await refuses("CONFIG_INVALID", "a window of 5001 ms", trial.ask({ window: 5001 }));
       for (const skew of [9000, -9000]) await refusesSkew(trial, skew);
@@ -114,7 +114,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a claim creates a missing namespace, with the limits that it brings",
+    "a claim creates a missing namespace, with the limits of the claim",
     async (trial) => {
       await trial.claim({ limits: { maxWindow: 5000 }, window: 5000 });
       const info = { ...defaultLimits, layout, maxWindow: 5000 };
@@ -125,7 +125,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a claim that is refused creates no namespace",
+    "a refused claim creates no namespace",
     async (trial) => {
       await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0, layout: otherLayout }));
       const skewed = trial.ask({ clock: trial.now() + 3_600_000, layout: otherLayout });
@@ -137,7 +137,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a namespace that does not exist has nothing in it, and pins and prunes of it are NOT_FOUND",
+    "a namespace that does not exist is empty, and `pin` and `prune` are NOT_FOUND there",
     async ({ namespace, registry }) => {
       equal(await registry.workers(namespace), [], "its worker IDs");
       equal(await registry.worker(namespace, 7), undefined, "the record of worker 7");
@@ -153,7 +153,7 @@ export const namespaces: readonly ConformanceCheck[] = [
     { limits: false },
   ),
 
-  check("namespaces know nothing of each other", async (trial) => {
+  check("namespaces are independent of each other", async (trial) => {
     const { registry } = trial;
     const namespace = await trial.otherNamespace();
     const token = newToken();
@@ -174,7 +174,7 @@ export const namespaces: readonly ConformanceCheck[] = [
     await registry.prune(namespace, trial.now() + 2 * long);
   }),
 
-  check("`ping` tells the registry's clock and its promise, `kind` its name", async (trial) => {
+  check("`ping` returns the registry's clock and durability, `kind` its name", async (trial) => {
     const { clock, promise } = await trial.registry.ping();
     const now = trial.now();
     between(clock, now - defaultLimits.maxClockSkew, now + defaultLimits.maxClockSkew, "the registry's clock");
@@ -186,7 +186,7 @@ export const namespaces: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "a registry that was closed refuses, and leaves claims as they are",
+    "a closed registry refuses calls, and its claims stay",
     async (trial) => {
       const second = await trial.another();
       const held = await trial.claim({ workerId: 7 }, second);

@@ -1,32 +1,22 @@
-import { type ForceReleased, type ForceReleaseRequest, mostPins } from "../rule/registry.ts";
+import { mostPins } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
 
-function force(
-  trial: Trial,
-  workerId: number,
-  options: Pick<ForceReleaseRequest, "force" | "fence" | "resetWindow">,
-): Promise<ForceReleased> {
-  return trial.registry.forceRelease({ namespace: trial.namespace, workerId, ...options });
-}
-
-/** That worker 7, which nobody holds, stays closed up to its `until`. */
+/** Checks that worker 7, which has no holder, stays closed up to its `until`. */
 async function ensureClosed(trial: Trial, until: number, what: string): Promise<void> {
   equal((await trial.record(7)).until, until, `\`until\` after ${what}`);
-  const refusal = await trial.ask({ workerId: 7, holder: on("gamma") });
-  outcome(refusal, "held", `a claim after ${what}`);
-  equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it comes free");
+  await trial.refusedUntil(until, { workerId: 7, holder: on("gamma") }, `a claim after ${what}`);
 }
 
 /** What operators may do to a worker ID: end its claim, and keep it out of the pool. */
 export const operators: readonly ConformanceCheck[] = [
-  check("a release of a live holder from outside is refused without `force`, and names the holder", async (trial) => {
+  check("an operator's release of a live holder is refused without `force`, and names the holder", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     const before = await trial.record(7);
     const { fence } = held.grant;
     for (const resetWindow of [false, true]) {
-      const answer = await force(trial, 7, { force: false, fence, resetWindow });
+      const answer = await trial.force(7, { force: false, fence, resetWindow });
       equal(answer, { outcome: "live", holder: on("alpha"), until: held.grant.until }, "the answer");
     }
     equal(await trial.record(7), before, "the record");
@@ -36,45 +26,44 @@ export const operators: readonly ConformanceCheck[] = [
   check("a forced release ends the claim, and the window stays closed", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { until } = held.grant;
-    equal(await force(trial, 7, { force: true }), { outcome: "released", until }, "the answer");
+    equal(await trial.force(7), { outcome: "released", until }, "the answer");
     outcome(await trial.renew(held), "lost", "a renewal by the holder");
     await ensureClosed(trial, until, "a forced release");
     const { state, clean } = await trial.record(7);
     equal([state, clean], ["resting", false], "state and `clean`");
   }),
 
-  check("the holder's own release after a forced one changes nothing", async (trial) => {
+  check("the holder's own release after a forced release changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from } = held.grant;
-    await force(trial, 7, { force: true });
+    await trial.force(7);
     const before = await trial.record(7);
     await trial.release(held, { until: from, recents: recentsFrom(from) });
     equal(await trial.record(7), before, "the record");
   }),
 
-  check("a forced release of a worker ID that rests keeps its window closed", async (trial) => {
+  check("a forced release of a resting worker ID keeps its window closed", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     await trial.released(held);
     const { until } = held.grant;
-    equal(await force(trial, 7, { force: false }), { outcome: "released", until }, "the answer");
+    equal(await trial.force(7, { force: false }), { outcome: "released", until }, "the answer");
     await ensureClosed(trial, until, "a forced release");
   }),
 
-  check("a holder whose window has passed is released without `force`", async (trial) => {
+  check("an operator releases a holder whose window has passed without `force`", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: short });
     await trial.passed(held.grant.until);
-    equal(await force(trial, 7, { force: false }), { outcome: "released", until: held.grant.until }, "the answer");
+    equal(await trial.force(7, { force: false }), { outcome: "released", until: held.grant.until }, "the answer");
     outcome(await trial.renew(held), "lost", "a renewal by the holder");
   }),
 
-  check("a forced release of a worker ID that nobody used is `absent`", async (trial) => {
+  check("a forced release of an unused worker ID answers `absent`", async (trial) => {
     await trial.registry.pin(trial.namespace, 8, "kept");
-    for (const workerId of [7, 8])
-      equal(await force(trial, workerId, { force: true }), { outcome: "absent" }, "the answer");
+    for (const workerId of [7, 8]) equal(await trial.force(workerId), { outcome: "absent" }, "the answer");
     equal(await trial.registry.worker(trial.namespace, 7), undefined, "the record");
   }),
 
-  check("a release from outside ends the claim that is meant, and no later one", async (trial) => {
+  check("an operator's release ends the claim that it names, and no later one", async (trial) => {
     const gone = await trial.claim({ workerId: 7, window: short });
     await trial.passed(gone.grant.until);
     const held = await trial.claim({ workerId: 7, holder: on("beta"), window: 30_000 });
@@ -86,19 +75,19 @@ export const operators: readonly ConformanceCheck[] = [
       { force: true, fence: gone.grant.fence, resetWindow: true },
     ]) {
       const expected = { outcome: "superseded", fence, holder: on("beta"), until };
-      equal(await force(trial, 7, late), expected, `the answer to ${textOf(late)}`);
+      equal(await trial.force(7, late), expected, `the answer to ${textOf(late)}`);
     }
-    const whoever = force(trial, 7, { force: true, resetWindow: true });
-    await refuses("CONFIG_INVALID", "a reset that does not say of whose window", whoever);
+    const unnamed = trial.force(7, { resetWindow: true });
+    await refuses("CONFIG_INVALID", "a reset that does not name the claim", unnamed);
     equal(await trial.record(7), before, "the record");
     await trial.renewed(held);
-    equal((await force(trial, 7, { force: true, fence })).outcome, "released", "the answer to its own fence");
+    equal((await trial.force(7, { fence })).outcome, "released", "the answer to its own fence");
     outcome(await trial.renew(held), "lost", "a renewal by the holder");
   }),
 
-  check("only `resetWindow` opens a window again: down to the registry's clock", async (trial) => {
+  check("only `resetWindow` lowers `until`, to the registry's clock", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
-    const answer = await force(trial, 7, { force: true, fence: held.grant.fence, resetWindow: true });
+    const answer = await trial.force(7, { fence: held.grant.fence, resetWindow: true });
     outcome(answer, "released", "a forced release");
     const { clock } = await trial.registry.ping();
     between(answer.until, held.grant.clock, clock, "`until`");
@@ -110,26 +99,26 @@ export const operators: readonly ConformanceCheck[] = [
     ensure(next.grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, next.grant.fence);
   }),
 
-  check("`resetWindow` leaves closed what a holder said that it used", async (trial) => {
+  check("`resetWindow` keeps the times closed that a holder said that it used", async (trial) => {
     const live = await trial.claim({ workerId: 7 });
     const timestamp = live.grant.until - 100;
     await trial.renewed(live, { checkpoint: { timestamp, sequence: 0 } });
     const until = timestamp + 1;
     const reset = { force: true, fence: live.grant.fence, resetWindow: true };
-    equal(await force(trial, 7, reset), { outcome: "released", until }, "the answer");
+    equal(await trial.force(7, reset), { outcome: "released", until }, "the answer");
     equal((await trial.record(7)).until, until, "`until` in the record");
-    // Its clock was ahead, and no checkpoint says so.
+    // The clock of this holder was ahead, and it sent no checkpoint.
     const gone = await trial.claim({ workerId: 8 });
     const end = gone.grant.until - 100;
     await trial.released(gone, { until: end });
     const again = { ...reset, fence: gone.grant.fence };
-    equal(await force(trial, 8, again), { outcome: "released", until: end }, "the answer");
+    equal(await trial.force(8, again), { outcome: "released", until: end }, "the answer");
   }),
 
   check("`resetWindow` never raises `until`", async (trial) => {
     const { grant } = await trial.usedOnce(7, 100, "alpha");
     const until = grant.from + 100;
-    const answer = await force(trial, 7, { force: true, fence: grant.fence, resetWindow: true });
+    const answer = await trial.force(7, { fence: grant.fence, resetWindow: true });
     equal(answer, { outcome: "released", until }, "the answer");
   }),
 
@@ -146,7 +135,7 @@ export const operators: readonly ConformanceCheck[] = [
     }
   }),
 
-  check("the holder of a worker ID that is pinned goes on, and it stays pinned after its release", async (trial) => {
+  check("a holder keeps a worker ID that is pinned meanwhile, and its release leaves the pin", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 1000 });
     await trial.registry.pin(trial.namespace, 7, "kept");
     const again = await trial.registry.claim(held.request);
@@ -161,7 +150,7 @@ export const operators: readonly ConformanceCheck[] = [
     outcome(await trial.ask({ workerId: 7 }), "pinned", "the next claim");
   }),
 
-  check("pin and unpin leave the window closed", async (trial) => {
+  check("pin and unpin keep the window closed", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     await trial.released(held);
     const before = await trial.record(7);
@@ -176,7 +165,7 @@ export const operators: readonly ConformanceCheck[] = [
     await ensureClosed(trial, held.grant.until, "pin and unpin");
   }),
 
-  check("pin and unpin leave a live holder its claim", async (trial) => {
+  check("pin and unpin keep a live holder's claim", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     const before = await trial.record(7);
     await trial.registry.pin(trial.namespace, 7, "kept");
@@ -185,19 +174,19 @@ export const operators: readonly ConformanceCheck[] = [
     await trial.renewed(held);
   }),
 
-  check("a number that was pinned before it was used is listed, and unused again after `unpin`", async (trial) => {
+  check("an unused worker ID that is pinned is listed, and unused again after `unpin`", async (trial) => {
     await trial.registry.pin(trial.namespace, 0, "kept");
     const { workerId, state, pinned, holder, claimedAt } = await trial.record(0);
     const expected = { workerId: 0, state: "pinned", pinned: "kept" };
     equal({ workerId, state, pinned, holder, claimedAt }, expected, "the record");
     equal((await trial.claim()).grant.workerId, 1, "the worker ID beside a pinned one");
     equal(await trial.registry.unpin(trial.namespace, 0), true, "the answer to `unpin`");
-    equal(await trial.registry.worker(trial.namespace, 0), undefined, "the record of a number that nobody used");
+    equal(await trial.registry.worker(trial.namespace, 0), undefined, "the record of an unused worker ID");
     const { grant } = await trial.claim({ workerId: 0, holder: on("beta") });
     equal(grant.from < grant.clock && grant.recents === undefined, true, "a first window");
   }),
 
-  check("a pin outside of the layout, or without a reason, is CONFIG_INVALID, and changes nothing", async (trial) => {
+  check("a pin outside the layout, or without a reason, is CONFIG_INVALID, and changes nothing", async (trial) => {
     const { namespace, registry } = trial;
     await trial.claim({ workerId: 7 });
     const before = await registry.workers(namespace);
@@ -210,7 +199,7 @@ export const operators: readonly ConformanceCheck[] = [
     equal(await registry.workers(namespace), before, "the records");
   }),
 
-  check("a number that was unpinned unused is given out again", async (trial) => {
+  check("an unused worker ID is granted again after `unpin`", async (trial) => {
     const pool = { first: 0, last: 2 };
     await trial.registry.pin(trial.namespace, 1, "kept");
     await trial.claim({ pool, holder: on("beta") });
@@ -219,7 +208,7 @@ export const operators: readonly ConformanceCheck[] = [
     equal((await trial.claim({ pool })).grant.workerId, 1, "the worker ID");
   }),
 
-  check("several pins at a time are as one by one: all of them, or an error", async (trial) => {
+  check("several pins together have the effect of single pins: all of them, or an error", async (trial) => {
     const { registry, namespace } = trial;
     if (registry.pinAll === undefined || registry.unpinAll === undefined) return;
     const held = await trial.claim({ workerId: 3 });
@@ -258,7 +247,7 @@ export const operators: readonly ConformanceCheck[] = [
     await trial.renewed(held);
   }),
 
-  check("pinning again replaces the reason, and `unpin` says whether it was pinned", async (trial) => {
+  check("a second pin replaces the reason, and `unpin` says whether there was a pin", async (trial) => {
     const { namespace, registry } = trial;
     await trial.usedOnce(7, 100, "alpha");
     for (const reason of ["old", "Grüße, für später: 'x'"]) {

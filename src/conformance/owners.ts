@@ -1,4 +1,4 @@
-import type { ClaimRequest, HolderLabel } from "../rule/registry.ts";
+import { type ClaimRequest, defaultLimits, type HolderLabel } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, type Trial } from "./trial.ts";
@@ -6,22 +6,21 @@ import { long, on, recentsFrom, type Trial } from "./trial.ts";
 const ip = "192.0.2.7";
 const owner: HolderLabel = { ...on("owner"), ip };
 
-/** The largest difference of clocks that a namespace tolerates unless it was made with another one, ms. */
-const maxClockSkew = 10_000;
+const { maxClockSkew } = defaultLimits;
 
 /** Pins a worker ID for the owner. */
 function keep(trial: Trial, workerId: number, usedUntil?: number): Promise<void> {
   return trial.registry.pin(trial.namespace, workerId, "kept", { ip, usedUntil });
 }
 
-/** The owner's claim, which has to be granted. */
+/** Claims for the owner; the claim must be granted. */
 function take(trial: Trial, options: Partial<ClaimRequest> = {}): ReturnType<Trial["claim"]> {
   return trial.claim({ holder: owner, ...options });
 }
 
-/** Worker IDs that are pinned for a host which uses them without a lease. */
+/** Worker IDs that are pinned for a host that uses them without a lease. */
 export const owners: readonly ConformanceCheck[] = [
-  check("a worker ID that is pinned for an address goes to the host that has it, and to nobody else", async (trial) => {
+  check("a worker ID that is pinned for an address is granted only to the host at that address", async (trial) => {
     const pool = { first: 0, last: 2 };
     await trial.usedOnce(1, 100, "alpha");
     await keep(trial, 1);
@@ -41,14 +40,14 @@ export const owners: readonly ConformanceCheck[] = [
   }),
 
   check(
-    "a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one",
+    "a host gets the worker ID pinned for it first, unless it requests a worker ID or an unused one",
     async (trial) => {
       await keep(trial, 9);
       equal((await take(trial, { workerId: 4 })).grant.workerId, 4, "what it gets that wants another");
       equal((await take(trial, { reuse: "never" })).grant.workerId !== 9, true, "that it gets a new one");
       const pool = { first: 0, last: 8 };
       ensure((await take(trial, { pool })).grant.workerId !== 9, "one of its pool", 9);
-      // However many others it has used.
+      // Also after the host has used many others.
       for (let workerId = 100; workerId < 120; workerId++) await take(trial, { workerId });
       const held = await take(trial, { preferred: [5] });
       equal(held.grant.workerId, 9, "what it gets");
@@ -56,39 +55,35 @@ export const owners: readonly ConformanceCheck[] = [
       await trial.renewed(held);
       await trial.released(held, { until: held.grant.from });
       const { grant } = await take(trial, { workerId: 9 });
-      ensure(grant.from >= held.grant.from, "a window behind the one that was given back unused", grant);
+      ensure(grant.from >= held.grant.from, "a window after the unused one", grant);
     },
   ),
 
-  check(
-    "the window of an owner begins maxClockSkew after the registry's clock, each time, and continues nothing",
-    async (trial) => {
-      const used = await trial.claim({ workerId: 7 });
-      const { from } = used.grant;
-      await trial.released(used, { until: from + 50, recents: recentsFrom(from, 10) });
-      await keep(trial, 7);
-      for (let time = 1; time <= 2; time++) {
-        const held = await take(trial);
-        const { grant } = held;
-        equal(grant.workerId, 7, "the worker ID");
-        between(grant.from, grant.clock + maxClockSkew, grant.until - long, `\`from\`, time ${time}`);
-        equal(grant.recents, undefined, "what it may continue");
-        const repeated = await trial.registry.claim(held.request);
-        outcome(repeated, "granted", "the same claim again");
-        equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
-        // Nobody used it: an operator opens it again before its time.
-        const { namespace, registry } = trial;
-        await registry.forceRelease({ namespace, workerId: 7, fence: grant.fence, force: true, resetWindow: true });
-        await trial.passed((await trial.record(7)).until);
-      }
-    },
-  ),
+  check("each window of an owner begins maxClockSkew after the registry's clock, without recents", async (trial) => {
+    const used = await trial.claim({ workerId: 7 });
+    const { from } = used.grant;
+    await trial.released(used, { until: from + 50, recents: recentsFrom(from, 10) });
+    await keep(trial, 7);
+    for (let time = 1; time <= 2; time++) {
+      const held = await take(trial);
+      const { grant } = held;
+      equal(grant.workerId, 7, "the worker ID");
+      between(grant.from, grant.clock + maxClockSkew, grant.until - long, `\`from\`, time ${time}`);
+      equal(grant.recents, undefined, "what it may continue");
+      const repeated = await trial.registry.claim(held.request);
+      outcome(repeated, "granted", "the same claim again");
+      equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
+      // No ID was made: an operator ends the window early.
+      await trial.force(7, { fence: grant.fence, resetWindow: true });
+      await trial.passed((await trial.record(7)).until);
+    }
+  }),
 
-  check("no window of an owner begins before the times that it is known to have used", async (trial) => {
+  check("no window of an owner begins before its `usedUntil`", async (trial) => {
     const { clock } = await trial.registry.ping();
     const usedUntil = clock + 5 * maxClockSkew;
     await keep(trial, 0, usedUntil);
-    equal((await trial.record(0)).until, usedUntil, "`until` of a number that nobody claimed");
+    equal((await trial.record(0)).until, usedUntil, "`until` of an unused worker ID");
     const { grant } = await take(trial);
     equal([grant.workerId, grant.from], [0, usedUntil], "worker ID and `from`");
     ensure(grant.until >= usedUntil, "`until` behind `from`", grant.until);
@@ -96,11 +91,11 @@ export const owners: readonly ConformanceCheck[] = [
     await trial.usedOnce(1, 100, "alpha");
     await keep(trial, 1, usedUntil);
     const { until, clean } = await trial.record(1);
-    equal([until, clean], [usedUntil, false], "`until` and `clean` of one that was used before");
+    equal([until, clean], [usedUntil, false], "`until` and `clean` of a used worker ID");
     equal((await trial.ask({ holder: owner, workerId: 1 })).outcome, "held", "a claim before that");
   }),
 
-  check("the pin of an owner outlives its claims, and is shown", async (trial) => {
+  check("the pin of an owner outlives its claims, and is listed", async (trial) => {
     await keep(trial, 7);
     const shown = { state: "pinned", pinned: "kept", owner: ip };
     const seen = async (): Promise<object> => {
@@ -122,7 +117,7 @@ export const owners: readonly ConformanceCheck[] = [
     );
   }),
 
-  check("pinning again replaces the owner, and `unpin` ends what it had", async (trial) => {
+  check("a second pin replaces the owner, and `unpin` ends its rights", async (trial) => {
     const { namespace, registry } = trial;
     const other: HolderLabel = { ...on("other"), ip: "2001:db8::7" };
     const pool = { first: 7, last: 7 };
@@ -132,7 +127,7 @@ export const owners: readonly ConformanceCheck[] = [
     const held = await trial.claim({ holder: other, pool });
     await trial.released(held, { until: held.grant.from, recents: recentsFrom(held.grant.from) });
     await registry.pin(namespace, 7, "retired");
-    equal((await trial.record(7)).owner, undefined, "the owner of a pin for nobody");
+    equal((await trial.record(7)).owner, undefined, "the owner of a pin without an owner");
     outcome(await trial.ask({ holder: other, workerId: 7 }), "pinned", "a claim by the owner before");
     await registry.pin(namespace, 7, "kept", { ip: other.ip });
     equal(await registry.unpin(namespace, 7), true, "the answer to `unpin`");
@@ -140,29 +135,26 @@ export const owners: readonly ConformanceCheck[] = [
     equal([pinned, after, clean, recents], [undefined, undefined, false, undefined], "what is left");
     await keep(trial, 8);
     await registry.unpin(namespace, 8);
-    equal(await registry.worker(namespace, 8), undefined, "a number that nobody claimed");
+    equal(await registry.worker(namespace, 8), undefined, "the record of an unused worker ID");
     const { grant } = await take(trial, { workerId: 8 });
     ensure(grant.from < grant.clock, "a window that is open", grant);
   }),
 
-  check(
-    "an owner without an address, or with times that it cannot have used, is refused, and nothing is changed",
-    async (trial) => {
-      const { namespace, registry } = trial;
-      const { grant } = await trial.claim({ workerId: 7 });
-      const before = await registry.workers(namespace);
-      for (const address of ["", "host", "10.0.0.1/8", "x".repeat(60), "10.0.0.1 "]) {
-        const pinned = registry.pin(namespace, 7, "kept", { ip: address });
-        await refuses("CONFIG_INVALID", `an owner at ${textOf(address)}`, pinned);
-      }
-      const { clock } = await registry.ping();
-      for (const usedUntil of [-1, 0.5, clock + 600_000 + 60_000]) {
-        const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil });
-        await refuses("CONFIG_INVALID", `an owner who used times up to ${usedUntil}`, pinned);
-      }
-      const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil: grant.from + 1 });
-      await refuses("WORKER_ID_HELD", "times inside a live holder's window", pinned);
-      equal(await registry.workers(namespace), before, "the records");
-    },
-  ),
+  check("an owner with a wrong address or an impossible `usedUntil` is refused, and nothing changes", async (trial) => {
+    const { namespace, registry } = trial;
+    const { grant } = await trial.claim({ workerId: 7 });
+    const before = await registry.workers(namespace);
+    for (const address of ["", "host", "10.0.0.1/8", "x".repeat(60), "10.0.0.1 "]) {
+      const pinned = registry.pin(namespace, 7, "kept", { ip: address });
+      await refuses("CONFIG_INVALID", `an owner at ${textOf(address)}`, pinned);
+    }
+    const { clock } = await registry.ping();
+    for (const usedUntil of [-1, 0.5, clock + 600_000 + 60_000]) {
+      const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil });
+      await refuses("CONFIG_INVALID", `an owner with usage up to ${usedUntil}`, pinned);
+    }
+    const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil: grant.from + 1 });
+    await refuses("WORKER_ID_HELD", "times inside a live holder's window", pinned);
+    equal(await registry.workers(namespace), before, "the records");
+  }),
 ];

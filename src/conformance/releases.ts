@@ -1,13 +1,13 @@
 import { layouts } from "../id/layout.ts";
 import { RecentTicks } from "../generator/recent.ts";
-import type { ClaimKey, Recents, Usage } from "../rule/registry.ts";
+import type { Recents, Usage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, newToken, on, recentsFrom, short } from "./trial.ts";
+import { long, on, recentsFrom, short, wrongKeys } from "./trial.ts";
 
 const { westid } = layouts;
 
-/** The longest recents that a holder writes, of every kind of byte: each tick used, up to another sequence. */
+/** The longest recents that a holder writes, with every kind of byte: each tick used, up to different sequences. */
 function longRecents(from: number, until: number): Recents {
   const [first, end] = [westid.tickOf(from), westid.tickOf(until)];
   const ticks = new RecentTicks(westid, from, undefined, until - from);
@@ -19,7 +19,7 @@ const emptyRecents = (from: number): Recents => recentsFrom(from);
 
 /** How a worker ID is given back. */
 export const releases: readonly ConformanceCheck[] = [
-  check("a release stores what was used and ends the claim in one step", async (trial) => {
+  check("a release stores the usage and ends the claim in one step", async (trial) => {
     const second = await trial.another();
     const held = await trial.claim({ workerId: 7 });
     const { from, fence, clock: claimedAt } = held.grant;
@@ -30,7 +30,7 @@ export const releases: readonly ConformanceCheck[] = [
       recents: recentsFrom(from + 100),
     };
     await trial.released(held, used, { clock });
-    // Whether Java processes still take it for used depends on whether its window has passed by now.
+    // `marked`, whether Java processes still take it for used, depends on whether its window has passed by now.
     const { releasedAt, marked: _, ...record } = await trial.record(7, second);
     const { checkpoint, recents, until } = used;
     const about = { workerId: 7, state: "free", fence, from, until, seenClock: clock, clean: true };
@@ -39,7 +39,7 @@ export const releases: readonly ConformanceCheck[] = [
     outcome(await trial.renew(held), "lost", "a renewal after it");
   }),
 
-  check("releasing again is answered `released`, and changes nothing", async (trial) => {
+  check("a second release answers `released`, and changes nothing", async (trial) => {
     const second = await trial.another();
     const held = await trial.claim({ workerId: 7 });
     const { from, until } = held.grant;
@@ -51,7 +51,7 @@ export const releases: readonly ConformanceCheck[] = [
     equal((await trial.registry.history(trial.namespace, 7)).length, 1, "the number of claims in the history");
   }),
 
-  check("a release without usage ends the claim, leaves `until` and is not clean", async (trial) => {
+  check("a release without usage ends the claim, keeps `until` and is not clean", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     await trial.released(held);
     const { state, until, clean, recents } = await trial.record(7);
@@ -67,7 +67,7 @@ export const releases: readonly ConformanceCheck[] = [
     equal([record.until, record.clean], [until, true], "`until` and `clean`");
   }),
 
-  check("a release after somebody else has claimed is `lost`, and changes nothing", async (trial) => {
+  check("a release after another holder's claim is `lost`, and changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: short });
     await trial.passed(held.grant.until);
     await trial.claim({ workerId: 7, holder: on("beta") });
@@ -81,16 +81,7 @@ export const releases: readonly ConformanceCheck[] = [
     await trial.claim({ workerId: 8 });
     const namespace = await trial.otherNamespace();
     const before = await trial.registry.workers(trial.namespace);
-    const { fence } = held.key;
-    const wrong: Partial<ClaimKey>[] = [
-      { token: newToken() },
-      { fence: fence + 1 },
-      { fence: fence - 1 },
-      { workerId: 8 },
-      { workerId: 9 },
-      { namespace },
-    ];
-    for (const key of wrong) {
+    for (const key of wrongKeys(held, namespace)) {
       const what = `a release with another ${Object.keys(key)[0]}`;
       outcome(await trial.release(held, { until: held.grant.until }, key), "lost", what);
     }
@@ -98,7 +89,7 @@ export const releases: readonly ConformanceCheck[] = [
     await trial.renewed(held);
   }),
 
-  check("a release that ends outside its window is CONFIG_INVALID, and changes nothing", async (trial) => {
+  check("a release with `until` outside its window is CONFIG_INVALID, and changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from, until } = held.grant;
     const before = await trial.record(7);
@@ -113,7 +104,7 @@ export const releases: readonly ConformanceCheck[] = [
     await trial.renewed(held);
   }),
 
-  check("a release that ends before what was used is CONFIG_INVALID, and changes nothing", async (trial) => {
+  check("a release with `until` before what was used is CONFIG_INVALID, and changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from, until } = held.grant;
     const timestamp = from + 500;
@@ -133,7 +124,7 @@ export const releases: readonly ConformanceCheck[] = [
     ensure(timestamp + 1 < until, "a window that was closed early", until);
   }),
 
-  check("a release may end anywhere in its window, both ends included", async (trial) => {
+  check("a release may have any `until` in its window, both ends included", async (trial) => {
     for (const end of ["from", "until"] as const) {
       const held = await trial.claim();
       await trial.released(held, { until: held.grant[end] });
@@ -141,7 +132,7 @@ export const releases: readonly ConformanceCheck[] = [
     }
   }),
 
-  check("recents that reach below what the holder may know are CONFIG_INVALID, and change nothing", async (trial) => {
+  check("recents that begin before the holder's knowledge are CONFIG_INVALID, and change nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from } = held.grant;
     const until = from + 1000;
@@ -154,7 +145,7 @@ export const releases: readonly ConformanceCheck[] = [
     await trial.released(held, { until, recents: recentsFrom(from) });
   }),
 
-  check("recents come back byte for byte", async (trial) => {
+  check("recents are returned byte for byte", async (trial) => {
     for (const [workerId, make] of [emptyRecents, longRecents].entries()) {
       const held = await trial.claim({ workerId });
       const until = held.request.clock + 9000;

@@ -1,11 +1,11 @@
-import type { Checkpoint, ClaimKey } from "../rule/registry.ts";
+import type { Checkpoint } from "../rule/registry.ts";
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, newToken, on, recentsFrom, short } from "./trial.ts";
+import { long, on, recentsFrom, short, wrongKeys } from "./trial.ts";
 
 /** What a renewal may and may not do. */
 export const renewals: readonly ConformanceCheck[] = [
-  check("a renewal moves `until` to a window after the later clock, and leaves `from`", async (trial) => {
+  check("a renewal moves `until` to one window after the later clock, and keeps `from`", async (trial) => {
     const held = await trial.claim({ window: 1000 });
     for (const ahead of [0, 3000]) {
       const clock = trial.now() + ahead;
@@ -21,18 +21,20 @@ export const renewals: readonly ConformanceCheck[] = [
     const held = await trial.claim();
     const { until } = held.grant;
     const renewal = await trial.renewed(held, { window: 10, clock: trial.now() - 3000 });
-    equal([renewal.until, (await trial.record(held.grant.workerId)).until], [until, until], "`until`, told and stored");
+    equal(
+      [renewal.until, (await trial.record(held.grant.workerId)).until],
+      [until, until],
+      "`until`, answered and stored",
+    );
   }),
 
-  check("renewals at once leave the latest `until` and the highest checkpoint", async (trial) => {
-    const clients = [trial.registry, await trial.another()];
+  check("concurrent renewals leave the latest `until` and the highest checkpoint", async (trial) => {
     const held = await trial.claim({ window: 1000 });
     const timestamp = held.request.clock;
-    const asked = Array.from({ length: 10 }, (_, i) => {
-      const options = { window: 10_000 * (10 - i), checkpoint: { timestamp, sequence: i } };
-      return trial.renewed(held, { ...options, registry: clients[i % 2] ?? trial.registry });
+    const renewals = await trial.concurrently(10, (registry, i) => {
+      return trial.renewed(held, { window: 10_000 * (10 - i), checkpoint: { timestamp, sequence: i }, registry });
     });
-    const untils = (await Promise.all(asked)).map(({ until }) => until);
+    const untils = renewals.map(({ until }) => until);
     const record = await trial.record(held.grant.workerId);
     equal(record.until, Math.max(...untils), "`until`");
     equal(record.checkpoint, { timestamp, sequence: 9 }, "the checkpoint");
@@ -46,7 +48,7 @@ export const renewals: readonly ConformanceCheck[] = [
       return (await trial.record(held.grant.workerId)).checkpoint;
     };
     equal(await stored(), undefined, "the checkpoint before there was one");
-    const steps: [told: Checkpoint, kept: Checkpoint][] = [
+    const steps: [sent: Checkpoint, stored: Checkpoint][] = [
       [
         { timestamp: clock, sequence: 5 },
         { timestamp: clock, sequence: 5 },
@@ -68,46 +70,40 @@ export const renewals: readonly ConformanceCheck[] = [
         { timestamp: clock + 1, sequence: 0 },
       ],
     ];
-    for (const [told, kept] of steps) equal(await stored(told), kept, "the checkpoint");
+    for (const [sent, expected] of steps) equal(await stored(sent), expected, "the checkpoint");
     equal(await stored(), { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a renewal without one");
     await trial.released(held, { until: clock + 2, checkpoint: { timestamp: clock, sequence: 9 } });
     const { checkpoint } = await trial.record(held.grant.workerId);
     equal(checkpoint, { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a release with a lower one");
   }),
 
-  check("a checkpoint outside of what the holder may use is CONFIG_INVALID, and changes nothing", async (trial) => {
-    const held = await trial.claim({ workerId: 7 });
-    const { from, until } = held.grant;
-    const before = await trial.record(7);
-    for (const timestamp of [until, until + 1e9, from - 1, Math.floor(from / 1000)]) {
-      const checkpoint = { timestamp, sequence: 0 };
-      await refuses(
-        "CONFIG_INVALID",
-        `a renewal that says ${timestamp} of ${until}`,
-        trial.renew(held, { checkpoint }),
-      );
-      const release = trial.release(held, { until, checkpoint });
-      await refuses("CONFIG_INVALID", `a release that says ${timestamp} of ${until}`, release);
-    }
-    equal(await trial.record(7), before, "the record");
-    await trial.renewed(held, { checkpoint: { timestamp: until - 1, sequence: 0 } });
-  }),
+  check(
+    "a checkpoint outside the times that the holder may use is CONFIG_INVALID, and changes nothing",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7 });
+      const { from, until } = held.grant;
+      const before = await trial.record(7);
+      for (const timestamp of [until, until + 1e9, from - 1, Math.floor(from / 1000)]) {
+        const checkpoint = { timestamp, sequence: 0 };
+        await refuses(
+          "CONFIG_INVALID",
+          `a renewal that says ${timestamp} of ${until}`,
+          trial.renew(held, { checkpoint }),
+        );
+        const release = trial.release(held, { until, checkpoint });
+        await refuses("CONFIG_INVALID", `a release that says ${timestamp} of ${until}`, release);
+      }
+      equal(await trial.record(7), before, "the record");
+      await trial.renewed(held, { checkpoint: { timestamp: until - 1, sequence: 0 } });
+    },
+  ),
 
   check("a renewal with a wrong token, fence, worker ID or namespace is `lost`, and changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     await trial.claim({ workerId: 8, window: 30_000 });
     const namespace = await trial.otherNamespace();
     const before = await trial.registry.workers(trial.namespace);
-    const { fence } = held.key;
-    const wrong: Partial<ClaimKey>[] = [
-      { token: newToken() },
-      { fence: fence + 1 },
-      { fence: fence - 1 },
-      { workerId: 8 },
-      { workerId: 9 },
-      { namespace },
-    ];
-    for (const key of wrong) {
+    for (const key of wrongKeys(held, namespace)) {
       const what = `a renewal with another ${Object.keys(key)[0]}`;
       outcome(await trial.renew(held, { ...key, window: long }), "lost", what);
     }
@@ -115,7 +111,7 @@ export const renewals: readonly ConformanceCheck[] = [
     equal(await trial.registry.workers(namespace), [], "the records of the other namespace");
   }),
 
-  check("a holder may renew past `until` as long as nobody else has claimed", async (trial) => {
+  check("a holder may renew after `until` while no other holder has claimed", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: short });
     await trial.passed(held.grant.until);
     const renewal = await trial.renewed(held);
@@ -124,7 +120,7 @@ export const renewals: readonly ConformanceCheck[] = [
     outcome(await trial.ask({ workerId: 7, holder: on("beta") }), "held", "a claim by another");
   }),
 
-  check("a renewal after somebody else has claimed is `lost`, and changes nothing", async (trial) => {
+  check("a renewal after another holder's claim is `lost`, and changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: short });
     await trial.passed(held.grant.until);
     await trial.claim({ workerId: 7, holder: on("beta"), window: 30_000 });
@@ -133,7 +129,7 @@ export const renewals: readonly ConformanceCheck[] = [
     equal(await trial.record(7), before, "the record");
   }),
 
-  check("a renewal after the release is `lost`, and leaves `until` and recents", async (trial) => {
+  check("a renewal after the release is `lost`, and keeps `until` and recents", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from } = held.grant;
     const until = from + 1000;
@@ -151,13 +147,13 @@ export const renewals: readonly ConformanceCheck[] = [
   check("a renewal after a release without usage, or a forced one, is `lost`", async (trial) => {
     const [gone, ended] = [await trial.claim({ workerId: 7 }), await trial.claim({ workerId: 8 })];
     await trial.released(gone);
-    await trial.registry.forceRelease({ namespace: trial.namespace, workerId: 8, force: true });
+    await trial.force(8);
     const before = await trial.registry.workers(trial.namespace);
     for (const held of [gone, ended]) outcome(await trial.renew(held), "lost", "a late renewal");
     equal(await trial.registry.workers(trial.namespace), before, "the records");
   }),
 
-  check("a renewal that is refused changes nothing", async (trial) => {
+  check("a refused renewal changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     const before = await trial.record(7);
     for (const window of [600_001, 0, -1, 1.5]) {

@@ -11,7 +11,7 @@ import { releases } from "./releases.ts";
 import { renewals } from "./renewals.ts";
 import type { ConformanceSubject } from "./subject.ts";
 
-/** The registry contract: every promise of the port as a check with a title. Runs in any test runner, or in none. */
+/** The registry contract: every requirement of the port as a check with a title. Runs in any test runner, or without one. */
 export const conformance: readonly ConformanceCheck[] = [
   ...namespaces,
   ...grants,
@@ -25,13 +25,13 @@ export const conformance: readonly ConformanceCheck[] = [
   ...overlaps,
 ];
 
-/** What became of one check. */
+/** The result of one check. */
 export type ConformanceResult =
   | { readonly title: string; readonly outcome: "passed" }
   | { readonly title: string; readonly outcome: "skipped"; readonly reason: string }
   | { readonly title: string; readonly outcome: "failed"; readonly error: unknown };
 
-/** Runs one check on a subject made for it, and tears the subject down. Rejects only when making or closing it fails. */
+/** Runs one check on a subject made for it, then closes the subject. Rejects only when making or closing the subject fails. */
 export async function runCheck(
   check: ConformanceCheck,
   makeSubject: () => Promise<ConformanceSubject>,
@@ -50,7 +50,7 @@ export async function runCheck(
   }
 }
 
-/** Runs the whole contract, check by check, each on a subject of its own. */
+/** Runs all checks, each on a subject of its own. */
 export async function* runConformance(
   makeSubject: () => Promise<ConformanceSubject>,
 ): AsyncGenerator<ConformanceResult, void, undefined> {

@@ -4,6 +4,8 @@ import type {
   Checkpoint,
   ClaimKey,
   ClaimRequest,
+  ForceReleased,
+  ForceReleaseRequest,
   Grant,
   HolderLabel,
   Lost,
@@ -17,51 +19,51 @@ import type {
   Usage,
   WorkerRecord,
 } from "../rule/registry.ts";
-import { ensure, outcome } from "./assert.ts";
+import { ensure, equal, outcome } from "./assert.ts";
 import type { ConformanceSubject } from "./subject.ts";
 
 /** A window that does not end while a check runs, ms. */
 export const long = 60_000;
-/** A window that a check waits out, ms. */
+/** A window that a check waits for, ms. */
 export const short = 60;
-/** How far before a window's end a check may be when it waits for it, ms: a wait of minutes would be a mistake. */
+/** Longest wait for the end of a window, ms: a longer one is a mistake in the check. */
 const longestWait = 5000;
 
 const { westid } = layouts;
-/** The layout of every namespace that a check finds. */
+/** The layout of every namespace made for a check. */
 export const layout: string = westid.fingerprint;
 
-/** A holder that runs on this host. */
+/** The label of a holder on this host. */
 export function on(host: string): HolderLabel {
   return { host, ip: "192.0.2.1", pid: 4711, instance: "conformance" };
 }
 
-/** A token as a holder makes it. */
+/** A token as holders make it. */
 export function newToken(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
 
-/** Recents that begin there, as a holder writes them: it used these ticks, so many ms behind the begin. */
+/** Recents from `from` on, as a holder writes them; `used` are the used ticks, ms after `from`. */
 export function recentsFrom(from: number, ...used: number[]): Recents {
   const ticks = new RecentTicks(westid, from);
   for (const ms of used) ticks.raise(westid.tickOf(from + ms), ms);
   return ticks.handOver(from);
 }
 
-/** A claim that was granted: what proves it, what was asked, what was answered. */
+/** A granted claim: its key, its request and its grant. */
 export interface GrantedClaim {
   readonly key: ClaimKey;
   readonly request: ClaimRequest;
   readonly grant: Grant;
 }
 
-/** What a check may change of a renewal or release; by default the holder asks what is right. */
+/** What a check may change of a renewal or release; the default is a correct request. */
 interface KeyedOptions extends Partial<ClaimKey> {
   readonly clock?: number;
   readonly registry?: Registry;
 }
 
-/** One check at work: clients of its store, and requests that need only say what matters. */
+/** One running check: clients of its store, and requests with defaults. */
 export class Trial {
   readonly namespace: string;
   /** The first client. */
@@ -76,14 +78,23 @@ export class Trial {
     this.#opened = [registry];
   }
 
-  /** Another client of the same store. */
+  /** Opens another client of the same store. */
   async another(): Promise<Registry> {
     const registry = await this.#subject.open();
     this.#opened.push(registry);
     return registry;
   }
 
-  /** A second namespace of the same store, created. */
+  /** Sends this many requests at the same time, in turn through two clients. */
+  async concurrently<Answer>(
+    count: number,
+    send: (registry: Registry, i: number) => Promise<Answer>,
+  ): Promise<Answer[]> {
+    const clients = [this.registry, await this.another()];
+    return Promise.all(Array.from({ length: count }, (_, i) => send(clients[i % 2] ?? this.registry, i)));
+  }
+
+  /** Creates a second namespace in the same store. */
   async otherNamespace(): Promise<string> {
     const namespace = `${this.namespace}_b`;
     await this.registry.init({ namespace, layout, new: true });
@@ -109,7 +120,7 @@ export class Trial {
   /** Waits until the holders' clock and the registry's have both reached a time. */
   async passed(until: number): Promise<void> {
     let clock = this.now();
-    // A sleep may end a little early, and two clocks differ: a few more looks, not for ever.
+    // A sleep may end a little early, and two clocks differ: look again, but a limited number of times.
     for (let look = 0; look < 20; look++) {
       ({ clock } = await this.registry.ping());
       const remaining = until - Math.min(clock, this.now());
@@ -133,12 +144,12 @@ export class Trial {
     };
   }
 
-  /** Asks for a worker ID and takes any answer. */
+  /** Claims a worker ID; any answer is fine. */
   ask(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<Grant | Refusal> {
     return registry.claim(this.request(options));
   }
 
-  /** Asks for a worker ID that has to be granted. */
+  /** Claims a worker ID; the claim must be granted. */
   async claim(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<GrantedClaim> {
     const request = this.request(options);
     const answer = await registry.claim(request);
@@ -153,7 +164,7 @@ export class Trial {
     return registry.renew({ ...key, clock: this.now(), window: long, ...options });
   }
 
-  /** Renews a claim that has to go on. */
+  /** Renews a claim; the renewal must succeed. */
   async renewed(held: GrantedClaim, options: Parameters<Trial["renew"]>[1] = {}): Promise<Renewal> {
     const answer = await this.renew(held, options);
     outcome(answer, "renewed", "this renewal");
@@ -168,19 +179,31 @@ export class Trial {
     return registry.release({ ...key, clock: this.now(), used, ...options });
   }
 
-  /** Gives back a worker ID that has to be taken back. */
+  /** Gives a worker ID back; the release must succeed. */
   async released(held: GrantedClaim, used?: Usage, options: KeyedOptions = {}): Promise<void> {
     outcome(await this.release(held, used, options), "released", "this release");
   }
 
-  /** What is stored about a worker ID that was used. */
+  /** Releases a worker ID as an operator, by default by force. */
+  force(workerId: number, options: Partial<ForceReleaseRequest> = {}): Promise<ForceReleased> {
+    return this.registry.forceRelease({ namespace: this.namespace, workerId, force: true, ...options });
+  }
+
+  /** Claims a worker ID without a live holder; the claim must be refused until `until`. */
+  async refusedUntil(until: number, options: Partial<ClaimRequest>, what: string): Promise<void> {
+    const refusal = await this.ask(options);
+    outcome(refusal, "held", what);
+    equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it becomes free");
+  }
+
+  /** The record of a worker ID, which must exist. */
   async record(workerId: number, registry: Registry = this.registry): Promise<WorkerRecord> {
     const record = await registry.worker(this.namespace, workerId);
     ensure(record !== undefined, `worker ${workerId} to be known`, record);
     return record;
   }
 
-  /** Lets another holder claim a worker ID and give it back, used up to `until` ms behind the begin of its window. */
+  /** Claims a worker ID for another host and gives it back, used up to `until` ms after the begin of its window. */
   async usedOnce(workerId: number, until: number, host: string): Promise<GrantedClaim> {
     const held = await this.claim({ workerId, holder: on(host) });
     await this.released(held, { until: held.grant.from + until });
@@ -188,9 +211,22 @@ export class Trial {
   }
 }
 
-/** The claim that this grant makes. */
+/** The claim of this request and grant. */
 export function grantedClaim(request: ClaimRequest, grant: Grant): GrantedClaim {
   const { namespace, token } = request;
   const { workerId, fence } = grant;
   return { key: { namespace, workerId, fence, token }, request, grant };
+}
+
+/** Keys that differ from the holder's in one part. Worker 8 must have another claim, worker 9 none. */
+export function wrongKeys({ key }: GrantedClaim, namespace: string): Partial<ClaimKey>[] {
+  const { fence } = key;
+  return [
+    { token: newToken() },
+    { fence: fence + 1 },
+    { fence: fence - 1 },
+    { workerId: 8 },
+    { workerId: 9 },
+    { namespace },
+  ];
 }

@@ -14,8 +14,8 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "gives everybody 0",
     rejectedBy: [
-      "50 claims at once from two clients get 50 worker IDs",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "50 concurrent claims from two clients get 50 worker IDs",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
     ],
     wrap: granting(() => ({ workerId: 0 })),
   },
@@ -27,21 +27,23 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "begins a window before the old one ended",
     rejectedBy: [
-      "the window after a crash begins where the crashed one ended, or later",
-      "the window after a give-back begins where the old one was closed, or later",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
-      "the windows ever granted for a worker ID never overlap, whoever competes",
+      "the window after a crash begins at the end of the crashed holder's window, or later",
+      "the window after a give-back begins at the end of the closed window, or later",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
+      "the windows granted for a worker ID never overlap, with competing hosts",
     ],
     wrap: granting(({ clock }) => ({ from: clock - 10_000 })),
   },
   {
     fault: "begins a window at the clock",
-    rejectedBy: ["a first window begins at the registry's clock less maxClockSkew, and lasts from the later clock on"],
+    rejectedBy: [
+      "a first window begins maxClockSkew before the registry's clock, and its length counts from the later clock",
+    ],
     wrap: granting(({ from, clock }) => ({ from: Math.max(from, clock) })),
   },
   {
     fault: "reaches beyond the cap",
-    rejectedBy: ["no window reaches further than the registry's clock + maxWindow + maxClockSkew"],
+    rejectedBy: ["no window ends after the registry's clock + maxWindow + maxClockSkew"],
     wrap: granting(({ until }) => ({ until: until + 10_000 })),
   },
   {
@@ -72,9 +74,9 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "gives a repeated token a second worker ID",
     rejectedBy: [
-      "a token that asks again gets the same grant, fence and window unmoved",
-      "a token that asks from two clients at once gets one grant",
-      "a claim repeated before the first renewal gets the recents again, after it no more",
+      "a claim repeated with its token gets the same grant, fence and window",
+      "concurrent claims with one token from two clients get one grant",
+      "a claim repeated before the first renewal gets the recents again, a later one does not",
     ],
     wrap: (registry) => {
       const tokens = new Map<string, string>();
@@ -96,7 +98,7 @@ export const claimFaults: readonly Fault[] = [
   },
   {
     fault: "moves the window of a repeated token",
-    rejectedBy: ["a token that asks again gets the same grant, fence and window unmoved"],
+    rejectedBy: ["a claim repeated with its token gets the same grant, fence and window"],
     wrap: (registry) => ({
       claim: async (request) => {
         const answer = await registry.claim(request);
@@ -110,8 +112,8 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "repeats the first grant for ever",
     rejectedBy: [
-      "a token that asks again after a renewal gets the renewed window",
-      "a claim repeated before the first renewal gets the recents again, after it no more",
+      "a claim repeated with its token after a renewal gets the renewed window",
+      "a claim repeated before the first renewal gets the recents again, a later one does not",
     ],
     wrap: (registry) => {
       const grants = new Map<string, Grant | Refusal>();
@@ -145,9 +147,9 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "answers claims at once with one grant",
     rejectedBy: [
-      "50 claims at once from two clients get 50 worker IDs",
-      "of 20 claims at once for one worker ID exactly one is granted",
-      "of claims at once exactly one continues",
+      "50 concurrent claims from two clients get 50 worker IDs",
+      "of 20 concurrent claims for one worker ID exactly one is granted",
+      "of concurrent claims exactly one continues",
     ],
     wrap: (registry) => {
       let running: Promise<Grant | Refusal> | undefined;
@@ -166,7 +168,7 @@ export const claimFaults: readonly Fault[] = [
   },
   {
     fault: "gives out the highest number first",
-    rejectedBy: ["numbers that were never used are given out in ascending order"],
+    rejectedBy: ["unused worker IDs are granted in ascending order"],
     wrap: (registry) => ({
       claim: async (request) => {
         const taken = new Set((await recordsOf(registry, request)).map(({ workerId }) => workerId));
@@ -180,8 +182,8 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "gives out the worker ID again that was used last",
     rejectedBy: [
-      "a number never used comes before one that another host gave back",
-      "once all were used, the worker ID whose window ended longest ago comes first",
+      "an unused worker ID is granted before one that another host gave back",
+      "when all worker IDs were used, the one whose window ended longest ago is granted first",
     ],
     wrap: (registry, clock) => ({
       claim: async (request) => {
@@ -194,22 +196,22 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "does not know its hosts again",
     rejectedBy: [
-      "a host gets a worker ID back that it used before",
-      "a host gets a worker ID back whose process crashed",
-      "a host whose processes restart keeps to the same worker IDs",
-      "a claim for any worker ID continues behind its own host's recents",
-      "a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind",
+      "a host gets the worker ID back that it used before",
+      "a host gets the worker ID of its crashed process back",
+      "a host whose processes restart keeps the same worker IDs",
+      "a claim for any worker ID continues after its own host's recents",
+      "a claim with a clock behind its host's last one gets another worker ID, and the rollback",
     ],
     wrap: asking(({ holder, token }) => ({ holder: { ...holder, host: `${holder.host}-${token}` } })),
   },
   {
     fault: "does not ask how far a holder leads",
-    rejectedBy: ["a holder that leads its clock takes up what was given back ahead of it, behind all that was used"],
+    rejectedBy: ["a holder that leads its clock gets a worker ID given back ahead of the clock, after all used times"],
     wrap: asking(() => ({ lead: undefined })),
   },
   {
     fault: "gives away at once what a crashed holder left, to one that leads its clock",
-    rejectedBy: ["leading its clock helps nobody to a worker ID that was not given back, or by force"],
+    rejectedBy: ["a holder that leads its clock gets no worker ID that is live or was released by force"],
     wrap: (registry) => ({
       claim: async (request) => {
         const { namespace, workerId, lead = 0 } = request;
@@ -226,15 +228,15 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "leaves its pool",
     rejectedBy: [
-      "a claim keeps to its pool",
-      "a host's worker IDs outside the pool are left alone",
-      "a pool that is narrowed, moved and widened again keeps to its limits, and finds its numbers",
+      "a claim gets a worker ID of its pool",
+      "a host's worker IDs outside the pool are not granted",
+      "a pool that is narrowed, moved and widened again keeps its limits, and grants its worker IDs",
     ],
     wrap: asking(({ pool }) => ({ pool: { first: 0, last: pool.last } })),
   },
   {
     fault: "takes any wanted worker ID",
-    rejectedBy: ["a wanted worker ID outside the pool is CONFIG_INVALID"],
+    rejectedBy: ["a requested worker ID outside the pool is CONFIG_INVALID"],
     wrap: asking(({ workerId, pool }) => ({
       pool: workerId === undefined ? pool : { first: -1, last: 1 + Math.max(pool.last, Math.ceil(workerId)) },
       workerId: workerId && Math.round(workerId),
@@ -242,14 +244,14 @@ export const claimFaults: readonly Fault[] = [
   },
   {
     fault: "does not say when one comes free",
-    rejectedBy: ["a full pool is `exhausted`, and says when the first worker ID comes free"],
+    rejectedBy: ["a full pool answers `exhausted`, and when the first worker ID becomes free"],
     wrap: refusing((refusal) => (refusal.outcome === "exhausted" ? { ...refusal, freeAt: undefined } : refusal)),
   },
   {
     fault: "always says when one comes free",
     rejectedBy: [
-      "a pool that will never come free by itself is `exhausted` without a time",
-      "`reuse: never` gives each number out once",
+      "a pool without a worker ID that becomes free by itself answers `exhausted` without a time",
+      "`reuse: never` grants each worker ID once",
     ],
     wrap: refusing((refusal) => ({
       ...refusal,
@@ -259,11 +261,11 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "forgets `until` when a claim ends",
     rejectedBy: [
-      "a pool that rests is `exhausted` until its windows have passed",
-      "a wanted worker ID that rests is refused until its window has passed",
+      "a pool of resting worker IDs answers `exhausted` until their windows have passed",
+      "a requested worker ID that rests is refused until its window has passed",
       "a forced release ends the claim, and the window stays closed",
-      "pin and unpin leave the window closed",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "pin and unpin keep the window closed",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
     ],
     wrap: (registry) => ({
       release: async (request) => {
@@ -277,24 +279,24 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "does not look at the claimer's clock",
     rejectedBy: [
-      "a holder whose clock lags waits for the window on its own clock",
+      "a holder whose clock lags waits until the window has passed on its own clock",
       "a clock too far behind is CLOCK_SKEW",
     ],
     wrap: asking(({ clock }, { now }) => ({ clock: Math.max(clock, now()) })),
   },
   {
     fault: "gives numbers out again that were to be used once",
-    rejectedBy: ["`reuse: never` gives each number out once"],
+    rejectedBy: ["`reuse: never` grants each worker ID once"],
     wrap: asking(() => ({ reuse: "any" })),
   },
   {
     fault: "does not tell of a rollback",
-    rejectedBy: ["a claim behind what was seen of its host goes on elsewhere, and says how far its clock is behind"],
+    rejectedBy: ["a claim with a clock behind its host's last one gets another worker ID, and the rollback"],
     wrap: granting(() => ({ rollback: undefined })),
   },
   {
     fault: "takes a rollback for a holder",
-    rejectedBy: ["a wanted worker ID that this host used at later times is refused as a rollback"],
+    rejectedBy: ["a requested worker ID that this host used at later times is refused as a rollback"],
     wrap: refusing((refusal) => {
       if (refusal.outcome !== "rollback") return refusal;
       const { behind: _, ...rest } = refusal;
@@ -304,15 +306,15 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "takes a wanted worker ID for a wish",
     rejectedBy: [
-      "of 20 claims at once for one worker ID exactly one is granted",
-      "a wanted worker ID that is held is refused, and its holder named",
-      "a wanted worker ID that nobody used is granted",
+      "of 20 concurrent claims for one worker ID exactly one is granted",
+      "a requested worker ID that is held is refused, with its holder",
+      "a requested unused worker ID is granted",
     ],
     wrap: asking(() => ({ workerId: undefined })),
   },
   {
     fault: "does not name the holder",
-    rejectedBy: ["a wanted worker ID that is held is refused, and its holder named"],
+    rejectedBy: ["a requested worker ID that is held is refused, with its holder"],
     wrap: refusing((refusal) => {
       return refusal.outcome === "held" ? { ...refusal, holder: nobody } : refusal;
     }),
@@ -320,8 +322,8 @@ export const claimFaults: readonly Fault[] = [
   {
     fault: "keeps crashed holders alive",
     rejectedBy: [
-      "a wanted worker ID whose holder crashed is granted once its window has passed",
-      "a host gets a worker ID back whose process crashed",
+      "a requested worker ID whose holder crashed is granted after its window has passed",
+      "a host gets the worker ID of its crashed process back",
     ],
     wrap: (registry) => {
       const renewals: (() => Promise<unknown>)[] = [];
@@ -342,7 +344,7 @@ export const claimFaults: readonly Fault[] = [
   },
   {
     fault: "has 1024 worker IDs and no more",
-    rejectedBy: ["a pool of 4,194,304 is served from end to end"],
+    rejectedBy: ["a pool of 4,194,304 worker IDs is served from end to end"],
     wrap: (registry) => ({
       claim: async (request) => {
         if (request.pool.last <= 1023) return registry.claim(request);

@@ -12,9 +12,9 @@ export const holderFaults: readonly Fault[] = [
     fault: "always says yes to a renewal",
     rejectedBy: [
       "a renewal with a wrong token, fence, worker ID or namespace is `lost`, and changes nothing",
-      "a renewal after somebody else has claimed is `lost`, and changes nothing",
+      "a renewal after another holder's claim is `lost`, and changes nothing",
       "a renewal after a release without usage, or a forced one, is `lost`",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
     ],
     wrap: (registry) => ({
       renew: async (request) => {
@@ -25,7 +25,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "accepts a late renewal after a release",
-    rejectedBy: ["a renewal after the release is `lost`, and leaves `until` and recents"],
+    rejectedBy: ["a renewal after the release is `lost`, and keeps `until` and recents"],
     wrap: (registry) => {
       const ended = new Set<string>();
       return {
@@ -43,7 +43,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "renews without storing it",
-    rejectedBy: ["a renewal moves `until` to a window after the later clock, and leaves `from`"],
+    rejectedBy: ["a renewal moves `until` to one window after the later clock, and keeps `from`"],
     wrap: (registry) => ({
       renew: async (request) => {
         const record = await registry.worker(request.namespace, request.workerId);
@@ -66,7 +66,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "loses renewals that come at once",
-    rejectedBy: ["renewals at once leave the latest `until` and the highest checkpoint"],
+    rejectedBy: ["concurrent renewals leave the latest `until` and the highest checkpoint"],
     wrap: (registry) => {
       let running: ReturnType<typeof registry.renew> | undefined;
       return {
@@ -91,7 +91,7 @@ export const holderFaults: readonly Fault[] = [
   {
     fault: "takes the window's end for the claim's",
     rejectedBy: [
-      "a holder may renew past `until` as long as nobody else has claimed",
+      "a holder may renew after `until` while no other holder has claimed",
       "a holder whose window has passed may still give its worker ID back",
     ],
     wrap: (registry, clock) => {
@@ -106,7 +106,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "renews for any window, by any clock",
-    rejectedBy: ["a renewal that is refused changes nothing"],
+    rejectedBy: ["a refused renewal changes nothing"],
     wrap: (registry, clock) => ({
       renew: (request) => {
         const window = Math.min(600_000, Math.max(1, Math.round(request.window)));
@@ -116,7 +116,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "does not note a renewing holder's clock",
-    rejectedBy: ["a renewal moves `until` to a window after the later clock, and leaves `from`"],
+    rejectedBy: ["a renewal moves `until` to one window after the later clock, and keeps `from`"],
     wrap: (registry, clock) => ({
       renew: (request) => registry.renew({ ...request, clock: Math.min(request.clock, clock.now()) }),
     }),
@@ -124,16 +124,16 @@ export const holderFaults: readonly Fault[] = [
   {
     fault: "stores nothing of what a release says",
     rejectedBy: [
-      "a release stores what was used and ends the claim in one step",
-      "a wanted worker ID that was given back is granted at once",
-      "who claims after a clean give-back, with its clock inside the recents, gets them",
-      "a release may end anywhere in its window, both ends included",
+      "a release stores the usage and ends the claim in one step",
+      "a requested worker ID that was given back is granted immediately",
+      "a claim after a clean give-back, with a clock inside the recents, gets the recents",
+      "a release may have any `until` in its window, both ends included",
     ],
     wrap: releasing(() => ({ used: undefined })),
   },
   {
     fault: "takes a release without usage for a clean one",
-    rejectedBy: ["a release without usage ends the claim, leaves `until` and is not clean"],
+    rejectedBy: ["a release without usage ends the claim, keeps `until` and is not clean"],
     wrap: (registry) => ({
       release: async (request) => {
         const record = await registry.worker(request.namespace, request.workerId);
@@ -144,9 +144,9 @@ export const holderFaults: readonly Fault[] = [
   {
     fault: "believes every release",
     rejectedBy: [
-      "releasing again is answered `released`, and changes nothing",
-      "a release after somebody else has claimed is `lost`, and changes nothing",
-      "the holder's own release after a forced one changes nothing",
+      "a second release answers `released`, and changes nothing",
+      "a release after another holder's claim is `lost`, and changes nothing",
+      "the holder's own release after a forced release changes nothing",
     ],
     wrap: (registry, clock) => {
       const told = new Map<number, number>();
@@ -174,7 +174,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "releases below `from` and above `until`",
-    rejectedBy: ["a release that ends outside its window is CONFIG_INVALID, and changes nothing"],
+    rejectedBy: ["a release with `until` outside its window is CONFIG_INVALID, and changes nothing"],
     wrap: (registry) => ({
       release: async (request) => {
         const record = await registry.worker(request.namespace, request.workerId);
@@ -186,7 +186,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "lets a release end before what was used",
-    rejectedBy: ["a release that ends before what was used is CONFIG_INVALID, and changes nothing"],
+    rejectedBy: ["a release with `until` before what was used is CONFIG_INVALID, and changes nothing"],
     wrap: (registry) => ({
       release: async (request) => {
         const least = (await registry.worker(request.namespace, request.workerId))?.checkpoint?.timestamp ?? 0;
@@ -198,7 +198,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "believes any checkpoint",
-    rejectedBy: ["a checkpoint outside of what the holder may use is CONFIG_INVALID, and changes nothing"],
+    rejectedBy: ["a checkpoint outside the times that the holder may use is CONFIG_INVALID, and changes nothing"],
     wrap: (registry) => ({
       renew: async (request) => {
         const { from = 0, until = 0 } = (await registry.worker(request.namespace, request.workerId)) ?? {};
@@ -212,8 +212,8 @@ export const holderFaults: readonly Fault[] = [
   {
     fault: "takes recents for a time that the holder knows nothing of",
     rejectedBy: [
-      "recents that reach below what the holder may know are CONFIG_INVALID, and change nothing",
-      "what a holder may know still reaches to the inherited recents after renewals, and no further",
+      "recents that begin before the holder's knowledge are CONFIG_INVALID, and change nothing",
+      "after a renewal a holder's recents may still begin where the inherited ones did, and no earlier",
     ],
     wrap: (registry) => ({
       release: async (request) => {
@@ -230,8 +230,8 @@ export const holderFaults: readonly Fault[] = [
   {
     fault: "takes recents only from the holder's own window on",
     rejectedBy: [
-      "a holder that continued hands on what it inherited",
-      "what a holder may know still reaches to the inherited recents after renewals, and no further",
+      "a holder that continued hands on the recents that it inherited",
+      "after a renewal a holder's recents may still begin where the inherited ones did, and no earlier",
     ],
     wrap: (registry) => ({
       release: async (request) => {
@@ -244,15 +244,15 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "alters recents",
-    rejectedBy: ["recents come back byte for byte"],
+    rejectedBy: ["recents are returned byte for byte"],
     wrap: granting(({ recents }) => ({ recents: recents && { ...recents, bytes: recents.bytes.slice(0, 4096) } })),
   },
   {
     fault: "does not use up the right to continue",
     rejectedBy: [
-      "the right to continue is used up by whoever takes it, even by a holder that crashes",
-      "the right to continue is used up by a holder that gives back without recents",
-      "a claim repeated before the first renewal gets the recents again, after it no more",
+      "a holder that gets the right to continue uses it up, even if it crashes",
+      "a holder that gives back without recents uses up the right to continue",
+      "a claim repeated before the first renewal gets the recents again, a later one does not",
     ],
     wrap: (registry) => {
       const known = new Map<string, Recents>();
@@ -288,7 +288,7 @@ export const holderFaults: readonly Fault[] = [
   },
   {
     fault: "continues before the recents begin",
-    rejectedBy: ["a clock before the recents cannot continue behind them"],
+    rejectedBy: ["a holder whose clock is before the recents cannot continue"],
     wrap: (registry) => ({
       claim: async (request) => {
         const answer = await registry.claim(request);

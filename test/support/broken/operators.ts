@@ -1,20 +1,20 @@
 import { pinEach, unpinEach } from "../../../src/registries/pin-batches.ts";
 import { asking, type Fault, granting, reopen, reset, showing } from "./fault.ts";
 
-const several = "several pins at a time are as one by one: all of them, or an error";
+const several = "several pins together have the effect of single pins: all of them, or an error";
 
 /** Mistakes in what operators do. */
 export const operatorFaults: readonly Fault[] = [
   {
     fault: "forces without being told to",
-    rejectedBy: ["a release of a live holder from outside is refused without `force`, and names the holder"],
+    rejectedBy: ["an operator's release of a live holder is refused without `force`, and names the holder"],
     wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, force: true }) }),
   },
   {
     fault: "says that it ended a claim, and did not",
     rejectedBy: [
       "a forced release ends the claim, and the window stays closed",
-      "a holder whose window has passed is released without `force`",
+      "an operator releases a holder whose window has passed without `force`",
       "a forced release voids the right to continue",
     ],
     wrap: (registry) => ({
@@ -29,14 +29,14 @@ export const operatorFaults: readonly Fault[] = [
     fault: "opens a window early at a forced release",
     rejectedBy: [
       "a forced release ends the claim, and the window stays closed",
-      "a forced release of a worker ID that rests keeps its window closed",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "a forced release of a resting worker ID keeps its window closed",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
     ],
     wrap: (registry) => ({ forceRelease: (request) => reset(registry, request) }),
   },
   {
     fault: "ends whichever claim it finds",
-    rejectedBy: ["a release from outside ends the claim that is meant, and no later one"],
+    rejectedBy: ["an operator's release ends the claim that it names, and no later one"],
     wrap: (registry) => ({
       forceRelease: async (request) => {
         const record = await registry.worker(request.namespace, request.workerId);
@@ -46,12 +46,12 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "cannot open a window again",
-    rejectedBy: ["only `resetWindow` opens a window again: down to the registry's clock"],
+    rejectedBy: ["only `resetWindow` lowers `until`, to the registry's clock"],
     wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, resetWindow: false }) }),
   },
   {
     fault: "opens what a holder used again",
-    rejectedBy: ["`resetWindow` leaves closed what a holder said that it used"],
+    rejectedBy: ["`resetWindow` keeps the times closed that a holder said that it used"],
     wrap: (registry, clock) => ({
       forceRelease: async (request) => {
         const answer = await registry.forceRelease(request);
@@ -62,7 +62,10 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "sets a window's end to the clock",
-    rejectedBy: ["`resetWindow` never raises `until`", "`resetWindow` leaves closed what a holder said that it used"],
+    rejectedBy: [
+      "`resetWindow` never raises `until`",
+      "`resetWindow` keeps the times closed that a holder said that it used",
+    ],
     wrap: (registry, clock) => ({
       forceRelease: async (request) => {
         const answer = await registry.forceRelease(request);
@@ -72,7 +75,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "releases what was never used",
-    rejectedBy: ["a forced release of a worker ID that nobody used is `absent`"],
+    rejectedBy: ["a forced release of an unused worker ID answers `absent`"],
     wrap: (registry) => ({
       forceRelease: async (request) => {
         const answer = await registry.forceRelease(request);
@@ -84,8 +87,8 @@ export const operatorFaults: readonly Fault[] = [
     fault: "notes a pin, and gives the worker ID out all the same",
     rejectedBy: [
       "a pinned worker ID stays out of the pool",
-      "a number that was pinned before it was used is listed, and unused again after `unpin`",
-      "a pool that will never come free by itself is `exhausted` without a time",
+      "an unused worker ID that is pinned is listed, and unused again after `unpin`",
+      "a pool without a worker ID that becomes free by itself answers `exhausted` without a time",
     ],
     wrap: (registry, clock) => {
       const pins = new Map<number, string>();
@@ -130,7 +133,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "gives a worker ID that is pinned for one host to any",
-    rejectedBy: ["a worker ID that is pinned for an address goes to the host that has it, and to nobody else"],
+    rejectedBy: ["a worker ID that is pinned for an address is granted only to the host at that address"],
     wrap: (registry) => {
       let ip: string | undefined;
       return {
@@ -145,33 +148,31 @@ export const operatorFaults: readonly Fault[] = [
   {
     fault: "pins for nobody what is pinned for a host",
     rejectedBy: [
-      "a worker ID that is pinned for an address goes to the host that has it, and to nobody else",
-      "a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one",
+      "a worker ID that is pinned for an address is granted only to the host at that address",
+      "a host gets the worker ID pinned for it first, unless it requests a worker ID or an unused one",
     ],
     wrap: (registry) => ({ pin: (namespace, workerId, reason) => registry.pin(namespace, workerId, reason) }),
   },
   {
     fault: "gives a host its pinned worker ID although it asks for a new one",
-    rejectedBy: ["a host gets the worker ID that is pinned for it before any other, unless it wants one or a new one"],
+    rejectedBy: ["a host gets the worker ID pinned for it first, unless it requests a worker ID or an unused one"],
     wrap: asking(() => ({ reuse: "any" })),
   },
   {
     fault: "opens an owner's window at once",
-    rejectedBy: [
-      "the window of an owner begins maxClockSkew after the registry's clock, each time, and continues nothing",
-    ],
+    rejectedBy: ["each window of an owner begins maxClockSkew after the registry's clock, without recents"],
     wrap: granting(({ from, clock }) => ({ from: Math.min(from, clock) })),
   },
   {
     fault: "forgets what an owner has used",
-    rejectedBy: ["no window of an owner begins before the times that it is known to have used"],
+    rejectedBy: ["no window of an owner begins before its `usedUntil`"],
     wrap: (registry) => ({
       pin: (namespace, workerId, reason, owner) => registry.pin(namespace, workerId, reason, owner && { ip: owner.ip }),
     }),
   },
   {
     fault: "unpins a worker ID when its owner takes it over",
-    rejectedBy: ["the pin of an owner outlives its claims, and is shown"],
+    rejectedBy: ["the pin of an owner outlives its claims, and is listed"],
     wrap: (registry) => ({
       claim: async (request) => {
         const answer = await registry.claim(request);
@@ -182,7 +183,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "keeps the first owner of a pin",
-    rejectedBy: ["pinning again replaces the owner, and `unpin` ends what it had"],
+    rejectedBy: ["a second pin replaces the owner, and `unpin` ends its rights"],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
         const ip = (await registry.worker(namespace, workerId))?.owner ?? owner?.ip;
@@ -192,9 +193,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "takes any owner",
-    rejectedBy: [
-      "an owner without an address, or with times that it cannot have used, is refused, and nothing is changed",
-    ],
+    rejectedBy: ["an owner with a wrong address or an impossible `usedUntil` is refused, and nothing changes"],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
         if (owner === undefined) await registry.pin(namespace, workerId, reason);
@@ -205,8 +204,8 @@ export const operatorFaults: readonly Fault[] = [
   {
     fault: "ends the claim of a holder whose worker ID is pinned",
     rejectedBy: [
-      "the holder of a worker ID that is pinned goes on, and it stays pinned after its release",
-      "pin and unpin leave a live holder its claim",
+      "a holder keeps a worker ID that is pinned meanwhile, and its release leaves the pin",
+      "pin and unpin keep a live holder's claim",
     ],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
@@ -217,7 +216,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "opens a window early at a pin",
-    rejectedBy: ["pin and unpin leave the window closed"],
+    rejectedBy: ["pin and unpin keep the window closed"],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
         await reopen(registry, namespace, workerId);
@@ -228,8 +227,8 @@ export const operatorFaults: readonly Fault[] = [
   {
     fault: "opens a window early at an unpin",
     rejectedBy: [
-      "pin and unpin leave the window closed",
-      "the windows ever granted for a worker ID never overlap, whatever is asked",
+      "pin and unpin keep the window closed",
+      "the windows granted for a worker ID never overlap, after any sequence of requests",
     ],
     wrap: (registry) => ({
       unpin: async (namespace, workerId) => {
@@ -240,7 +239,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "forgets a pin when the holder gives its worker ID back",
-    rejectedBy: ["the holder of a worker ID that is pinned goes on, and it stays pinned after its release"],
+    rejectedBy: ["a holder keeps a worker ID that is pinned meanwhile, and its release leaves the pin"],
     wrap: (registry) => ({
       release: async (request) => {
         await registry.unpin(request.namespace, request.workerId);
@@ -250,7 +249,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "does not give a number out again that was pinned before it was used",
-    rejectedBy: ["a number that was unpinned unused is given out again"],
+    rejectedBy: ["an unused worker ID is granted again after `unpin`"],
     wrap: (registry) => ({
       unpin: async (namespace, workerId) => {
         const record = await registry.worker(namespace, workerId);
@@ -260,7 +259,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "takes any pin for any reason",
-    rejectedBy: ["a pin outside of the layout, or without a reason, is CONFIG_INVALID, and changes nothing"],
+    rejectedBy: ["a pin outside the layout, or without a reason, is CONFIG_INVALID, and changes nothing"],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
         const told = reason.trim() === "" ? "no reason" : reason.slice(0, 200);
@@ -270,7 +269,7 @@ export const operatorFaults: readonly Fault[] = [
   },
   {
     fault: "keeps the first reason of a pin",
-    rejectedBy: ["pinning again replaces the reason, and `unpin` says whether it was pinned"],
+    rejectedBy: ["a second pin replaces the reason, and `unpin` says whether there was a pin"],
     wrap: (registry) => ({
       pin: async (namespace, workerId, reason, owner) => {
         const record = await registry.worker(namespace, workerId);

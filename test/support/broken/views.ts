@@ -12,24 +12,24 @@ export const viewFaults: readonly Fault[] = [
   {
     fault: "shows what it is about to store",
     rejectedBy: [
-      "what a grant says is stored before it is answered",
-      "a renewal moves `until` to a window after the later clock, and leaves `from`",
+      "a grant is stored before it is answered",
+      "a renewal moves `until` to one window after the later clock, and keeps `from`",
     ],
     wrap: showing(({ until }) => ({ until: until - 1 })),
   },
   {
     fault: "cuts labels short",
-    rejectedBy: ["labels of holders come back as they were"],
+    rejectedBy: ["labels of holders are returned unchanged"],
     wrap: asking(({ holder }) => ({ holder: { ...holder, instance: holder.instance.slice(0, 64) } })),
   },
   {
     fault: "does not say since when",
-    rejectedBy: ["a claimed worker ID is shown with all that its holder said"],
+    rejectedBy: ["the record of a claimed worker ID has everything from the claim"],
     wrap: showing(() => ({ claimedAt: undefined })),
   },
   {
     fault: "lists worker IDs as they come",
-    rejectedBy: ["worker IDs are listed in ascending order, a page at a time"],
+    rejectedBy: ["worker IDs are listed in ascending order, page by page"],
     wrap: (registry) => ({ workers: async (...args) => (await registry.workers(...args)).toReversed() }),
   },
   {
@@ -49,10 +49,7 @@ export const viewFaults: readonly Fault[] = [
   },
   {
     fault: "knows every worker ID",
-    rejectedBy: [
-      "a worker ID that nobody used is unknown, and has no history",
-      "namespaces know nothing of each other",
-    ],
+    rejectedBy: ["an unused worker ID has no record and no history", "namespaces are independent of each other"],
     wrap: (registry) => ({
       worker: async (namespace, workerId) => {
         const unused = { state: "free", fence: 0, from: 0, until: 0, seenClock: 0, clean: false } as const;
@@ -62,7 +59,7 @@ export const viewFaults: readonly Fault[] = [
   },
   {
     fault: "shows tokens",
-    rejectedBy: ["no answer and no error ever carries a token"],
+    rejectedBy: ["no answer and no error contains a token"],
     wrap: (registry, clock) => {
       const tokens = new Map<number, string>();
       return {
@@ -78,14 +75,14 @@ export const viewFaults: readonly Fault[] = [
   {
     fault: "loses history rows",
     rejectedBy: [
-      "the history has a row for each claim, oldest first, with the window as it ended",
-      "the history of a span names who could use a time in it",
+      "the history has a row for each claim, oldest first, with the final window",
+      "the history of a span has the claims that could use a time in it",
     ],
     wrap: telling((rows) => rows.slice(-1)),
   },
   {
     fault: "has no final `until` in the history",
-    rejectedBy: ["the history has a row for each claim, oldest first, with the window as it ended"],
+    rejectedBy: ["the history has a row for each claim, oldest first, with the final window"],
     wrap: (registry) => {
       const grants = new Map<string, Grant>();
       return {
@@ -106,22 +103,22 @@ export const viewFaults: readonly Fault[] = [
   },
   {
     fault: "does not say how a claim ended",
-    rejectedBy: ["the history says how a claim was ended from outside"],
+    rejectedBy: ["the history says how an operator ended a claim"],
     wrap: telling((rows) => rows.map((row) => ({ ...row, end: row.end && "released" }))),
   },
   {
     fault: "does not say what was continued",
-    rejectedBy: ["a continued claim stands in the history with where it goes on"],
+    rejectedBy: ["the history shows where a continued claim begins"],
     wrap: telling((rows) => rows.map(({ continuedFrom: _, ...row }) => row)),
   },
   {
     fault: "ignores the span of the history",
-    rejectedBy: ["the history of a span names who could use a time in it"],
+    rejectedBy: ["the history of a span has the claims that could use a time in it"],
     wrap: (registry) => ({ history: (namespace, workerId) => registry.history(namespace, workerId) }),
   },
   {
     fault: "limits the history to the oldest rows",
-    rejectedBy: ["a limited history gives the newest rows, oldest first"],
+    rejectedBy: ["a limited history has the newest rows, oldest first"],
     wrap: (registry) => ({
       history: async (namespace, workerId, range = {}) => {
         const rows = await registry.history(namespace, workerId, { ...range, limit: undefined });
@@ -131,7 +128,7 @@ export const viewFaults: readonly Fault[] = [
   },
   {
     fault: "prunes the last row of a worker ID, too",
-    rejectedBy: ["prune deletes rows whose window ended before a time, and keeps the last of each worker ID"],
+    rejectedBy: ["prune deletes rows whose window ended before a time, and keeps the last row of each worker ID"],
     wrap: (registry) => {
       let pruned = -Infinity;
       return {
@@ -148,7 +145,7 @@ export const viewFaults: readonly Fault[] = [
 /** The memory registry as it is, said to have connections. */
 export const closing: Fault = {
   fault: "goes on after it was closed",
-  rejectedBy: ["a registry that was closed refuses, and leaves claims as they are"],
+  rejectedBy: ["a closed registry refuses calls, and its claims stay"],
   wrap: () => ({}),
 };
 
@@ -166,7 +163,7 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "trips over two that create a namespace at once",
-    rejectedBy: ["`init` by two clients at once creates one namespace"],
+    rejectedBy: ["concurrent `init` calls by two clients create one namespace"],
     wrap: (registry) => {
       let running = false;
       return {
@@ -180,12 +177,12 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "believes anybody that a namespace is new",
-    rejectedBy: ["the word that a namespace is new is refused once a worker ID was used, and changes nothing"],
+    rejectedBy: ["`init` with `new` is refused after a worker ID was used, and changes nothing"],
     wrap: (registry) => ({ init: ({ new: _, ...request }) => registry.init(request) }),
   },
   {
     fault: "does not compare limits",
-    rejectedBy: ["`init` keeps the limits that it was given, and refuses others"],
+    rejectedBy: ["`init` keeps the limits of the first call, and refuses others"],
     wrap: (registry) => ({
       init: async ({ namespace, layout, new: isNew, ...limits }) => {
         const isAbsent = (await registry.describe(namespace)) === undefined;
@@ -196,7 +193,7 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "does not compare layouts",
-    rejectedBy: ["another layout is LAYOUT_MISMATCH, and changes nothing"],
+    rejectedBy: ["a different layout is LAYOUT_MISMATCH, and changes nothing"],
     wrap: (registry) => ({
       init: async (request) => {
         return registry.init({ ...request, layout: await layoutOf(registry, request.namespace, request.layout) });
@@ -209,8 +206,8 @@ export const namespaceFaults: readonly Fault[] = [
   {
     fault: "grants windows of any length",
     rejectedBy: [
-      "a window longer than maxWindow, or none, is CONFIG_INVALID",
-      "the namespace's own maxWindow and maxClockSkew are the measure",
+      "a window longer than maxWindow, or shorter than 1 ms, is CONFIG_INVALID",
+      "the maxWindow and maxClockSkew of the namespace decide",
     ],
     wrap: (registry) => ({
       claim: async (request) => {
@@ -221,14 +218,14 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "trusts a clock that is ahead",
-    rejectedBy: ["a clock too far ahead is CLOCK_SKEW", "no answer and no error ever carries a token"],
+    rejectedBy: ["a clock too far ahead is CLOCK_SKEW", "no answer and no error contains a token"],
     wrap: asking(({ clock }, { now }) => ({ clock: Math.min(clock, now()) })),
   },
   {
     fault: "has one set of limits for all namespaces",
     rejectedBy: [
-      "the namespace's own maxWindow and maxClockSkew are the measure",
-      "a claim creates a missing namespace, with the limits that it brings",
+      "the maxWindow and maxClockSkew of the namespace decide",
+      "a claim creates a missing namespace, with the limits of the claim",
     ],
     wrap: (registry) => ({
       init: ({ namespace, layout, new: isNew }) => registry.init({ namespace, layout, new: isNew }),
@@ -237,7 +234,7 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "creates a namespace before it looks at the claim",
-    rejectedBy: ["a claim that is refused creates no namespace"],
+    rejectedBy: ["a refused claim creates no namespace"],
     wrap: (registry) => ({
       claim: async (request) => {
         const { namespace, layout, limits } = request;
@@ -248,12 +245,12 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "prunes a namespace that does not exist",
-    rejectedBy: ["a namespace that does not exist has nothing in it, and pins and prunes of it are NOT_FOUND"],
+    rejectedBy: ["a namespace that does not exist is empty, and `pin` and `prune` are NOT_FOUND there"],
     wrap: (registry) => ({ prune: (...asked) => registry.prune(...asked).catch(() => 0) }),
   },
   {
     fault: "keeps all namespaces in one",
-    rejectedBy: ["namespaces know nothing of each other"],
+    rejectedBy: ["namespaces are independent of each other"],
     wrap: (registry) => ({
       worker: (_, workerId) => registry.worker("orders", workerId),
       workers: (_, page) => registry.workers("orders", page),
@@ -264,7 +261,7 @@ export const namespaceFaults: readonly Fault[] = [
   },
   {
     fault: "has a clock that stands still",
-    rejectedBy: ["`ping` tells the registry's clock and its promise, `kind` its name"],
+    rejectedBy: ["`ping` returns the registry's clock and durability, `kind` its name"],
     wrap: (registry, clock) => {
       const pong = { clock: clock.now(), promise: "None." };
       return { ping: async () => pong };
