@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { HolderProcess } from "../support/holder.ts";
 import { readTree, removeNode } from "../support/zookeeper-tree.ts";
@@ -115,7 +115,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
           },
           async "has the node of its session deleted"() {
             const tree = await readTree(server?.port ?? 0, `${root}/live`);
-            const lives = [...tree.keys()].filter((path) => parseLive(path.split("/").at(-1) ?? "") !== undefined);
+            const lives = [...tree.keys()].filter((path) => parseEphemeral(path.split("/").at(-1) ?? "") !== undefined);
             if (lives.length > 0) await ignored(removeNode(server?.port ?? 0, pick(lives)));
           },
           "has its record deleted": () =>

@@ -1,7 +1,7 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
 import { unusedRecord } from "../../src/rule/pin.ts";
-import { bucketOf, hashOf, nodesOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { bucketOf, hashOf, nodesOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
@@ -163,5 +163,5 @@ export function expectWhole(nodes: Map<string, string>, namespace = "orders"): v
 
 /** Worker IDs whose holders' sessions live, by the nodes of these sessions. */
 export function liveIn(nodes: Map<string, string>): number[] {
-  return [...nodes.keys()].flatMap((path) => parseLive(path.split("/").at(-1) ?? "")?.workerId ?? []);
+  return [...nodes.keys()].flatMap((path) => parseEphemeral(path.split("/").at(-1) ?? "")?.workerId ?? []);
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
-import { hashOf, nodesOf, numberOf, parseLive } from "../../src/registries/zookeeper/nodes.ts";
+import { hashOf, nodesOf, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
 import { parseSettings } from "../../src/registries/zookeeper/address.ts";
 
@@ -21,13 +21,13 @@ describe("the name of an ephemeral node", () => {
     "2147483648",
     "4294967296",
   ])("is read whatever its sequence is: %s", (sequence) => {
-    const begin = nodesOf("/snowlease", "orders").live(7, token).split("/").at(-1);
-    expect(parseLive(`${begin}${sequence}`)).toEqual({ workerId: 7, token });
+    const begin = nodesOf("/snowlease", "orders").ephemeral(7, token).split("/").at(-1);
+    expect(parseEphemeral(`${begin}${sequence}`)).toEqual({ workerId: 7, token });
   });
 
   test.each([4_194_303, 2_147_483_647, 4_294_967_295])("holds the worker ID %d", (workerId) => {
-    const name = `${nodesOf("/snowlease", "orders").live(workerId, token).split("/").at(-1)}0000000001`;
-    expect(parseLive(name)).toEqual({ workerId, token });
+    const name = `${nodesOf("/snowlease", "orders").ephemeral(workerId, token).split("/").at(-1)}0000000001`;
+    expect(parseEphemeral(name)).toEqual({ workerId, token });
   });
 
   test.each([
@@ -43,7 +43,7 @@ describe("the name of an ephemeral node", () => {
     `w0000000007-${token}--`,
     `w0000000007-${token}--00000001`,
   ])("is nobody's when it is %j", (name) => {
-    expect(parseLive(name)).toBeUndefined();
+    expect(parseEphemeral(name)).toBeUndefined();
   });
 });
 

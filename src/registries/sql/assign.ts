@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { HolderLabel } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Row } from "./dialect.ts";
-import type { Unit } from "./transaction.ts";
+import type { SqlRow } from "./dialect.ts";
+import type { Transaction } from "./transaction.ts";
 
 /*
  * The table that Java processes share: a row a number that is taken. They take over rows that bear their own address, and judge a
@@ -50,14 +50,14 @@ export function foreignHolder({ pid, ip, hostname }: AssignRow): HolderLabel {
 }
 
 /** The row in columns of the table itself, or of a join (`prefix`). */
-export function assignRow(row: Row, prefix: "" | "assign_"): AssignRow | undefined {
+export function assignRow(row: SqlRow, prefix: "" | "assign_"): AssignRow | undefined {
   const [pid, ip, hostname] = [row[`${prefix}pid`], row[`${prefix}ip`], row[`${prefix}hostname`]];
   if (pid === null || pid === undefined) return undefined;
   return { pid: Number(pid), ip: String(ip), hostname: String(hostname) };
 }
 
 /** The row of a number that has no record here. */
-export async function readRow(unit: Unit, workerId: number): Promise<AssignRow | undefined> {
-  const row = await unit.get("assign.get", { worker_id: workerId });
+export async function readRow(transaction: Transaction, workerId: number): Promise<AssignRow | undefined> {
+  const row = await transaction.get("assign.get", { worker_id: workerId });
   return row && assignRow(row, "");
 }

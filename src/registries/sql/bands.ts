@@ -1,8 +1,9 @@
 import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { numberOf, poolName } from "./records.ts";
-import { poolEntry, type Space } from "./namespace-state.ts";
-import { Changed, type Unit } from "./transaction.ts";
+import { poolEntry, type SqlNamespace } from "./namespace-state.ts";
+import type { Transaction } from "./transaction.ts";
+import { Changed } from "../compare-and-set/store.ts";
 
 /*
  * The bands of a namespace: an entry each, `band:512` with `1023 512-1023 1024`, the last number, the name, and up to where the
@@ -12,7 +13,7 @@ import { Changed, type Unit } from "./transaction.ts";
 const bandEntry = "band:";
 
 /** A band as it is kept. */
-interface KeptBand extends Band {
+interface StoredBand extends Band {
   /** When its records are gone through once more, Unix ms: a claim that had read the bands before they were cut files by them. */
   readonly again?: number | undefined;
 }
@@ -20,7 +21,7 @@ interface KeptBand extends Band {
 /** How long after a cut that is, ms: longer than operations take. */
 const settled = 60_000;
 
-function bandsOf({ entries }: Space): readonly KeptBand[] {
+function bandsOf({ entries }: SqlNamespace): readonly StoredBand[] {
   return [...entries].flatMap(([entry, { value }]) => {
     if (!entry.startsWith(bandEntry)) return [];
     const [last, name = "", filed, again] = value.split(" ");
@@ -30,13 +31,13 @@ function bandsOf({ entries }: Space): readonly KeptBand[] {
 }
 
 /** Under which names the records of a pool are filed. */
-export function namesIn(space: Space, pool: PoolBounds): readonly string[] {
-  return [...new Set(bandsIn(bandsOf(space), pool).map(({ name }) => name))];
+export function namesIn(state: SqlNamespace, pool: PoolBounds): readonly string[] {
+  return [...new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name))];
 }
 
 /** The name of the band of a number. */
-export function nameAt(space: Space, workerId: number): string | undefined {
-  return bandAt(bandsOf(space), workerId)?.name;
+export function nameAt(state: SqlNamespace, workerId: number): string | undefined {
+  return bandAt(bandsOf(state), workerId)?.name;
 }
 
 /**
@@ -45,19 +46,21 @@ export function nameAt(space: Space, workerId: number): string | undefined {
  * @throws Changed where something was not as it has to be.
  */
 export async function ensurePool(
-  unit: Unit,
-  space: Space,
+  transaction: Transaction,
+  state: SqlNamespace,
   pool: PoolBounds,
   workerId: number | undefined,
 ): Promise<void> {
   const hint = poolEntry + poolName(pool);
-  const bands = bandsOf(space);
+  const bands = bandsOf(state);
   const isHeld = workerId !== undefined && bandAt(bands, workerId) !== undefined;
   const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
-  if (space.entries.has(hint) && changed.length === 0) return;
-  await unit.write(() => [
-    space.entries.has(hint) || unit.change("meta.add", { name: hint, value: String(pool.first) }),
-    ...changed.map((band) => putBand(unit, space, isUnfiled(band) ? { ...band, again: space.clock + settled } : band)),
+  if (state.entries.has(hint) && changed.length === 0) return;
+  await transaction.write(() => [
+    state.entries.has(hint) || transaction.change("meta.add", { name: hint, value: String(pool.first) }),
+    ...changed.map((band) =>
+      putBand(transaction, state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band),
+    ),
   ]);
   throw new Changed("the pool was noted");
 }
@@ -65,30 +68,34 @@ export async function ensurePool(
 /**
  * Files some of the records of a pool that are not where they belong. Returns whether all are. A holder that renews one of them at this
  * moment decides again.
- * @throws Raced where others filed them.
+ * @throws Beaten where others filed them.
  */
-export async function fileSome(unit: Unit, space: Space, pool: PoolBounds): Promise<boolean> {
-  const bands = bandsIn(bandsOf(space), pool).map((band) => {
-    const isDue = !isUnfiled(band) && band.again !== undefined && band.again <= space.clock;
+export async function fileSome(transaction: Transaction, state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
+  const bands = bandsIn(bandsOf(state), pool).map((band) => {
+    const isDue = !isUnfiled(band) && band.again !== undefined && band.again <= state.clock;
     return isDue ? { ...band, filed: band.first, again: undefined } : band;
   });
   const [next, ...more] = bands.filter(isUnfiled);
   if (next === undefined) return true;
   const { name, filed: first, last } = next;
-  const rows = await unit.all("claim.numbers", { first, last, limit: filedAtOnce });
+  const rows = await transaction.all("claim.numbers", { first, last, limit: filedAtOnce });
   const end = rows.length < filedAtOnce ? last : numberOf(rows.at(-1) ?? {}, "worker_id");
-  await unit.write(() => [
-    unit.change("record.file", { pool: name, first, last: end }),
-    putBand(unit, space, { ...next, filed: end + 1 }),
+  await transaction.write(() => [
+    transaction.change("record.file", { pool: name, first, last: end }),
+    putBand(transaction, state, { ...next, filed: end + 1 }),
   ]);
   return end === last && more.length === 0;
 }
 
-function putBand(unit: Unit, { entries }: Space, { first, last, name, filed, again }: KeptBand): Promise<unknown> {
+function putBand(
+  transaction: Transaction,
+  { entries }: SqlNamespace,
+  { first, last, name, filed, again }: StoredBand,
+): Promise<unknown> {
   const value = [last, name, filed, ...(again === undefined ? [] : [again])].join(" ");
   const entry = { name: bandEntry + first, value };
   const before = entries.get(entry.name);
   return before === undefined
-    ? unit.change("meta.add", entry)
-    : unit.swap("meta.set", { ...entry, version: before.version });
+    ? transaction.change("meta.add", entry)
+    : transaction.swap("meta.set", { ...entry, version: before.version });
 }

@@ -1,6 +1,6 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Connecting, Session } from "./dialect.ts";
+import type { Connecting, SqlConnection } from "./dialect.ts";
 
 /** How long a connection waits for more to do, ms. Short: processes that start together queue for those that a server allows. */
 const idle = 100;
@@ -12,13 +12,13 @@ export class Late extends Error {}
 export class Unheard extends Error {}
 
 /** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
-export class Sessions {
+export class Connections {
   readonly #connect: () => Connecting;
   /** How long connecting may take, ms: at first, and now. Where many knock at once, giving up soon only makes them knock more. */
   readonly #firstPatience: number;
   #patience: number;
   readonly #clock: Clock;
-  readonly #free = new Map<Session, NodeJS.Timeout>();
+  readonly #free = new Map<SqlConnection, NodeJS.Timeout>();
   readonly #busy = new Set<{ destroy(): void }>();
   readonly #waiting: (() => void)[] = [];
   #places: number;
@@ -38,11 +38,11 @@ export class Sessions {
    */
   async use<Answer>(
     deadline: number,
-    work: (session: Session) => Promise<Answer>,
+    work: (session: SqlConnection) => Promise<Answer>,
     settled: () => boolean,
   ): Promise<Answer> {
     await this.#place(deadline);
-    let session: Session | undefined;
+    let session: SqlConnection | undefined;
     try {
       session = this.#takeFree() ?? (await this.#open(deadline));
       this.#busy.add(session);
@@ -84,7 +84,7 @@ export class Sessions {
     }
   }
 
-  #takeFree(): Session | undefined {
+  #takeFree(): SqlConnection | undefined {
     this.#check();
     for (const [session, timer] of this.#free) {
       clearTimeout(timer);
@@ -98,7 +98,7 @@ export class Sessions {
     return undefined;
   }
 
-  async #open(deadline: number): Promise<Session> {
+  async #open(deadline: number): Promise<SqlConnection> {
     const connecting = this.#connect();
     this.#busy.add(connecting);
     try {
@@ -115,7 +115,7 @@ export class Sessions {
     }
   }
 
-  #putBack(session: Session, settled: boolean): void {
+  #putBack(session: SqlConnection, settled: boolean): void {
     this.#busy.delete(session);
     if (!settled || this.#closed || !session.usable) {
       session.destroy();

@@ -2,30 +2,27 @@ import type { ErrorCode } from "../../id/errors.ts";
 import type { SqlSettings } from "./address.ts";
 
 /** What a parameter may be, and what a column holds once a driver has read it. */
-export type Value = number | string | boolean | Uint8Array | null;
+export type SqlValue = number | string | boolean | Uint8Array | null;
 
 /** A row by column name, in lower case. */
-export type Row = Readonly<Record<string, Value>>;
+export type SqlRow = Readonly<Record<string, SqlValue>>;
 
 /** The parameters of a statement by name: `:host` is `host`. */
-export type Parameters = Readonly<Record<string, Value | undefined>>;
+export type SqlParameters = Readonly<Record<string, SqlValue | undefined>>;
 
 /** A statement with what stands for its parameters. */
-export interface Statement {
+export interface SqlStatement {
   readonly text: string;
-  readonly parameters: Parameters;
+  readonly parameters: SqlParameters;
   /** It has to change one row: otherwise it fails, raced. */
   readonly swaps?: boolean;
 }
-
-/** Somebody else was faster: what was read is not so any more. Nothing was changed. */
-export class Raced extends Error {}
 
 /** Committed here, but the server says that it did not wait for whom it should have. */
 export class Unconfirmed extends Error {}
 
 /** What is done around statements. */
-export interface Around {
+export interface TransactionEdges {
   /** They begin a transaction: READ COMMITTED, and as durable as a session may ask for. */
   readonly begins?: boolean;
   /** They end it, where none of them fails. */
@@ -33,21 +30,21 @@ export interface Around {
 }
 
 /** What a statement came to. */
-export interface Result {
-  readonly rows: readonly Row[];
+export interface SqlResult {
+  readonly rows: readonly SqlRow[];
   /** Rows that it changed; for an UPDATE those that it found. */
   readonly count: number;
 }
 
 /** One connection. Its errors are the driver's own: see `Dialect.meaningOf`. */
-export interface Session {
+export interface SqlConnection {
   /** Expressions that depend on the server, for braces in statements. */
   readonly names: Readonly<Record<string, string>>;
   /**
    * Runs statements one after the other, up to the first that fails: in one round trip where the server takes several at once.
-   * @throws Raced where the server does not tell by itself that a row is not as it was; Unconfirmed.
+   * @throws Beaten where the server does not tell by itself that a row is not as it was; Unconfirmed.
    */
-  run(statements: readonly Statement[], around: Around): Promise<readonly Result[]>;
+  run(statements: readonly SqlStatement[], around: TransactionEdges): Promise<readonly SqlResult[]>;
   /** What a server answers after that was not committed, whatever it was asked before. */
   rollback(): Promise<void>;
   /** Whether it keeps the program alive. */
@@ -59,7 +56,7 @@ export interface Session {
 }
 
 /** Where to connect to. */
-export interface Target extends SqlSettings {
+export interface SqlTarget extends SqlSettings {
   readonly host: string;
   readonly port: number;
   readonly user: string | undefined;
@@ -71,7 +68,7 @@ export interface Target extends SqlSettings {
 }
 
 /** What an error of a server means. In none of these cases was anything committed. */
-export interface Meaning {
+export interface SqlErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -94,18 +91,18 @@ export interface Dialect {
   /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
   load(client: object | undefined): Promise<unknown>;
   /** Begins to connect: a session that can be given up before it is ready. `driver`: what `load` gave. */
-  connect(driver: unknown, target: Target): Connecting;
+  connect(driver: unknown, target: SqlTarget): Connecting;
   /** What the server said, or undefined where it was not the server, or nothing is known of it: then what was done is not known. */
-  meaningOf(error: unknown): Meaning | undefined;
+  meaningOf(error: unknown): SqlErrorMeaning | undefined;
   /** Whether two identities name the same server and data. */
   sameServer(stored: string, seen: string): boolean;
   /** What acknowledged writes survive, from the statement `session.promise`. */
-  promiseOf(row: Row): string;
+  promiseOf(row: SqlRow): string;
 }
 
 /** A session that is on its way. */
 export interface Connecting {
-  readonly ready: Promise<Session>;
+  readonly ready: Promise<SqlConnection>;
   /** Gives it up. */
   destroy(): void;
 }

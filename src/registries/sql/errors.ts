@@ -1,5 +1,5 @@
-import { SnowleaseError } from "../../id/errors.ts";
-import type { Meaning } from "./dialect.ts";
+import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import type { SqlErrorMeaning } from "./dialect.ts";
 
 type Cause =
   | "login"
@@ -16,7 +16,7 @@ type Cause =
   | "text";
 
 /** What the tables of the dialects have in common. */
-export const meanings: Readonly<Record<Cause, Meaning>> = {
+export const meanings: Readonly<Record<Cause, SqlErrorMeaning>> = {
   login: {
     code: "UNAUTHORIZED",
     says: "refused the login",
@@ -78,7 +78,7 @@ export const meanings: Readonly<Record<Cause, Meaning>> = {
 };
 
 /** Where a registry is, for messages: no password. */
-export interface Place {
+export interface SqlPlace {
   readonly title: string;
   readonly where: string;
   /** The registry URL for people. */
@@ -87,14 +87,14 @@ export interface Place {
 }
 
 /** The error that a server answered with. Nothing was changed. */
-export function serverError(meaning: Meaning, cause: unknown, place: Place): SnowleaseError {
+export function serverError(meaning: SqlErrorMeaning, cause: unknown, place: SqlPlace): SnowleaseError {
   if (meaning.missing) return missingTables(place, cause);
   const { code, says, advice } = meaning;
   return new SnowleaseError(code, `${place.title} ${place.where} ${says} (${said(cause)}); ${advice}.`, {}, { cause });
 }
 
 /** The tables are not there, or lack something. */
-export function missingTables({ title, where, url, namespace }: Place, cause?: unknown): SnowleaseError {
+export function missingTables({ title, where, url, namespace }: SqlPlace, cause?: unknown): SnowleaseError {
   const what = cause === undefined ? "" : ` (${said(cause)})`;
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -104,8 +104,13 @@ export function missingTables({ title, where, url, namespace }: Place, cause?: u
   );
 }
 
+/** Whether an operation failed because tables are missing. */
+export function isMissingTables(error: unknown): boolean {
+  return isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true;
+}
+
 /** The tables are of another version of this program. */
-export function otherSchema({ title, where, url, namespace }: Place, stored: number, known: number): SnowleaseError {
+export function otherSchema({ title, where, url, namespace }: SqlPlace, stored: number, known: number): SnowleaseError {
   const advice =
     stored > known
       ? "update Snowlease"
@@ -119,7 +124,7 @@ export function otherSchema({ title, where, url, namespace }: Place, stored: num
 
 /** Nobody answered in time, or the connection broke. `unknown`: it may have been done all the same. */
 export function silentError(
-  { title, where }: Place,
+  { title, where }: SqlPlace,
   timeout: number,
   unknown: boolean,
   cause?: unknown,

@@ -1,23 +1,24 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
-import { type Connecting, type Dialect, Raced, type Session } from "./dialect.ts";
-import { type Place, serverError, silentError } from "./errors.ts";
-import { Late, Sessions, Unheard } from "./connections.ts";
+import { type Connecting, type Dialect, type SqlConnection } from "./dialect.ts";
+import { type SqlPlace, serverError, silentError } from "./errors.ts";
+import { Late, Connections, Unheard } from "./connections.ts";
 import { parseSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
-import { Changed, Unit } from "./transaction.ts";
+import { Transaction } from "./transaction.ts";
+import { Beaten, Changed } from "../compare-and-set/store.ts";
 
 /** How an operation is done. */
-interface OperationOptions {
+interface ExecuteOptions {
   /** Whether it may be done again where it is not known whether it was done: it then finds out by itself. */
   readonly repeatable: boolean;
 }
 
 /** What a piece of work is given. */
-export interface Attempt {
-  readonly unit: Unit;
-  readonly place: Place;
+export interface SqlTry {
+  readonly transaction: Transaction;
+  readonly place: SqlPlace;
   /** How often others were faster. */
   readonly races: number;
   /** How long the operation had to wait, ms: the asker's clock went on meanwhile. */
@@ -25,23 +26,25 @@ export interface Attempt {
 }
 
 /** A database on which operations are done, each within its deadline. */
-export interface Operations {
+export interface Database {
   readonly dialect: Dialect;
+  /** Its host and port, for messages. */
+  readonly where: string;
   readonly settings: SqlSettings;
   readonly migrations: readonly (readonly string[])[];
   /**
    * Does a piece of work on a connection; again where others were faster, where nobody could be reached, or where the server says
    * that it may soon be possible. Nothing that may have been done is done twice unless it is `repeatable`.
    */
-  run<Answer>(
+  execute<Answer>(
     namespace: string,
-    options: OperationOptions,
-    work: (attempt: Attempt) => Promise<Answer>,
+    options: ExecuteOptions,
+    work: (attempt: SqlTry) => Promise<Answer>,
   ): Promise<Answer>;
   close(): void;
 }
 
-export interface OperationsOptions {
+export interface DatabaseOptions {
   /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
@@ -62,11 +65,11 @@ const [racePause, firstPause, longestPause] = [4, 25, 800];
 const pauseShare = 1 / 20;
 
 /** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
-export async function openOperations(
+export async function openDatabase(
   dialect: Dialect,
   address: SqlAddress,
-  { operationTimeout, clock = systemClock }: OperationsOptions,
-): Promise<Operations> {
+  { operationTimeout, clock = systemClock }: DatabaseOptions,
+): Promise<Database> {
   const settings = parseSettings(address);
   const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
   const where = whereOf(address.servers);
@@ -74,43 +77,44 @@ export async function openOperations(
   const target = { ...settings, host, port, user, password, operationTimeout, client };
   const connect = await driverOf(dialect, client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
-  const sessions = new Sessions(() => connect(target), settings.poolSize, patience, clock);
+  const sessions = new Connections(() => connect(target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
 
   return {
     dialect,
+    where,
     settings,
     migrations: loadMigrations(dialect.kind),
 
-    async run(namespace, { repeatable }, work) {
+    async execute(namespace, { repeatable }, work) {
       const names = namesOf(namespace);
-      const place: Place = { title: dialect.title, where, url: address.redacted, namespace };
+      const place: SqlPlace = { title: dialect.title, where, url: address.redacted, namespace };
       const begun = monotonic(clock);
       const deadline = begun + operationTimeout;
       let races = 0;
       let unclear = false;
       let last: unknown;
       for (let pause = firstPause; ;) {
-        let unit: Unit | undefined;
+        let transaction: Transaction | undefined;
         try {
-          const attempt = (session: Session): ReturnType<typeof work> => {
-            unit = new Unit(session, statements, names);
+          const attempt = (session: SqlConnection): ReturnType<typeof work> => {
+            transaction = new Transaction(session, statements, names);
             const waited = Math.floor(monotonic(clock) - begun);
-            return work({ unit, place, races, waited: waited < longestOnTheWay ? 0 : waited });
+            return work({ transaction, place, races, waited: waited < longestOnTheWay ? 0 : waited });
           };
-          return await sessions.use(deadline, attempt, () => unit?.settled === true);
+          return await sessions.use(deadline, attempt, () => transaction?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
           // Once it may have been done, it may have been, whatever becomes of the tries after that.
-          unclear ||= isUnclear(unit);
+          unclear ||= isUnclear(transaction);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
           // What a server said at one try tells more than its silence at the next.
           if (!(error instanceof Late || (error instanceof Unheard && last !== undefined))) last = error;
           const final = meaning !== undefined && !meaning.raced && !meaning.passes;
           if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
           if (final) throw serverError(meaning, error, place);
-          const raced = error instanceof Raced || meaning?.raced === true;
+          const raced = error instanceof Beaten || meaning?.raced === true;
           const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
           if (error instanceof Late || monotonic(clock) + wait >= deadline) {
             const told = raced || isOurs(last) ? undefined : dialect.meaningOf(last);
@@ -130,12 +134,12 @@ export async function openOperations(
 }
 
 function isOurs(error: unknown): boolean {
-  return error instanceof Raced || error instanceof Changed || error instanceof Late;
+  return error instanceof Beaten || error instanceof Changed || error instanceof Late;
 }
 
 /** A function of its own, since the compiler believes that nothing is assigned in a callback. */
-function isUnclear(unit: Unit | undefined): boolean {
-  return unit?.unclear === true;
+function isUnclear(transaction: Transaction | undefined): boolean {
+  return transaction?.unclear === true;
 }
 
 async function driverOf(

@@ -1,9 +1,11 @@
-import { defaultLimits, type InitRequest } from "../../rule/registry.ts";
-import { type Dialect, Raced } from "./dialect.ts";
-import { otherSchema, type Place } from "./errors.ts";
+import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { Dialect } from "./dialect.ts";
+import { Beaten } from "../compare-and-set/store.ts";
+import { otherSchema, type SqlPlace } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
-import { together, type Unit } from "./transaction.ts";
+import type { Transaction } from "./transaction.ts";
+import { together } from "../compare-and-set/decide.ts";
 
 /** A dialect's schema, step by step; the first makes version 1. */
 export type Migrations = readonly (readonly string[])[];
@@ -14,36 +16,36 @@ export type Migrations = readonly (readonly string[])[];
  * windows was lost, or what is fixed for a namespace that has claims, this is no longer the server that wrote last: a quarantine begins.
  */
 export async function makeTables(
-  unit: Unit,
-  place: Place,
+  transaction: Transaction,
+  place: SqlPlace,
   migrations: Migrations,
   names: Names,
-  request: InitRequest,
+  info: NamespaceInfo,
 ): Promise<void> {
   const known = migrations.length;
   const table = { table_name: names["meta"] ?? "" };
-  let found = await look(unit, names);
+  let found = await look(transaction, names);
   if (found.schema > known) throw otherSchema(place, found.schema, known);
   if (found.schema < known || found.lost.length > 0) {
-    await unit.transaction(async () => {
-      const lock = await unit.get("meta.lock", table);
-      if (lock?.["locked"] !== 1) throw new Raced("another init");
+    await transaction.atomically(async () => {
+      const lock = await transaction.get("meta.lock", table);
+      if (lock?.["locked"] !== 1) throw new Beaten("another init");
       // Whoever had the lock may have done it.
-      found = await look(unit, names);
+      found = await look(transaction, names);
       const { identity, lost } = found;
       if (lost.includes("window") && identity !== undefined) {
-        await unit.swap("meta.set", { name: "identity", value: "lost", version: identity });
+        await transaction.swap("meta.set", { name: "identity", value: "lost", version: identity });
       }
       const steps = lost.length > 0 ? migrations : migrations.slice(found.schema);
-      for (const statement of steps.flat()) await unit.execute(statement);
-      await unit.all("meta.unlock", table);
+      for (const statement of steps.flat()) await transaction.execute(statement);
+      await transaction.all("meta.unlock", table);
     });
   }
-  if (!found.fixed) await noteFixed(unit, request);
+  if (!found.fixed) await noteFixed(transaction, info);
 }
 
 /** What is there. */
-interface Found {
+interface FoundTables {
   /** The version of the tables; 0 where there are none. */
   readonly schema: number;
   /** Tables that were there once. */
@@ -54,13 +56,13 @@ interface Found {
   readonly identity: number | undefined;
 }
 
-async function look(unit: Unit, names: Names): Promise<Found> {
+async function look(transaction: Transaction, names: Names): Promise<FoundTables> {
   const isThere = async (name: string): Promise<boolean> =>
-    (await unit.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
+    (await transaction.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
   const tables = ["assign", "window", "history"];
   const [meta, ...others] = await together(["meta", ...tables].map(isThere));
   if (meta !== true) return { schema: 0, lost: [], fixed: false, identity: undefined };
-  const rows = new Map((await unit.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
+  const rows = new Map((await transaction.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
   const [schema, identity] = [rows.get("schema"), rows.get("identity")];
   return {
     schema: Number(schema === undefined ? 0 : maybeText(schema, "value")),
@@ -70,24 +72,24 @@ async function look(unit: Unit, names: Names): Promise<Found> {
   };
 }
 
-async function noteFixed(unit: Unit, { layout, maxWindow, maxClockSkew }: InitRequest): Promise<void> {
+async function noteFixed(transaction: Transaction, { layout, maxWindow, maxClockSkew }: NamespaceInfo): Promise<void> {
   const [clock, foreign, used] = await together([
-    unit.get("session.clock"),
-    unit.get("assign.any-foreign"),
-    unit.get("meta.used"),
+    transaction.get("session.clock"),
+    transaction.get("assign.any-foreign"),
+    transaction.get("meta.used"),
   ]);
   const beside = foreign !== undefined;
   const fixed = {
     layout,
     // No two eras bear the same number, even if this table was lost in between.
     era: String(numberOf(clock ?? {}, "clock")),
-    max_window: String(maxWindow ?? defaultLimits.maxWindow),
-    max_clock_skew: String(maxClockSkew ?? defaultLimits.maxClockSkew),
+    max_window: String(maxWindow),
+    max_clock_skew: String(maxClockSkew),
     beside: beside ? "1" : "0",
   };
   // This table was lost, and a quarantine that it may have recorded with it.
   const lost = used !== undefined && { name: "identity", value: "lost", version: 1 };
-  await unit.write(() => [unit.change("meta.create", fixed), lost && unit.swap("meta.set", lost)]);
+  await transaction.write(() => [transaction.change("meta.create", fixed), lost && transaction.swap("meta.set", lost)]);
 }
 
 /** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */

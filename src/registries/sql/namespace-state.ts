@@ -1,27 +1,24 @@
-import { type Era, nextEra } from "../../rule/era.ts";
+import { nextEra } from "../../rule/era.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { NamespaceState } from "../compare-and-set/store.ts";
 import type { Dialect } from "./dialect.ts";
-import { missingTables, otherSchema, type Place } from "./errors.ts";
+import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
-import type { Unit } from "./transaction.ts";
+import type { Transaction } from "./transaction.ts";
 
 /** A row of the table of what is fixed. */
-interface Entry {
+interface MetaEntry {
   readonly value: string;
   readonly version: number;
 }
 
 /** What an operation begins with: one reading of what is fixed for a namespace, and of the server. */
-export interface Space extends Era {
-  readonly info: NamespaceInfo;
-  /** The database's clock, Unix ms. */
-  readonly clock: number;
+export interface SqlNamespace extends NamespaceState {
   /** Which server this is. */
   readonly identity: string;
   /** Whether somebody was seen who keeps no window: what none of us held all the time may have been used by them. */
   readonly beside: boolean;
-  readonly entries: ReadonlyMap<string, Entry>;
+  readonly entries: ReadonlyMap<string, MetaEntry>;
 }
 
 /** Before the names of pools. */
@@ -31,9 +28,9 @@ export const poolEntry = "pool:";
 export const ownedEntry = "owned";
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none, or one of another version. */
-export async function readSpace(unit: Unit, place: Place, schema: number): Promise<Space> {
-  const rows = await unit.all("meta.read");
-  const entries = new Map<string, Entry>(
+export async function readNamespace(transaction: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
+  const rows = await transaction.all("meta.read");
+  const entries = new Map<string, MetaEntry>(
     rows.map((row) => [
       maybeText(row, "name") ?? "",
       { value: maybeText(row, "value") ?? "", version: numberOf(row, "version") },
@@ -55,7 +52,7 @@ export async function readSpace(unit: Unit, place: Place, schema: number): Promi
   };
 }
 
-function numberIn(entries: ReadonlyMap<string, Entry>, name: string, otherwise?: number): number {
+function numberIn(entries: ReadonlyMap<string, MetaEntry>, name: string, otherwise?: number): number {
   const number = Number(entries.get(name)?.value ?? otherwise ?? Number.NaN);
   if (Number.isSafeInteger(number)) return number;
   throw new SnowleaseError(
@@ -67,34 +64,18 @@ function numberIn(entries: ReadonlyMap<string, Entry>, name: string, otherwise?:
 /**
  * A server that is not the one that wrote last may lack what that one acknowledged: a standby that lagged, a copy from a backup.
  * From the moment that is noticed, nothing is granted or renewed until every window has passed that may ever have been granted.
- * @throws Raced where somebody else noticed at once.
+ * @throws Beaten where somebody else noticed at once.
  */
-export async function guard(unit: Unit, dialect: Dialect, space: Space): Promise<Space> {
-  const { identity, entries, info, clock } = space;
+export async function guard(transaction: Transaction, dialect: Dialect, state: SqlNamespace): Promise<SqlNamespace> {
+  const { identity, entries, info, clock } = state;
   const stored = entries.get("identity");
-  if (stored !== undefined && dialect.sameServer(stored.value, identity)) return space;
-  const { era, quarantineEnd } = nextEra(space, clock, info);
-  await unit.write(() =>
+  if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
+  const { era, quarantineEnd } = nextEra(state, clock, info);
+  await transaction.write(() =>
     Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => {
       const { version = 0 } = entries.get(name) ?? {};
-      return unit.swap("meta.set", { name, value: String(value), version });
+      return transaction.swap("meta.set", { name, value: String(value), version });
     }),
   );
-  return { ...space, era, quarantineEnd };
-}
-
-/** What is fixed for a namespace, with its quarantine while that lasts. */
-export function shownInfo({ info, clock, quarantineEnd }: Space): NamespaceInfo {
-  return clock < quarantineEnd ? { ...info, quarantineUntil: quarantineEnd } : info;
-}
-
-/** @throws SnowleaseError QUARANTINE before its end. */
-export function checkQuarantine({ clock, quarantineEnd }: Space, { title, where }: Place): void {
-  if (clock >= quarantineEnd) return;
-  const retryAfterMs = quarantineEnd - clock;
-  throw new SnowleaseError(
-    "QUARANTINE",
-    `${title} ${where} is another server than the one that wrote last (promoted, moved or restored), and may have forgotten windows: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`,
-    { retryAfterMs, until: quarantineEnd },
-  );
+  return { ...state, era, quarantineEnd };
 }

@@ -3,10 +3,10 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { HistoryRow, HolderLabel } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import { type AssignRow, assignRow } from "./assign.ts";
-import type { Parameters, Row } from "./dialect.ts";
+import type { SqlParameters, SqlRow } from "./dialect.ts";
 
 /** A record as it stands in the table, with what only this store keeps of it. */
-export interface Kept {
+export interface StoredRow {
   readonly record: Stored;
   readonly version: number;
   /** Records of an older era were written before a server that may have forgotten some was put in its place. */
@@ -14,7 +14,7 @@ export interface Kept {
   /** The name of its number's band, where it was ever claimed. */
   readonly pool: string | undefined;
   /** What Java processes see. */
-  readonly row: AssignRow | undefined;
+  readonly assignRow: AssignRow | undefined;
 }
 
 /** Where records of numbers are filed that somebody took who keeps none. */
@@ -37,7 +37,7 @@ export function poolName({ first, last }: PoolBounds): string {
 }
 
 /** A holder's label as it is kept. */
-export function keptLabel({ host, ip, pid, instance }: HolderLabel): HolderLabel {
+export function shortenedLabel({ host, ip, pid, instance }: HolderLabel): HolderLabel {
   return { host: clipped(host), ip: clipped(ip), pid, instance: clipped(instance) };
 }
 
@@ -46,7 +46,7 @@ function clipped(text: string): string {
 }
 
 /** A row of the table of windows. */
-export function keptOf(row: Row): Kept {
+export function storedRowOf(row: SqlRow): StoredRow {
   const timestamp = maybeNumber(row, "checkpoint_timestamp");
   const begin = maybeNumber(row, "recents_from");
   const filed = maybeText(row, "filed");
@@ -73,12 +73,12 @@ export function keptOf(row: Row): Kept {
     version: numberOf(row, "version"),
     era: numberOf(row, "era"),
     pool: maybeText(row, "pool"),
-    row: assignRow(row, "assign_"),
+    assignRow: assignRow(row, "assign_"),
   };
 }
 
 /** The columns of a record. `pool`: the name of its band; where it is filed follows from that. */
-export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): Parameters {
+export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): SqlParameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
     worker_id: record.workerId,
@@ -106,7 +106,7 @@ export function columnsOf(record: Stored, pool: string | undefined, filed: strin
 }
 
 /** A row of the history. */
-export function historyRowOf(row: Row): HistoryRow {
+export function historyRowOf(row: SqlRow): HistoryRow {
   return {
     workerId: numberOf(row, "worker_id"),
     fence: numberOf(row, "fence"),
@@ -120,19 +120,19 @@ export function historyRowOf(row: Row): HistoryRow {
   };
 }
 
-function holderOf(row: Row): HolderLabel {
+function holderOf(row: SqlRow): HolderLabel {
   const text = (name: string): string => maybeText(row, name) ?? "";
   return { host: text("host"), ip: text("ip"), pid: maybeNumber(row, "pid") ?? 0, instance: text("instance") };
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is no whole number. */
-export function numberOf(row: Row, name: string): number {
+export function numberOf(row: SqlRow, name: string): number {
   const number = maybeNumber(row, name);
   if (number !== undefined) return number;
   throw odd(row, name);
 }
 
-function maybeNumber(row: Row, name: string): number | undefined {
+function maybeNumber(row: SqlRow, name: string): number | undefined {
   const value = row[name];
   if (value === null || value === undefined) return undefined;
   if (typeof value === "number" && Number.isSafeInteger(value)) return value;
@@ -140,14 +140,14 @@ function maybeNumber(row: Row, name: string): number | undefined {
 }
 
 /** A text, or undefined where there is none. */
-export function maybeText(row: Row, name: string): string | undefined {
+export function maybeText(row: SqlRow, name: string): string | undefined {
   const value = row[name];
   if (value === null || value === undefined) return undefined;
   if (typeof value === "string") return value;
   throw odd(row, name);
 }
 
-function bytesOf(row: Row, name: string): Uint8Array {
+function bytesOf(row: SqlRow, name: string): Uint8Array {
   const value = row[name];
   // A driver's own kind of bytes is not for others.
   if (value instanceof Uint8Array) return Uint8Array.from(value);
@@ -155,7 +155,7 @@ function bytesOf(row: Row, name: string): Uint8Array {
   throw odd(row, name);
 }
 
-function odd(row: Row, name: string): SnowleaseError {
+function odd(row: SqlRow, name: string): SnowleaseError {
   const id = row["worker_id"];
   const what = typeof id === "number" ? `worker ${id}` : "the namespace";
   return new SnowleaseError(

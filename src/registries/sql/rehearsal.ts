@@ -2,8 +2,9 @@ import { unusedRecord } from "../../rule/pin.ts";
 import { rowOf } from "./assign.ts";
 import { noteClaim, noteEnd } from "./history.ts";
 import { poolName } from "./records.ts";
-import type { Space } from "./namespace-state.ts";
-import { together, type Unit } from "./transaction.ts";
+import type { SqlNamespace } from "./namespace-state.ts";
+import type { Transaction } from "./transaction.ts";
+import { together } from "../compare-and-set/decide.ts";
 import { add, put } from "./write.ts";
 
 /** Ends a transaction that came to its end, so that nothing of it stays. */
@@ -16,8 +17,8 @@ const nobodys = -1;
  * Writes what a claim, its renewal and its release write, and takes all of it back: rights on the tables, and what else may stand in
  * the way of a write there.
  */
-export async function rehearse(unit: Unit, space: Space): Promise<void> {
-  const { clock } = space;
+export async function rehearse(transaction: Transaction, state: SqlNamespace): Promise<void> {
+  const { clock } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };
   const token = crypto.randomUUID();
   const record = { ...unusedRecord(nobodys), fence: 1, token, from: clock, until: clock, holder, claimedAt: clock };
@@ -25,19 +26,19 @@ export async function rehearse(unit: Unit, space: Space): Promise<void> {
   const { pid, ip, hostname } = row;
   const columns = { worker_id: nobodys, pid, ip, hostname };
   const pool = poolName({ first: nobodys, last: nobodys });
-  const work = unit.transaction(async () => {
+  const work = transaction.atomically(async () => {
     await together([
-      unit.change("meta.add", { name: pool, value: pool }),
-      add(unit, space, record, pool),
-      unit.change("assign.add", columns),
-      noteClaim(unit, record, undefined),
+      transaction.change("meta.add", { name: pool, value: pool }),
+      add(transaction, state, record, pool),
+      transaction.change("assign.add", columns),
+      noteClaim(transaction, record, undefined),
     ]);
     await together([
-      unit.swap("meta.set", { name: pool, value: pool, version: 1 }),
-      put(unit, space, { record, version: 1, era: space.era, pool, row }, record),
-      unit.swap("assign.replace", { ...columns, old_pid: pid, old_ip: ip, old_hostname: hostname }),
-      noteEnd(unit, record, clock, "released"),
-      unit.change("assign.remove", columns),
+      transaction.swap("meta.set", { name: pool, value: pool, version: 1 }),
+      put(transaction, state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
+      transaction.swap("assign.replace", { ...columns, old_pid: pid, old_ip: ip, old_hostname: hostname }),
+      noteEnd(transaction, record, clock, "released"),
+      transaction.change("assign.remove", columns),
     ]);
     throw new TakenBack();
   });

@@ -1,10 +1,11 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isOurs } from "./assign.ts";
 import { namesIn } from "./bands.ts";
-import { Raced } from "./dialect.ts";
-import { foreign, type Kept, keptOf } from "./records.ts";
-import type { Space } from "./namespace-state.ts";
-import { together, type Unit } from "./transaction.ts";
+import { Beaten } from "../compare-and-set/store.ts";
+import { foreign, type StoredRow, storedRowOf } from "./records.ts";
+import type { SqlNamespace } from "./namespace-state.ts";
+import type { Transaction } from "./transaction.ts";
+import { together } from "../compare-and-set/decide.ts";
 import { put } from "./write.ts";
 
 /*
@@ -19,13 +20,17 @@ const few = 4;
  * Of the numbers that have rested longest those in whose windows no clock can show a time any more. None of a pool that begins above
  * 0: it is a band of ours alone.
  */
-export async function restingNumbers(unit: Unit, space: Space, pool: PoolBounds): Promise<readonly Kept[]> {
-  const latest = space.clock - space.info.maxClockSkew;
-  if (!space.beside || pool.first > 0 || space.quarantineEnd > latest) return [];
+export async function restingNumbers(
+  transaction: Transaction,
+  state: SqlNamespace,
+  pool: PoolBounds,
+): Promise<readonly StoredRow[]> {
+  const latest = state.clock - state.info.maxClockSkew;
+  if (!state.beside || pool.first > 0 || state.quarantineEnd > latest) return [];
   const rows = await together(
-    namesIn(space, pool).map((filed) => unit.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
+    namesIn(state, pool).map((filed) => transaction.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
   );
-  const found = rows.flat().map(keptOf);
+  const found = rows.flat().map(storedRowOf);
   return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
 }
 
@@ -33,19 +38,24 @@ export async function restingNumbers(unit: Unit, space: Space, pool: PoolBounds)
  * Gives them back: their rows go, their records stay. A holder that renews at the same moment keeps its number, or finds the row
  * gone: its record is written by both, and one of them comes first.
  */
-export async function giveBack(unit: Unit, space: Space, numbers: readonly Kept[]): Promise<void> {
+export async function giveBack(
+  transaction: Transaction,
+  state: SqlNamespace,
+  numbers: readonly StoredRow[],
+): Promise<void> {
   if (numbers.length === 0) return;
   try {
-    await unit.write(() =>
+    await transaction.write(() =>
       numbers
         .slice(0, few)
         .flatMap((kept) => [
-          put(unit, space, kept, kept.record, { ...kept, filed: foreign }),
-          isOurs(kept.row, kept.record) && unit.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.row }),
+          put(transaction, state, kept, kept.record, { ...kept, filed: foreign }),
+          isOurs(kept.assignRow, kept.record) &&
+            transaction.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
         ]),
     );
   } catch (error) {
     // Nothing was changed: the next claim tries again.
-    if (!(error instanceof Raced)) throw error;
+    if (!(error instanceof Beaten)) throw error;
   }
 }

@@ -1,28 +1,18 @@
 import {
-  type Around,
-  type Parameters,
-  type Result,
-  type Row,
-  type Session,
-  type Statement,
+  type TransactionEdges,
+  type SqlParameters,
+  type SqlResult,
+  type SqlRow,
+  type SqlConnection,
+  type SqlStatement,
   Unconfirmed,
 } from "./dialect.ts";
+import { together } from "../compare-and-set/decide.ts";
 import { named, type Names } from "./statements.ts";
 
-/** What was read is not so any more by our own doing: decide again. */
-export class Changed extends Error {}
-
-type Answers<Each extends readonly unknown[]> = { -readonly [Index in keyof Each]: Awaited<Each[Index]> };
-
-/** Waits until all of these have ended, well or badly: nobody may go on with a connection that others use. Throws what one threw. */
-export async function together<Each extends readonly unknown[]>(asked: readonly [...Each]): Promise<Answers<Each>> {
-  await Promise.allSettled(asked);
-  return Promise.all(asked);
-}
-
 /** A statement that waits to be sent. */
-interface Asked extends Statement {
-  resolve(result: Result): void;
+interface QueuedStatement extends SqlStatement {
+  resolve(result: SqlResult): void;
   reject(error: unknown): void;
 }
 
@@ -30,19 +20,19 @@ interface Asked extends Statement {
  * One piece of work on one connection: statements by name, on the tables of one namespace. What is asked for at the same time
  * (`together`) is sent in one piece, in its order: most of the time that an operation takes is that of round trips.
  */
-export class Unit {
+export class Transaction {
   /** Whether a commit is on its way, or was answered with doubts: what was asked may have been done. */
   unclear = false;
   /** What waits for an answer, a transaction that is open included. */
   #open = 0;
-  #asked: Asked[] = [];
+  #asked: QueuedStatement[] = [];
   /** What is to be done around what is sent next. */
-  #around: Around = {};
-  readonly #session: Session;
+  #around: TransactionEdges = {};
+  readonly #session: SqlConnection;
   readonly #statements: ReadonlyMap<string, string>;
   readonly #names: Names;
 
-  constructor(session: Session, statements: ReadonlyMap<string, string>, names: Names) {
+  constructor(session: SqlConnection, statements: ReadonlyMap<string, string>, names: Names) {
     this.#session = session;
     this.#statements = statements;
     this.#names = { ...names, ...session.names };
@@ -53,31 +43,31 @@ export class Unit {
     return this.#open === 0;
   }
 
-  async all(name: string, parameters: Parameters = {}): Promise<readonly Row[]> {
+  async all(name: string, parameters: SqlParameters = {}): Promise<readonly SqlRow[]> {
     return (await this.#run(name, parameters)).rows;
   }
 
-  async get(name: string, parameters: Parameters = {}): Promise<Row | undefined> {
+  async get(name: string, parameters: SqlParameters = {}): Promise<SqlRow | undefined> {
     return (await this.all(name, parameters))[0];
   }
 
   /** Returns how many rows it changed. */
-  async change(name: string, parameters: Parameters): Promise<number> {
+  async change(name: string, parameters: SqlParameters): Promise<number> {
     return (await this.#run(name, parameters)).count;
   }
 
   /** Changes one row that has to be as it was read: where it is not, it fails, raced. */
-  async swap(name: string, parameters: Parameters): Promise<void> {
+  async swap(name: string, parameters: SqlParameters): Promise<void> {
     await this.#run(name, parameters, true);
   }
 
   /** Runs a statement that is not in a file, such as one of the schema. */
-  async execute(text: string): Promise<readonly Row[]> {
+  async execute(text: string): Promise<readonly SqlRow[]> {
     return (await this.#ask(text, {})).rows;
   }
 
   /** All of it or nothing. `work` has to have waited for everything that it asked for when it ends, well or badly. */
-  transaction<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  atomically<Answer>(work: () => Promise<Answer>): Promise<Answer> {
     return this.#within({ begins: true }, async () => {
       const answer = await work();
       this.#around = { ...this.#around, commits: true };
@@ -87,11 +77,11 @@ export class Unit {
   }
 
   /** The same in one round trip. `work` asks for everything at once. */
-  write<Each extends readonly unknown[]>(work: () => readonly [...Each]): Promise<Answers<Each>> {
+  write<Each extends readonly unknown[]>(work: () => readonly [...Each]): ReturnType<typeof together<Each>> {
     return this.#within({ begins: true, commits: true }, () => together(work()));
   }
 
-  async #within<Answer>(around: Around, work: () => Promise<Answer>): Promise<Answer> {
+  async #within<Answer>(around: TransactionEdges, work: () => Promise<Answer>): Promise<Answer> {
     this.#open++;
     this.#around = around;
     try {
@@ -115,17 +105,17 @@ export class Unit {
     }
   }
 
-  #run(name: string, parameters: Parameters, swaps = false): Promise<Result> {
+  #run(name: string, parameters: SqlParameters, swaps = false): Promise<SqlResult> {
     const text = this.#statements.get(name);
     if (text === undefined) throw new Error(`no statement is called ${name}`);
     return this.#ask(text, parameters, swaps);
   }
 
-  async #ask(text: string, parameters: Parameters, swaps = false): Promise<Result> {
+  async #ask(text: string, parameters: SqlParameters, swaps = false): Promise<SqlResult> {
     if (this.unclear) throw new Error("a statement behind its commit");
     this.#open++;
     try {
-      return await new Promise<Result>((resolve, reject) => {
+      return await new Promise<SqlResult>((resolve, reject) => {
         if (this.#asked.length === 0) queueMicrotask(() => void this.#sendAsked());
         this.#asked.push({ text: named(text, this.#names), parameters, swaps, resolve, reject });
       });
@@ -145,7 +135,7 @@ export class Unit {
     }
   }
 
-  #send(statements: readonly Statement[] = []): Promise<readonly Result[]> {
+  #send(statements: readonly SqlStatement[] = []): Promise<readonly SqlResult[]> {
     const around = this.#around;
     this.#around = {};
     this.unclear ||= around.commits === true;

@@ -1,14 +1,15 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { unpinnedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
+import { together } from "../compare-and-set/decide.ts";
+import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
-import { columnsOf, foreign, type Kept, keptOf } from "./records.ts";
-import { ownedEntry, poolEntry, type Space } from "./namespace-state.ts";
-import { Changed, together, type Unit } from "./transaction.ts";
+import { columnsOf, foreign, type StoredRow, storedRowOf } from "./records.ts";
+import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
+import type { Transaction } from "./transaction.ts";
 
 /*
  * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is
- * Raced, and the operation decides again.
+ * Beaten, and the operation decides again.
  */
 
 /**
@@ -17,89 +18,106 @@ import { Changed, together, type Unit } from "./transaction.ts";
  * default in its pool, or among those in foreign hands.
  */
 export async function put(
-  unit: Unit,
-  space: Space,
-  kept: Kept,
+  transaction: Transaction,
+  state: SqlNamespace,
+  kept: StoredRow,
   record: Stored,
   {
     pool = kept.pool,
-    era = space.era,
-    filed = isForeign(kept.row, kept.record) ? foreign : pool,
+    era = state.era,
+    filed = isForeign(kept.assignRow, kept.record) ? foreign : pool,
   }: { readonly pool?: string | undefined; readonly era?: number; readonly filed?: string | undefined } = {},
 ): Promise<void> {
   const columns = columnsOf(record, pool, filed);
-  await unit.swap("record.put", { ...columns, ...conditions(space), era, version: kept.version });
+  await transaction.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
 }
 
 /** Stores the first record of a number. */
-export async function add(unit: Unit, space: Space, record: Stored, pool: string | undefined): Promise<void> {
-  await unit.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(space), era: space.era });
+export async function add(
+  transaction: Transaction,
+  state: SqlNamespace,
+  record: Stored,
+  pool: string | undefined,
+): Promise<void> {
+  await transaction.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
 }
 
-function conditions({ identity, era }: Space): { identity: string; present_era: string } {
+function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
   return { identity, present_era: String(era) };
 }
 
 /** Remembers that Java processes take numbers here, too. @throws Changed where it was not known. */
-export async function noteBeside(unit: Unit, space: Space): Promise<void> {
-  const entry = space.entries.get("beside");
-  if (space.beside || entry === undefined) return;
-  await unit.write(() => [unit.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
+export async function noteBeside(transaction: Transaction, state: SqlNamespace): Promise<void> {
+  const entry = state.entries.get("beside");
+  if (state.beside || entry === undefined) return;
+  await transaction.write(() => [transaction.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
   throw new Changed("those beside us were noted");
 }
 
 /** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
-export async function noteForeigners(unit: Unit, space: Space, { first, last }: PoolBounds): Promise<void> {
-  await unit.transaction(async () => {
-    let noted = await unit.change("assign.note-foreigners", { first, last });
-    const row = await unit.get("record.get", { worker_id: first });
-    const kept = row && keptOf(row);
-    if (kept !== undefined && isForeign(kept.row, kept.record)) {
-      await put(unit, space, kept, kept.record, kept);
+export async function noteForeigners(
+  transaction: Transaction,
+  state: SqlNamespace,
+  { first, last }: PoolBounds,
+): Promise<void> {
+  await transaction.atomically(async () => {
+    let noted = await transaction.change("assign.note-foreigners", { first, last });
+    const row = await transaction.get("record.get", { worker_id: first });
+    const kept = row && storedRowOf(row);
+    if (kept !== undefined && isForeign(kept.assignRow, kept.record)) {
+      await put(transaction, state, kept, kept.record, kept);
       noted++;
     }
-    const beside = space.entries.get("beside");
-    if (noted === 0 || space.beside || beside === undefined) return;
-    await unit.swap("meta.set", { name: "beside", value: "1", version: beside.version });
+    const beside = state.entries.get("beside");
+    if (noted === 0 || state.beside || beside === undefined) return;
+    await transaction.swap("meta.set", { name: "beside", value: "1", version: beside.version });
   });
 }
 
 /** Takes the records of numbers away that nobody ever used: they are unused again, and no claim may have passed them by for good. */
-async function forget(unit: Unit, space: Space, numbers: readonly Kept[]): Promise<void> {
-  const hints = [...space.entries].flatMap(([name, { value, version }]) => {
+async function forget(transaction: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
+  const hints = [...state.entries].flatMap(([name, { value, version }]) => {
     if (!name.startsWith(poolEntry)) return [];
     const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
     const own = numbers.map(({ record }) => record.workerId).filter((id) => id >= first && id <= last);
     return own.length === 0 ? [] : [{ name, value: String(Math.min(Number(value), ...own)), version }];
   });
   await together([
-    ...numbers.map(({ record: { workerId }, version }) => unit.swap("record.forget", { worker_id: workerId, version })),
-    ...hints.map((hint) => unit.swap("meta.set", hint)),
+    ...numbers.map(({ record: { workerId }, version }) =>
+      transaction.swap("record.forget", { worker_id: workerId, version }),
+    ),
+    ...hints.map((hint) => transaction.swap("meta.set", hint)),
   ]);
 }
 
-/** Stores the records of numbers that are kept out of the pool from now on; `kept`: as each was, where it has one. */
+/** Stores the records of numbers that are kept out of the pool from now on. */
 export async function putPinned(
-  unit: Unit,
-  space: Space,
-  pinned: readonly { readonly kept: Kept | undefined; readonly record: Stored }[],
+  transaction: Transaction,
+  state: SqlNamespace,
+  changes: readonly RecordChange<StoredRow | undefined>[],
 ): Promise<void> {
-  const isFirst = pinned.some(({ record }) => record.owner !== undefined) && !space.entries.has(ownedEntry);
+  const isFirst = changes.some(({ after }) => after.owner !== undefined) && !state.entries.has(ownedEntry);
   await together([
     // A claim looks for pins with an owner only where there were any.
-    isFirst && unit.change("meta.add", { name: ownedEntry, value: "1" }),
-    ...pinned.map(({ kept, record }) =>
-      kept === undefined ? add(unit, space, record, undefined) : put(unit, space, kept, record, kept),
+    isFirst && transaction.change("meta.add", { name: ownedEntry, value: "1" }),
+    ...changes.map(({ before, after }) =>
+      before === undefined ? add(transaction, state, after, undefined) : put(transaction, state, before, after, before),
     ),
   ]);
 }
 
 /** Puts pinned numbers back; one that nobody ever used loses its record then. */
-export async function unpin(unit: Unit, space: Space, numbers: readonly Kept[]): Promise<void> {
-  const unused = numbers.filter(({ record }) => record.fence === 0);
-  const used = numbers.filter(({ record }) => record.fence > 0);
+export async function unpin(
+  transaction: Transaction,
+  state: SqlNamespace,
+  changes: readonly RecordChange<StoredRow, Stored | undefined>[],
+): Promise<void> {
   await together([
-    forget(unit, space, unused),
-    ...used.map((kept) => put(unit, space, kept, unpinnedRecord(kept.record), kept)),
+    forget(
+      transaction,
+      state,
+      changes.flatMap(({ before, after }) => (after === undefined ? [before] : [])),
+    ),
+    ...changes.map(({ before, after }) => after && put(transaction, state, before, after, before)),
   ]);
 }

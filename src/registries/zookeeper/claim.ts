@@ -1,127 +1,117 @@
 import { type Decision, decideClaim, look } from "../../rule/pool.ts";
-import type { ClaimRequest, Grant, Refusal } from "../../rule/registry.ts";
-import { checkClaim, checkLimits } from "../../rule/window.ts";
+import type { ClaimRequest, Refusal } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
+import type { ZooKeeperAttempt } from "./attempt.ts";
+import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
-import { livesOf, seen } from "./ephemeral.ts";
-import { hashOf, isIn, type Nodes, numberOf } from "./nodes.ts";
+import { isIn, numberOf } from "./nodes.ts";
 import { numberBytes, readNumber } from "./records.ts";
 import { type Hint, preferredOf, searchAny, Snapshot } from "./search.ts";
-import type { Session, Write } from "./session.ts";
-import { again, commit, type Moment } from "./commit.ts";
-import { forgetToken, newNamespace, put, readKept, replaceLost, type Store } from "./store.ts";
+import type { Write, ZooKeeperSession } from "./session.ts";
+import { forgetToken, put, readNode } from "./store.ts";
 
 /** Worker IDs that are remembered for a host; further ones that it uses are anybody's. */
 const mostOfHost = 512;
 /** How far the hint may lag behind the numbers in use: each claim looks past as many. */
 const hintLag = 8;
 
-/** One try to claim: reads, decides, and commits on the condition that the record is as it was read. */
-export async function claimOnce(
-  store: Store,
-  asked: ClaimRequest,
-  moment: Moment,
-): Promise<Grant | Refusal | typeof again> {
+/** Reads what a claim begins with. */
+export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimRequest): Promise<ClaimAttempt> {
+  const { store, nodes, deadline } = attempt;
   const { connection } = store;
-  const { deadline, waited } = moment;
-  const beaten = moment.beaten > 0;
-  // The claimer's clock went on while this waited; unmoved, it would look like one that was turned back.
-  const request = { ...asked, token: hashOf(asked.token), clock: asked.clock + waited };
-  const { namespace, layout, token, workerId, pool, holder, limits = {} } = request;
-  const nodes = store.nodes(namespace);
-  const named = workerId === undefined ? preferredOf(request) : [workerId].filter((id) => isIn(pool, id));
-  const { clock, info, read } = await store.begin(deadline, nodes, (session) =>
+  const { token, workerId: wanted, pool, holder } = request;
+  const beaten = attempt.races > 0;
+  const named = wanted === undefined ? preferredOf(request) : [wanted].filter((id) => isIn(pool, id));
+  const { clock, state, read } = await attempt.begin((session) =>
     Promise.all([
       session.get(nodes.token(token)),
       session.list(nodes.host(holder.host)),
       session.list(nodes.owner(holder.ip)),
       session.get(nodes.next(pool)),
-      ...named.map((id) => readKept(session, nodes, id)),
+      ...named.map((id) => readNode(session, nodes, id)),
     ]),
   );
   const [owner, hosts, pins, next, ...records] = read;
-  const rules = info ?? newNamespace(layout, limits);
-  checkLimits(namespace, limits, rules);
-  checkClaim(request, clock, rules);
-  if (info === undefined) {
-    await store.makeNamespace(deadline, nodes, rules);
-    return claimOnce(store, asked, moment);
-  }
-
   const snapshot = new Snapshot(request, clock, beaten);
-  for (const kept of records) snapshot.add(kept);
-  if (owner !== undefined) {
-    const held = readNumber(owner, nodes.token(token));
-    snapshot.add(await connection.exchange(deadline, (session) => readKept(session, nodes, held)));
-    // It was given back in between.
-    if (snapshot.byToken(token) === undefined) return again;
-  }
-
   const hint = { value: next ? readNumber(next, nodes.next(pool)) : pool.first, version: next?.version };
-  const inPool = (names: readonly string[] = []): readonly number[] =>
-    names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
-  const [pinned, own] = [inPool(pins).slice(0, look), inPool(hosts)] as const;
-  const decision: Decision & { readonly hint?: number } =
-    workerId === undefined && owner === undefined
-      ? await searchAny({ connection, deadline, nodes, request, info, clock, snapshot, pinned, own, hint, beaten })
-      : decideClaim(snapshot, request, clock, info);
-  const { answer, store: record } = decision;
-  if (record === undefined)
-    return answer.outcome === "held" ? tellHeld(store, deadline, nodes, answer, snapshot) : answer;
+  /** What the hint of the pool should say. */
+  let newHint: number | undefined;
 
-  const kept = snapshot.kept.get(record.workerId);
-  const before = kept?.stored;
-  const stays = kept?.sticky === true && before?.holder?.host === holder.host;
-  const sticky = stays || (hosts?.length ?? 0) < mostOfHost;
-  const left = kept?.sticky === true && !stays ? before?.holder?.host : undefined;
-  const name = nodes.live(record.workerId, token);
-  const writes: Write[] = [
-    ...put(nodes, record, kept, sticky),
-    { op: "create", path: nodes.token(token), data: numberBytes(record.workerId), contested: true },
-    ...forgetToken(nodes, kept),
-    ...endOf(nodes, before, before?.until ?? 0, clock, "taken-over"),
-    ...(sticky && !stays ? [{ op: "create", path: nodes.ofHost(holder.host, record.workerId) } as const] : []),
-    ...(left === undefined ? [] : [{ op: "remove", path: nodes.ofHost(left, record.workerId) } as const]),
-    { op: "create", path: name, live: true },
-  ];
-  const done = await commit(connection, deadline, writes, {
-    folders: [
-      ...store.foldersFor(nodes, record.workerId),
-      ...(sticky && hosts === undefined ? [nodes.host(holder.host)] : []),
-    ],
-    also: (session) => [
-      ...moveHint(session, nodes.next(pool), pool, hint, decision.hint),
-      // Empty where it was the host's last, and only then it goes.
-      ...(left === undefined ? [] : [session.remove(nodes.host(left))]),
-    ],
-  });
-  if (done.session === undefined) {
-    const lost = done.beaten?.path === nodes.rows(record.workerId);
-    if (lost) await replaceLost(store, deadline, nodes, record.workerId, info, clock);
-    return again;
+  async function decide(): Promise<Decision> {
+    if (state === undefined) throw new Error("a claim in a namespace that does not exist");
+    const { info } = state;
+    for (const record of records) snapshot.add(record);
+    if (owner !== undefined) {
+      const held = readNumber(owner, nodes.token(token));
+      snapshot.add(await connection.exchange(deadline, (session) => readNode(session, nodes, held)));
+      // It was given back in between.
+      if (snapshot.byToken(token) === undefined) throw new Beaten("its token is gone");
+    }
+    if (wanted !== undefined || owner !== undefined) {
+      const decision = decideClaim(snapshot, request, clock, info);
+      const { answer } = decision;
+      return answer.outcome === "held" ? { answer: await withSession(attempt, answer, snapshot) } : decision;
+    }
+    const inPool = (names: readonly string[] = []): readonly number[] =>
+      names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
+    const [pinned, own] = [inPool(pins).slice(0, look), inPool(hosts)] as const;
+    const task = { connection, deadline, nodes, request, info, clock, snapshot, pinned, own, hint, beaten };
+    const { hint: found, ...decision } = await searchAny(task);
+    newHint = found;
+    return decision;
   }
-  store.noteFolders(nodes, record.workerId);
-  store.lives.note(done.session, nodes, record, clock);
-  return answer;
+
+  async function commit(record: Stored): Promise<void> {
+    const { workerId } = record;
+    const before = snapshot.nodes.get(workerId);
+    const last = before?.sticky === true ? before.record.holder?.host : undefined;
+    const stays = last === holder.host;
+    const sticky = stays || (hosts?.length ?? 0) < mostOfHost;
+    const left = stays ? undefined : last;
+    const writes: Write[] = [
+      ...put(nodes, record, before, sticky),
+      { op: "create", path: nodes.token(token), data: numberBytes(workerId), contested: true },
+      ...forgetToken(nodes, before),
+      ...endOf(nodes, before?.record, before?.record.until ?? 0, clock, "taken-over"),
+      ...(sticky && !stays ? [{ op: "create", path: nodes.ofHost(holder.host, workerId) } as const] : []),
+      ...(left === undefined ? [] : [{ op: "remove", path: nodes.ofHost(left, workerId) } as const]),
+      { op: "create", path: nodes.ephemeral(workerId, token), ephemeral: true },
+    ];
+    const session = await attempt.commitRecord(workerId, writes, {
+      folders: [
+        ...store.foldersFor(nodes, workerId),
+        ...(sticky && hosts === undefined ? [nodes.host(holder.host)] : []),
+      ],
+      also: (calls) => [
+        ...moveHint(calls, nodes.next(pool), pool, hint, newHint),
+        // Empty where it was the host's last, and only then it goes.
+        ...(left === undefined ? [] : [calls.remove(nodes.host(left))]),
+      ],
+    });
+    store.noteFolders(nodes, workerId);
+    store.ephemerals.note(session, nodes, record, clock);
+  }
+
+  return { clock, state, decide, commit };
 }
 
-/** Tells of a holder whether its session lives. */
-async function tellHeld(
-  { connection }: Store,
-  deadline: number,
-  nodes: Nodes,
+/** A refusal that says whether the session of the holder lives. */
+async function withSession(
+  { store, nodes, deadline }: ZooKeeperAttempt,
   answer: Extract<Refusal, { outcome: "held" }>,
   snapshot: Snapshot,
 ): Promise<Refusal> {
   const { workerId, live } = answer;
   const record = snapshot.byId(workerId);
   if (!live || record === undefined) return answer;
-  const lives = await connection.exchange(deadline, (session) => livesOf(session, nodes, workerId));
-  return { ...answer, live: seen(record, lives.values()).token !== undefined };
+  const ephemerals = await store.connection.exchange(deadline, (session) => ephemeralsOf(session, nodes, workerId));
+  return { ...answer, live: asShown(record, ephemerals.values()).token !== undefined };
 }
 
 /** Makes the hint of a pool, or raises it where it has fallen behind: nobody waits for that, and nobody minds if it fails. */
 function moveHint(
-  session: Session,
+  session: ZooKeeperSession,
   path: string,
   { first, last }: { readonly first: number; readonly last: number },
   hint: Hint,

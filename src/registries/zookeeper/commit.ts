@@ -1,19 +1,27 @@
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
-import type { Connection } from "./connection.ts";
-import type { Session, Write } from "./session.ts";
+import { Beaten, Changed } from "../compare-and-set/store.ts";
+import type { ZooKeeperConnection } from "./connection.ts";
+import type { ZooKeeperSession, Write } from "./session.ts";
 import { codes, ConnectionLost, silentError } from "./errors.ts";
 
-/** What a step answers when somebody else was faster: it is taken again, from what then stands there. */
-export const again: unique symbol = Symbol("again");
+/** Another writer was faster: the first write that did not find what it expected. */
+export class BeatenAt extends Beaten {
+  readonly path: string | undefined;
 
-/** When a step is taken. */
-export interface Moment {
+  constructor(path: string | undefined) {
+    super("others were faster");
+    this.path = path;
+  }
+}
+
+/** When an attempt is made. */
+export interface ZooKeeperTry {
   readonly deadline: number;
   /** How long the operation has waited until now, for a connection and in vain, whole ms. */
   readonly waited: number;
-  /** How often somebody else was faster. */
-  readonly beaten: number;
+  /** How often other writers were faster. */
+  readonly races: number;
 }
 
 /** Between two tries of an operation that others are faster than, ms. */
@@ -22,60 +30,64 @@ const longestPause = 40;
 const mostRepairs = 6;
 
 /**
- * Takes a step until it is done: each reads, decides, and writes under the condition that nothing has changed since. So it may be
- * taken again whatever became of the one before, also where its answer was lost: if it was done, the next one sees it.
+ * Makes attempts until one is done: each reads, decides, and writes under the condition that nothing has changed since. So an attempt
+ * may follow any other, also one whose answer was lost: if that was done, the next one sees it.
  * @throws SnowleaseError REGISTRY_UNAVAILABLE when that took too long.
  */
 export async function operate<Answer>(
-  connection: Connection,
-  operationTimeout: number,
-  step: (moment: Moment) => Promise<Answer | typeof again>,
+  connection: ZooKeeperConnection,
+  work: (tried: ZooKeeperTry) => Promise<Answer>,
   clock: Clock = systemClock,
 ): Promise<Answer> {
+  const { where, operationTimeout } = connection;
   const begun = monotonic(clock);
   const deadline = connection.deadline();
   let lost: ConnectionLost | undefined;
-  for (let beaten = 0; ;) {
+  let races = 0;
+  for (let late = false; ;) {
     try {
-      const late = (await connection.ready(deadline)) || beaten > 0 || lost !== undefined;
-      const waited = late ? Math.floor(monotonic(clock) - begun) : 0;
-      const answer = await step({ deadline, waited, beaten });
-      if (answer !== again) return answer;
-      beaten++;
+      late = (await connection.ready(deadline)) || late;
+      return await work({ deadline, waited: late ? Math.floor(monotonic(clock) - begun) : 0, races });
     } catch (error) {
-      if (error instanceof ConnectionLost) lost = error;
-      else if (lost === undefined || !isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
-      else throw silentError(connection.where, operationTimeout, true, lost);
+      if (error instanceof Beaten) {
+        races++;
+        late = true;
+      } else if (error instanceof ConnectionLost) {
+        lost = error;
+        late = true;
+      } else if (lost !== undefined && isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) {
+        throw silentError(where, operationTimeout, true, lost);
+      } else if (!(error instanceof Changed)) throw error;
     }
     if (monotonic(clock) >= deadline) {
-      if (lost !== undefined) throw silentError(connection.where, operationTimeout, true, lost);
+      if (lost !== undefined) throw silentError(where, operationTimeout, true, lost);
       throw new SnowleaseError(
         "REGISTRY_UNAVAILABLE",
-        `Others were faster ${beaten} times within ${operationTimeout} ms at ZooKeeper ${connection.where}, nothing was changed; try again.`,
+        `Others were faster ${races} times within ${operationTimeout} ms at ZooKeeper ${where}, nothing was changed; try again.`,
       );
     }
-    if (beaten > 2) await clock.sleep(Math.random() * Math.min(5 * beaten, longestPause));
+    if (races > 2) await clock.sleep(Math.random() * Math.min(5 * races, longestPause));
   }
 }
 
 /** What goes with a transaction, in one round trip. */
-interface Beside {
+export interface CommitExtras {
   /** Nodes that are made first where they are missing, the upper ones first. */
   readonly folders?: readonly string[] | undefined;
   /** Sent with it; it must not matter whether that is done. */
-  readonly also?: ((session: Session) => readonly Promise<unknown>[]) | undefined;
+  readonly also?: ((session: ZooKeeperSession) => readonly Promise<unknown>[]) | undefined;
 }
 
-/** What became of writes: the number of the session that did them, or the one that did not find what it expected. */
-type Commit = { readonly session: number } | { readonly session?: never; readonly beaten: Write | undefined };
-
-/** Commits writes, all or none. Folders that are missing are made; what is there already, or gone already, is left out. */
+/**
+ * Commits writes, all or none. Folders that are missing are made; what is there already, or gone already, is left out.
+ * @returns the number of the session that wrote. @throws BeatenAt
+ */
 export async function commit(
-  connection: Connection,
+  connection: ZooKeeperConnection,
   deadline: number,
   writes: readonly Write[],
-  { folders = [], also }: Beside = {},
-): Promise<Commit> {
+  { folders = [], also }: CommitExtras = {},
+): Promise<number> {
   const settled = new Set<Write>();
   const missing = [...folders];
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
@@ -86,14 +98,14 @@ export async function commit(
       const [failure] = await Promise.all([committed, ...made, ...(also?.(session) ?? [])]);
       return { id: session.id, failure };
     });
-    if (failure === undefined) return { session: id };
+    if (failure === undefined) return id;
     const write = left[failure.failed];
-    if (write === undefined || write.op === "set" || failure.code === codes.badVersion) return { beaten: write };
+    if (write === undefined || write.op === "set" || failure.code === codes.badVersion) throw new BeatenAt(write?.path);
     if (write.op === "create" && failure.code === codes.noNode) missing.push(parentOf(write.path));
-    else if (write.op === "create" && write.contested) return { beaten: write };
+    else if (write.op === "create" && write.contested) throw new BeatenAt(write.path);
     else settled.add(write);
   }
-  return { beaten: undefined };
+  throw new BeatenAt(undefined);
 }
 
 function parentOf(path: string): string {

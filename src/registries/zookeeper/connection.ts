@@ -2,14 +2,14 @@ import type { ServerAddress } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
-import type { Session } from "./session.ts";
+import type { ZooKeeperSession } from "./session.ts";
 import type { ZooKeeperSettings } from "./address.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";
 
 /** An ensemble. It is connected to when there is something to ask, and then kept to as long as the session can live. */
-export interface Connection {
+export interface ZooKeeperConnection {
   /** For messages: no password. */
   readonly where: string;
   /** Of one operation, connecting included, ms. */
@@ -20,13 +20,13 @@ export interface Connection {
    * Makes calls over one connection, all of them before anything is awaited.
    * @throws ConnectionLost when the connection ended first, SnowleaseError when nobody answered in time.
    */
-  exchange<Answer>(deadline: number, calls: (session: Session) => Promise<Answer>): Promise<Answer>;
+  exchange<Answer>(deadline: number, calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer>;
   /** Waits for a connection; whether it had to. @throws SnowleaseError */
   ready(deadline: number): Promise<boolean>;
   close(): Promise<void>;
 }
 
-interface ConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
+interface ZooKeeperConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
   /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
@@ -35,8 +35,8 @@ interface ConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function openConnection(
   { servers, user, password }: ServerAddress,
-  { sessionTimeout, tls, tlsCa, operationTimeout, clock = systemClock }: ConnectionOptions,
-): Promise<Connection> {
+  { sessionTimeout, tls, tlsCa, operationTimeout, clock = systemClock }: ZooKeeperConnectionOptions,
+): Promise<ZooKeeperConnection> {
   const driver = await loadDriver();
   const where = servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
   const login = user === undefined ? undefined : `${user}:${password ?? ""}`;

@@ -1,7 +1,7 @@
 import type { Stored } from "../../rule/window.ts";
-import type { Connection } from "./connection.ts";
-import { bucketOf, type Nodes, parseLive } from "./nodes.ts";
-import type { Session } from "./session.ts";
+import type { ZooKeeperConnection } from "./connection.ts";
+import { bucketOf, type Nodes, parseEphemeral } from "./nodes.ts";
+import type { ZooKeeperSession } from "./session.ts";
 
 /*
  * An ephemeral node says that the session of a holder lives. It is a hint that frees its claim early, and never shortens a window:
@@ -16,36 +16,45 @@ const retryPause = 5000;
 const longestTimer = 2_147_483_647;
 
 /** Names of the ephemeral nodes of one worker ID, each with the token that it bears. */
-export async function livesOf(session: Session, nodes: Nodes, workerId: number): Promise<ReadonlyMap<string, string>> {
-  const names = (await session.list(nodes.lives(bucketOf(workerId)))) ?? [];
+export async function ephemeralsOf(
+  session: ZooKeeperSession,
+  nodes: Nodes,
+  workerId: number,
+): Promise<ReadonlyMap<string, string>> {
+  const names = (await session.list(nodes.ephemerals(bucketOf(workerId)))) ?? [];
   return new Map(
     names.flatMap((name) => {
-      const found = parseLive(name);
+      const found = parseEphemeral(name);
       return found?.workerId === workerId ? [[name, found.token]] : [];
     }),
   );
 }
 
 /** Where the ephemeral nodes of a claim lie: more than one where its holder has had more than one session. */
-export function livePaths(nodes: Nodes, workerId: number, lives: ReadonlyMap<string, string>, token: string): string[] {
-  return [...lives].flatMap(([name, of]) => (of === token ? [`${nodes.lives(bucketOf(workerId))}/${name}`] : []));
+export function ephemeralPaths(
+  nodes: Nodes,
+  workerId: number,
+  lives: ReadonlyMap<string, string>,
+  token: string,
+): string[] {
+  return [...lives].flatMap(([name, of]) => (of === token ? [`${nodes.ephemerals(bucketOf(workerId))}/${name}`] : []));
 }
 
 /** A record as it is shown: with the claim ended where the session of its holder has. `tokens`: those whose sessions live. */
-export function seen(stored: Stored, tokens: Iterable<string>): Stored {
+export function asShown(stored: Stored, tokens: Iterable<string>): Stored {
   const { token } = stored;
   return token === undefined || [...tokens].includes(token) ? stored : { ...stored, token: undefined };
 }
 
 /** The ephemeral nodes that this client has made and that its session still keeps. */
-export class OwnLives {
-  readonly #connection: Connection;
+export class OwnEphemerals {
+  readonly #connection: ZooKeeperConnection;
   /** By the beginnings of their names: when they are to go, and whether they are known to be there. */
   readonly #nodes = new Map<string, { readonly end: NodeJS.Timeout; readonly there: boolean }>();
   #session = 0;
   #closed = false;
 
-  constructor(connection: Connection) {
+  constructor(connection: ZooKeeperConnection) {
     this.#connection = connection;
   }
 
@@ -69,15 +78,15 @@ export class OwnLives {
 
   /** Takes away what says that a claim is alive which is over. Where that fails, a free number is overlooked for a while. */
   async remove(deadline: number, nodes: Nodes, workerId: number, token: string): Promise<void> {
-    this.forget(nodes.live(workerId, token));
+    this.forget(nodes.ephemeral(workerId, token));
     try {
       await this.#connection.exchange(deadline, async (session) => {
-        const lives = await livesOf(session, nodes, workerId);
-        await Promise.all(livePaths(nodes, workerId, lives, token).map((path) => session.remove(path)));
+        const lives = await ephemeralsOf(session, nodes, workerId);
+        await Promise.all(ephemeralPaths(nodes, workerId, lives, token).map((path) => session.remove(path)));
       });
     } catch {
       // Unless it was made again meanwhile.
-      if (!this.#nodes.has(nodes.live(workerId, token))) this.#keep(nodes, workerId, token, retryPause, false);
+      if (!this.#nodes.has(nodes.ephemeral(workerId, token))) this.#keep(nodes, workerId, token, retryPause, false);
     }
   }
 
@@ -87,7 +96,7 @@ export class OwnLives {
   }
 
   #keep(nodes: Nodes, workerId: number, token: string, ms: number, there: boolean): void {
-    const path = nodes.live(workerId, token);
+    const path = nodes.ephemeral(workerId, token);
     this.forget(path);
     if (this.#closed) return;
     const end = setTimeout(

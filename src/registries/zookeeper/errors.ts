@@ -1,3 +1,4 @@
+import { Unanswered } from "../compare-and-set/store.ts";
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 
 /** What a server may answer a call with, in the protocol's numbers: those that this registry reckons with. */
@@ -24,9 +25,9 @@ export class ReplyError extends Error {
 }
 
 /** The connection ended before the answer came. What was sent over it may have been done. */
-export class ConnectionLost extends Error {}
+export class ConnectionLost extends Unanswered {}
 
-interface Meaning {
+interface ReplyMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -35,7 +36,7 @@ interface Meaning {
 const rights = "the user needs all rights on its nodes: use its login, or another chroot";
 
 /** In none of these cases was anything written. */
-const known: Readonly<Record<number, Meaning>> = {
+const known: Readonly<Record<number, ReplyMeaning>> = {
   [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
   [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
   [codes.authFailed]: { code: "UNAUTHORIZED", says: "refused the login", advice: "correct the one in the URL" },

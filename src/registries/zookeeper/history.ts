@@ -1,6 +1,6 @@
 import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Connection } from "./connection.ts";
+import type { ZooKeeperConnection } from "./connection.ts";
 import type { Write } from "./session.ts";
 import type { Nodes } from "./nodes.ts";
 import { readRow, rowBytes } from "./records.ts";
@@ -44,7 +44,7 @@ export function endOf(
 
 /** The claims of the worker ID with this record, oldest first. */
 export async function listClaims(
-  connection: Connection,
+  connection: ZooKeeperConnection,
   deadline: number,
   nodes: Nodes,
   record: Stored,
@@ -68,7 +68,7 @@ export async function listClaims(
 
 /** Deletes the rows of claims whose window ended before a time, but for the newest of all. Returns how many went. */
 export async function pruneClaims(
-  connection: Connection,
+  connection: ZooKeeperConnection,
   deadline: number,
   nodes: Nodes,
   { workerId, fence }: Stored,
@@ -93,7 +93,7 @@ export async function pruneClaims(
 
 /** A page of rows, from this fence down. One is missing where somebody deleted its claim's record by hand. */
 async function readRows(
-  connection: Connection,
+  connection: ZooKeeperConnection,
   deadline: number,
   nodes: Nodes,
   workerId: number,

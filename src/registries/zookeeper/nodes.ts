@@ -35,8 +35,8 @@ export interface Nodes {
   /** Where the buckets of records lie. */
   readonly buckets: string;
   /** The beginning of the name of an ephemeral node; the server adds the sequence. */
-  live(workerId: number, token: string): string;
-  lives(bucket: number): string;
+  ephemeral(workerId: number, token: string): string;
+  ephemerals(bucket: number): string;
   rest(bucket: number): string;
   /** Where the rows of a worker ID lie. */
   rows(workerId: number): string;
@@ -67,8 +67,8 @@ export function nodesOf(base: string, namespace: string): Nodes {
     state: (workerId) => `${root}/state/${place(workerId)}`,
     buckets: `${root}/state`,
     states: (bucket) => `${root}/state/${bucket}`,
-    live: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
-    lives: (bucket) => `${root}/live/${bucket}`,
+    ephemeral: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
+    ephemerals: (bucket) => `${root}/live/${bucket}`,
     rest: (bucket) => `${root}/rest/${bucket}`,
     rows: (workerId) => `${root}/history/${place(workerId)}`,
     row: (workerId, fence) => `${root}/history/${place(workerId)}/${padded(fence)}`,
@@ -112,7 +112,7 @@ export function numberOf(name: string): number | undefined {
 }
 
 /** An ephemeral node: whose session lives. */
-export interface LiveName {
+export interface EphemeralName {
   readonly workerId: number;
   /** The hash of the holder's token. */
   readonly token: string;
@@ -123,7 +123,7 @@ export interface LiveName {
  * to ten characters: once 2,147,483,647 is passed it goes on at -2147483648, and up to -000000001. It tells nothing, not even an
  * order.
  */
-export function parseLive(name: string): LiveName | undefined {
+export function parseEphemeral(name: string): EphemeralName | undefined {
   const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
   return workerId === undefined || token === undefined ? undefined : { workerId: Number(workerId), token };
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { HistoryRow, NamespaceInfo, Recents } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
+import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
@@ -55,8 +56,7 @@ interface Rest {
 }
 
 /** A record as it lies there. Its token is the hash of the holder's. */
-export interface Kept {
-  readonly stored: Stored;
+export interface StoredNode extends VersionedRecord {
   /** Of the node: the next write expects it. */
   readonly version: number;
   /** Whether the host of the last holder has a node that names this worker ID. */
@@ -79,12 +79,13 @@ export function recordBytes({ recents, knownFrom: floor, ...stored }: Stored, st
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
-export function readRecord({ data, version }: Node, path: string, workerId: number): Kept {
+export function readRecord({ data, version }: Node, path: string, workerId: number): StoredNode {
   const { recents, sticky, floor, ...stored } = read(record, data, path);
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const bytes = recents && Uint8Array.from(Buffer.from(recents.bytes, "base64"));
   return {
-    stored: { ...stored, knownFrom: floor, recents: recents && bytes && { from: recents.from, bytes } },
+    record: { ...stored, knownFrom: floor, recents: recents && bytes && { from: recents.from, bytes } },
+    era: 0,
     version,
     sticky,
   };

@@ -1,9 +1,9 @@
 import type { Nodes } from "./nodes.ts";
 import type { Write } from "./session.ts";
-import type { Store } from "./store.ts";
+import type { ZooKeeperStore } from "./store.ts";
 
 /** Has the server check what a claim and a renewal write, in a transaction that it refuses: none of it is ever there. */
-export async function rehearse({ connection }: Store, deadline: number, nodes: Nodes): Promise<void> {
+export async function rehearse({ connection }: ZooKeeperStore, deadline: number, nodes: Nodes): Promise<void> {
   const name = `rehearsal-${crypto.randomUUID()}`;
   const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
   await connection.exchange(deadline, async (session) => {

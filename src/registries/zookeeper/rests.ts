@@ -1,8 +1,8 @@
 import { isSnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { bucketOf, bucketSize, type Nodes } from "./nodes.ts";
-import { type Kept, readRest, restBytes } from "./records.ts";
-import type { Session } from "./session.ts";
+import { type StoredNode, readRest, restBytes } from "./records.ts";
+import type { ZooKeeperSession } from "./session.ts";
 
 /*
  * A claim that has looked at all numbers of a bucket that nobody holds, and found that they rest, notes until when: the claims behind
@@ -11,7 +11,7 @@ import type { Session } from "./session.ts";
  */
 
 /** What is to be known before a bucket is looked at. */
-interface Begun {
+interface RestNote {
   readonly bucket: number;
   /** Ephemeral nodes of the bucket that have gone so far. */
   readonly removed: number;
@@ -23,14 +23,14 @@ interface Begun {
 
 /** Reads the note of a bucket, and makes it where it is missing. */
 export async function readNote(
-  session: Session,
+  session: ZooKeeperSession,
   nodes: Nodes,
   bucket: number,
   { first, last }: PoolBounds,
-): Promise<Begun | undefined> {
+): Promise<RestNote | undefined> {
   const path = nodes.rest(bucket);
-  const read = (): Promise<readonly [Awaited<ReturnType<Session["get"]>>, number | undefined]> =>
-    Promise.all([session.get(path), session.removed(nodes.lives(bucket))]);
+  const read = (): Promise<readonly [Awaited<ReturnType<ZooKeeperSession["get"]>>, number | undefined]> =>
+    Promise.all([session.get(path), session.removed(nodes.ephemerals(bucket))]);
   let [node, removed = 0] = await read();
   if (node === undefined) {
     await session.create(path);
@@ -47,9 +47,9 @@ export async function readNote(
 
 /** Notes until when numbers rest that nobody holds: all that the bucket has in a pool. */
 export async function noteRest(
-  session: Session,
+  session: ZooKeeperSession,
   nodes: Nodes,
-  { bucket, removed, version }: Begun,
+  { bucket, removed, version }: RestNote,
   pool: PoolBounds,
   until: number,
 ): Promise<void> {
@@ -63,12 +63,12 @@ export async function noteRest(
 }
 
 /** Until when none of these can be had by anybody, Unix ms; undefined where that cannot be told. `latest`: the end of any window. */
-export function restOf(kept: readonly (Kept | undefined)[], latest: number): number | undefined {
+export function restOf(kept: readonly (StoredNode | undefined)[], latest: number): number | undefined {
   let until = latest;
   for (const each of kept) {
     // Unused, or unreadable; or given back, and then it depends on the claimer's clock.
-    if (each === undefined || (each.stored.clean && each.stored.pinned === undefined)) return undefined;
-    if (each.stored.pinned === undefined) until = Math.min(until, each.stored.until);
+    if (each === undefined || (each.record.clean && each.record.pinned === undefined)) return undefined;
+    if (each.record.pinned === undefined) until = Math.min(until, each.record.until);
   }
   return until;
 }
@@ -78,6 +78,6 @@ function limitsIn(bucket: number, { first, last }: PoolBounds): readonly [first:
 }
 
 /** What goes with a write that may free a number which nobody holds: its bucket is looked at again. */
-export function forgetRest(session: Session, nodes: Nodes, workerId: number): Promise<unknown> {
+export function forgetRest(session: ZooKeeperSession, nodes: Nodes, workerId: number): Promise<unknown> {
   return session.touch(nodes.rest(bucketOf(workerId)));
 }

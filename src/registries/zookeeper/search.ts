@@ -4,12 +4,12 @@ import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Decision, decideClaim, look, type PoolView } from "../../rule/pool.ts";
 import type { ClaimRequest, NamespaceInfo } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
-import type { Connection } from "./connection.ts";
-import type { Session } from "./session.ts";
-import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseLive } from "./nodes.ts";
-import type { Kept } from "./records.ts";
+import type { ZooKeeperConnection } from "./connection.ts";
+import type { ZooKeeperSession } from "./session.ts";
+import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";
+import type { StoredNode } from "./records.ts";
 import { noteRest, readNote, restOf } from "./rests.ts";
-import { readKept } from "./store.ts";
+import { readNode } from "./store.ts";
 
 /** Records that are looked at together: more of the same kind say nothing new most of the time. */
 const few = 16;
@@ -24,7 +24,7 @@ const reserve = 0.1;
 
 /** What a claim has read of a namespace; the decision sees nothing else. */
 export class Snapshot implements PoolView {
-  readonly kept: Map<number, Kept> = new Map<number, Kept>();
+  readonly nodes: Map<number, StoredNode> = new Map<number, StoredNode>();
   /** The number to take where one that nobody ever used is wanted. */
   unused: number | undefined;
   readonly #request: ClaimRequest;
@@ -39,25 +39,25 @@ export class Snapshot implements PoolView {
   }
 
   /** Adds what was read of a worker ID; nothing where it was never used. */
-  add(kept: Kept | undefined): void {
-    if (kept !== undefined) this.kept.set(kept.stored.workerId, kept);
+  add(kept: StoredNode | undefined): void {
+    if (kept !== undefined) this.nodes.set(kept.record.workerId, kept);
   }
 
   /** Forgets records that were decided about, but for these, and for what a refusal tells. */
   trim(pool: PoolBounds, but: ReadonlySet<number>): void {
     const oldest = new Set(this.oldest(pool, look).map(({ workerId }) => workerId));
-    for (const workerId of this.kept.keys()) {
-      if (!but.has(workerId) && !oldest.has(workerId)) this.kept.delete(workerId);
+    for (const workerId of this.nodes.keys()) {
+      if (!but.has(workerId) && !oldest.has(workerId)) this.nodes.delete(workerId);
     }
   }
 
   byToken(token: string): Stored | undefined {
-    for (const { stored } of this.kept.values()) if (stored.token === token) return stored;
+    for (const { record } of this.nodes.values()) if (record.token === token) return record;
     return undefined;
   }
 
   byId(workerId: number): Stored | undefined {
-    return this.kept.get(workerId)?.stored;
+    return this.nodes.get(workerId)?.record;
   }
 
   firstUnused(): number | undefined {
@@ -73,8 +73,8 @@ export class Snapshot implements PoolView {
   }
 
   pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return [...this.kept.values()]
-      .map(({ stored }) => stored)
+    return [...this.nodes.values()]
+      .map(({ record }) => record)
       .filter((record) => record.owner === ip && record.workerId >= first && record.workerId <= last)
       .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
       .slice(0, limit);
@@ -85,8 +85,8 @@ export class Snapshot implements PoolView {
   }
 
   #oldestOf({ first, last }: PoolBounds, fits: (record: Stored) => boolean, limit: number, all = false): Stored[] {
-    const found = [...this.kept.values()]
-      .map(({ stored }) => stored)
+    const found = [...this.nodes.values()]
+      .map(({ record }) => record)
       .filter((record) => record.workerId >= first && record.workerId <= last && record.pinned === undefined)
       .filter(fits)
       .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
@@ -106,7 +106,7 @@ export interface Hint {
 
 /** What a search is told. */
 interface Task {
-  readonly connection: Connection;
+  readonly connection: ZooKeeperConnection;
   readonly deadline: number;
   readonly nodes: Nodes;
   readonly request: ClaimRequest;
@@ -122,7 +122,7 @@ interface Task {
 }
 
 /** What a search came to. */
-interface Found extends Decision {
+interface SearchResult extends Decision {
   /** What the hint should say. */
   readonly hint: number;
 }
@@ -133,7 +133,7 @@ interface Found extends Decision {
  * until one is free: bucket by bucket, and not where another claim noted that all of a bucket rest.
  * @throws SnowleaseError REGISTRY_UNAVAILABLE where there are more than can be looked at in time: that pool may not be full.
  */
-export async function searchAny(task: Task): Promise<Found> {
+export async function searchAny(task: Task): Promise<SearchResult> {
   const { connection, deadline, nodes, request, snapshot, own, beaten } = task;
   const { pool } = request;
   const reuses = request.reuse !== "never";
@@ -179,7 +179,7 @@ async function lookThrough(task: Task): Promise<Decision> {
   const { connection, deadline, nodes, request, snapshot, clock, info } = task;
   const { pool } = request;
   const halt = deadline - reserve * connection.operationTimeout;
-  const first = new Set(snapshot.kept.keys());
+  const first = new Set(snapshot.nodes.keys());
   const freeAt: number[] = [];
   let looked = 0;
   const notAll = (cause?: unknown): SnowleaseError =>
@@ -189,7 +189,7 @@ async function lookThrough(task: Task): Promise<Decision> {
       {},
       { cause },
     );
-  const inTime = async <Read>(read: (session: Session) => Promise<Read>): Promise<Read> => {
+  const inTime = async <Read>(read: (session: ZooKeeperSession) => Promise<Read>): Promise<Read> => {
     if (monotonic(systemClock) > halt) throw notAll();
     try {
       return await connection.exchange(deadline, read);
@@ -202,7 +202,9 @@ async function lookThrough(task: Task): Promise<Decision> {
   const buckets = shuffled(range(bucketOf(pool.first), bucketOf(pool.last)));
   while (buckets.length > 0) {
     const some = buckets.splice(0, manyBuckets);
-    const counts = await inTime((session) => Promise.all(some.map((bucket) => session.count(nodes.lives(bucket)))));
+    const counts = await inTime((session) =>
+      Promise.all(some.map((bucket) => session.count(nodes.ephemerals(bucket)))),
+    );
     const roomy = some.filter((_, i) => (counts[i] ?? 0) < bucketSize);
     const notes = await inTime((session) => Promise.all(roomy.map((bucket) => readNote(session, nodes, bucket, pool))));
     for (const [i, bucket] of roomy.entries()) {
@@ -222,7 +224,7 @@ async function lookThrough(task: Task): Promise<Decision> {
         if (decision.answer.outcome !== "exhausted") return decision;
         ends.push(
           restOf(
-            next.map((id) => snapshot.kept.get(id)),
+            next.map((id) => snapshot.nodes.get(id)),
             clock + info.maxWindow,
           ),
         );
@@ -233,7 +235,7 @@ async function lookThrough(task: Task): Promise<Decision> {
     }
   }
   // All others are held. Some of these tell when one may come free.
-  const held = sample(pool, few).filter((id) => !snapshot.kept.has(id));
+  const held = sample(pool, few).filter((id) => !snapshot.nodes.has(id));
   if (held.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, held));
   const decision = decide(task);
   if (decision.answer.outcome !== "exhausted" || freeAt.length === 0) return decision;
@@ -246,10 +248,10 @@ function decide({ snapshot, request, clock, info }: Task): Decision {
 }
 
 /** Reads records. One that nobody here wrote is left alone: whoever asks for that number, or for all, is told. */
-async function readAll(session: Session, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
+async function readAll(session: ZooKeeperSession, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
   const read = async (id: number): Promise<void> => {
     try {
-      const kept = await readKept(session, nodes, id);
+      const kept = await readNode(session, nodes, id);
       if (kept === undefined) snapshot.unused ??= id;
       snapshot.add(kept);
     } catch (error) {
@@ -290,7 +292,7 @@ interface Unused {
  * who start at once do not all reach for the same.
  */
 async function findUnused(
-  session: Session,
+  session: ZooKeeperSession,
   nodes: Nodes,
   { last }: PoolBounds,
   from: number,
@@ -313,9 +315,9 @@ async function findUnused(
 }
 
 /** Numbers of the pool in a bucket that no live session holds, whether they were ever used or not. */
-async function listIdle(session: Session, nodes: Nodes, pool: PoolBounds, bucket: number): Promise<number[]> {
-  const names = (await session.list(nodes.lives(bucket))) ?? [];
-  const live = new Set(names.map((name) => parseLive(name)?.workerId));
+async function listIdle(session: ZooKeeperSession, nodes: Nodes, pool: PoolBounds, bucket: number): Promise<number[]> {
+  const names = (await session.list(nodes.ephemerals(bucket))) ?? [];
+  const live = new Set(names.map((name) => parseEphemeral(name)?.workerId));
   const first = Math.max(pool.first, bucket * bucketSize);
   return range(first, Math.min(pool.last, (bucket + 1) * bucketSize - 1)).filter((id) => !live.has(id));
 }

@@ -5,7 +5,7 @@ export type Write =
       readonly path: string;
       readonly data?: Uint8Array;
       /** It goes with the session, and the server adds a sequence to its name. */
-      readonly live?: true;
+      readonly ephemeral?: true;
       /** Where it exists, somebody else was faster. Elsewhere that only means that it is there already. */
       readonly contested?: true;
     }
@@ -19,7 +19,7 @@ export interface Node {
 }
 
 /** Calls over one connection. They are sent at once and done in order: a read sees what the writes before it have written. */
-export interface Session {
+export interface ZooKeeperSession {
   /** Another number for another session: the nodes that went with the one before are gone. */
   readonly id: number;
   get(path: string): Promise<Node | undefined>;

@@ -1,60 +1,67 @@
 import { SnowleaseError } from "../../id/errors.ts";
-import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/registry.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Connection } from "./connection.ts";
-import { OwnLives } from "./ephemeral.ts";
+import type { NamespaceState } from "../compare-and-set/store.ts";
+import type { ZooKeeperConnection } from "./connection.ts";
+import { OwnEphemerals } from "./ephemeral.ts";
 import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";
-import { type Kept, metaBytes, numberBytes, readMeta, readRecord, recordBytes } from "./records.ts";
-import type { Node, Session, Write } from "./session.ts";
-import { type again, type Moment, operate } from "./commit.ts";
+import { type StoredNode, metaBytes, numberBytes, readMeta, readRecord, recordBytes } from "./records.ts";
+import type { Node, ZooKeeperSession, Write } from "./session.ts";
+import { operate, type ZooKeeperTry } from "./commit.ts";
 
 /** What an operation begins with. */
-export interface Begun<Read> {
+export interface Beginning<Read> {
   /** The leader's. */
   readonly clock: number;
-  readonly info: NamespaceInfo | undefined;
+  /** Undefined where the namespace does not exist. ZooKeeper forgets nothing: there is one era. */
+  readonly state: NamespaceState | undefined;
   readonly read: Read;
   readonly session: number;
 }
 
 /** The nodes of a registry, and what this client knows of them. */
-export class Store {
-  readonly connection: Connection;
-  readonly lives: OwnLives;
+export class ZooKeeperStore {
+  readonly connection: ZooKeeperConnection;
+  readonly ephemerals: OwnEphemerals;
   readonly #chroot: string;
   readonly #base: string;
-  readonly #operationTimeout: number;
   /** Folders of buckets that were made or found there: nobody ever deletes one. */
   readonly #folders = new Set<string>();
 
-  constructor(connection: Connection, chroot: string, operationTimeout: number) {
+  constructor(connection: ZooKeeperConnection, chroot: string) {
     this.connection = connection;
-    this.lives = new OwnLives(connection);
+    this.ephemerals = new OwnEphemerals(connection);
     this.#chroot = chroot;
     this.#base = baseOf(chroot);
-    this.#operationTimeout = operationTimeout;
   }
 
   nodes(namespace: string): Nodes {
     return nodesOf(this.#base, namespace);
   }
 
-  /** Takes a step until it is done, as `operate` does. */
-  run<Answer>(step: (moment: Moment) => Promise<Answer | typeof again>): Promise<Answer> {
-    return operate(this.connection, this.#operationTimeout, step);
+  /** Makes attempts until one is done. */
+  run<Answer>(work: (tried: ZooKeeperTry) => Promise<Answer>): Promise<Answer> {
+    return operate(this.connection, work);
   }
 
   /**
    * One round trip: writes to the node of the clock, and reads behind that, so that what is read is not older. Makes that node
    * where it is missing.
    */
-  async begin<Read>(deadline: number, nodes: Nodes, reads: (session: Session) => Promise<Read>): Promise<Begun<Read>> {
+  async begin<Read>(
+    deadline: number,
+    nodes: Nodes,
+    reads: (session: ZooKeeperSession) => Promise<Read>,
+  ): Promise<Beginning<Read>> {
     const [clock, meta, read, session] = await this.connection.exchange(deadline, async (session) => [
       ...(await Promise.all([session.touch(clockOf(this.#base)), session.get(nodes.meta), reads(session)])),
       session.id,
     ]);
-    if (clock !== undefined) return { clock, info: meta && readMeta(meta, nodes.meta), read, session };
+    if (clock !== undefined) {
+      const state = meta && { info: readMeta(meta, nodes.meta), clock, era: 0, quarantineEnd: 0 };
+      return { clock, state, read, session };
+    }
     await this.#makeBase(deadline);
     return this.begin(deadline, nodes, reads);
   }
@@ -87,7 +94,7 @@ export class Store {
   }
 
   async close(): Promise<void> {
-    this.lives.close();
+    this.ephemerals.close();
     await this.connection.close();
   }
 
@@ -103,13 +110,11 @@ export class Store {
   }
 }
 
-/** A namespace that is not there yet. */
-export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = {}): NamespaceInfo {
-  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
-  return { layout, maxWindow, maxClockSkew };
-}
-
-export async function readKept(session: Session, nodes: Nodes, workerId: number): Promise<Kept | undefined> {
+export async function readNode(
+  session: ZooKeeperSession,
+  nodes: Nodes,
+  workerId: number,
+): Promise<StoredNode | undefined> {
   const path = nodes.state(workerId);
   const node = await session.get(path);
   return node && readRecord(node, path, workerId);
@@ -119,7 +124,7 @@ export async function readKept(session: Session, nodes: Nodes, workerId: number)
 export function put(
   nodes: Nodes,
   stored: Stored,
-  kept: Kept | undefined,
+  kept: StoredNode | undefined,
   sticky: boolean = kept?.sticky ?? false,
 ): Write[] {
   const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky)];
@@ -135,8 +140,8 @@ export function put(
  * The write that goes with each change of a record that nobody has claimed yet: these alone are ever deleted, so that a version
  * of one may come again. `bands`: what was read there.
  */
-export function guardUnused(nodes: Nodes, { stored }: Kept, bands: Node | undefined): Write[] {
-  return stored.fence > 0 ? [] : [{ op: "set", path: nodes.bands, data: numberBytes(0), version: bands?.version ?? 0 }];
+export function guardUnused(nodes: Nodes, { record }: StoredNode, bands: Node | undefined): Write[] {
+  return record.fence > 0 ? [] : [{ op: "set", path: nodes.bands, data: numberBytes(0), version: bands?.version ?? 0 }];
 }
 
 /**
@@ -144,12 +149,11 @@ export function guardUnused(nodes: Nodes, { stored }: Kept, bands: Node | undefi
  * a fence that none of them had. Beaten, it does nothing.
  */
 export async function replaceLost(
-  { connection }: Store,
+  { connection }: ZooKeeperStore,
   deadline: number,
   nodes: Nodes,
   workerId: number,
-  { maxWindow, maxClockSkew }: NamespaceInfo,
-  clock: number,
+  { info: { maxWindow, maxClockSkew }, clock }: NamespaceState,
 ): Promise<void> {
   const rows = await connection.exchange(deadline, (session) => session.list(nodes.rows(workerId)));
   const fences = (rows ?? []).map((name) => numberOf(name) ?? 0);
@@ -166,7 +170,12 @@ export async function replaceLost(
 }
 
 /** The write that takes a token out of the index, where the record has one. */
-export function forgetToken(nodes: Nodes, kept: Kept | undefined): Write[] {
-  const token = kept?.stored.token;
+export function forgetToken(nodes: Nodes, kept: StoredNode | undefined): Write[] {
+  const token = kept?.record.token;
   return token === undefined ? [] : [{ op: "remove", path: nodes.token(token) }];
+}
+
+/** The write that takes a worker ID from those that are pinned for an address, unless it stays one. */
+export function forgetOwner(nodes: Nodes, { record: { workerId, owner } }: StoredNode, next?: string): Write[] {
+  return owner === undefined || owner === next ? [] : [{ op: "remove", path: nodes.ofOwner(owner, workerId) }];
 }

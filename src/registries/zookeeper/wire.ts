@@ -5,7 +5,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Tls } from "../url-parameters.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
-import type { Node, Session } from "./session.ts";
+import type { Node, ZooKeeperSession } from "./session.ts";
 import { within } from "../deadline.ts";
 
 /*
@@ -36,7 +36,7 @@ type Callback<Value extends readonly unknown[]> = (
   ...value: Value
 ) => void;
 
-interface Transaction {
+interface ClientTransaction {
   /** What was added so far. */
   readonly ops: { version: number }[];
   create(path: string, data: Buffer | undefined, acl: object[], mode: number): void;
@@ -60,7 +60,7 @@ interface Manager {
   onSocketClosed(): void;
 }
 
-interface Client {
+interface ZooKeeperClient {
   readonly connectionManager: Manager;
   close(): void;
   addAuthInfo(scheme: string, auth: Buffer): void;
@@ -74,11 +74,11 @@ interface Client {
   setData(path: string, data: Buffer, version: number, callback: Callback<[stat: Stat]>): void;
   create(path: string, data: Buffer, acl: object[], mode: number, callback: Callback<[]>): void;
   remove(path: string, version: number, callback: Callback<[]>): void;
-  transaction(): Transaction;
+  transaction(): ClientTransaction;
 }
 
-export interface Driver {
-  createClient(servers: string, options: object): Client;
+export interface ZooKeeperDriver {
+  createClient(servers: string, options: object): ZooKeeperClient;
   readonly ACL: { readonly OPEN_ACL_UNSAFE: object[]; readonly CREATOR_ALL_ACL: object[] };
   readonly CreateMode: { readonly PERSISTENT: number; readonly EPHEMERAL_SEQUENTIAL: number };
 }
@@ -108,8 +108,8 @@ export class Wire {
   expired = false;
   /** Resolves with why, when the connection has ended. */
   readonly ended: Promise<Error>;
-  readonly #client: Client;
-  readonly #driver: Driver;
+  readonly #client: ZooKeeperClient;
+  readonly #driver: ZooKeeperDriver;
   readonly #acl: object[];
   readonly #opened: Promise<void>;
   readonly #watchdog: NodeJS.Timeout;
@@ -118,7 +118,7 @@ export class Wire {
   #isConnected = false;
 
   constructor(
-    driver: Driver,
+    driver: ZooKeeperDriver,
     server: Server,
     options: Tls & { sessionTimeout: number; session: SessionKey | undefined; login: string | undefined; clock: Clock },
   ) {
@@ -226,7 +226,7 @@ export class Wire {
     this.end(new Error("this registry was closed"));
   }
 
-  calls(id: number): Session {
+  calls(id: number): ZooKeeperSession {
     const client = this.#client;
     const { connectionManager } = client;
     if (connectionManager.xid > lastRequest) connectionManager.xid = 0;
@@ -320,7 +320,7 @@ export class Wire {
         for (const write of writes) {
           if (write.op === "create") {
             const data = Buffer.from(write.data ?? []);
-            transaction.create(write.path, data, acl, write.live ? EPHEMERAL_SEQUENTIAL : PERSISTENT);
+            transaction.create(write.path, data, acl, write.ephemeral ? EPHEMERAL_SEQUENTIAL : PERSISTENT);
             continue;
           }
           const version = write.op === "remove" ? (write.version ?? -1) : write.version;
@@ -386,9 +386,9 @@ function unless<Value>(values: Readonly<Record<number, Value>>): (error: unknown
 }
 
 /** @throws SnowleaseError DRIVER_MISSING */
-export async function loadDriver(): Promise<Driver> {
+export async function loadDriver(): Promise<ZooKeeperDriver> {
   try {
-    const module = (await import("node-zookeeper-client")) as unknown as { readonly default: Driver };
+    const module = (await import("node-zookeeper-client")) as unknown as { readonly default: ZooKeeperDriver };
     return module.default;
   } catch (cause) {
     throw new SnowleaseError(

@@ -1,9 +1,9 @@
 import { Layout } from "../../id/layout.ts";
 import type { NamespaceInfo } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { seen } from "./ephemeral.ts";
-import { bucketOf, bucketSize, type Nodes, numberOf, parseLive } from "./nodes.ts";
-import { readKept, type Store } from "./store.ts";
+import { asShown } from "./ephemeral.ts";
+import { bucketOf, bucketSize, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";
+import { readNode, type ZooKeeperStore } from "./store.ts";
 
 /** Records that are read at once. */
 const page = 200;
@@ -11,17 +11,21 @@ const page = 200;
 const bucketPage = 16;
 
 /** Some records, and the clock when they were read. */
-interface Page {
+interface RecordPage {
   readonly clock: number;
-  readonly records: readonly { readonly stored: Stored; /** As it is shown. */ readonly shown: Stored }[];
+  readonly records: readonly { readonly record: Stored; /** As it is shown. */ readonly shown: Stored }[];
 }
 
 /** All records of worker IDs above one, used or pinned, in ascending order, a page at a time. */
-export async function* pagesOf(store: Store, namespace: string, after: number): AsyncGenerator<Page, void, undefined> {
+export async function* pagesOf(
+  store: ZooKeeperStore,
+  namespace: string,
+  after: number,
+): AsyncGenerator<RecordPage, void, undefined> {
   const nodes = store.nodes(namespace);
-  const { info } = await store.run(({ deadline }) => store.begin(deadline, nodes, async () => undefined));
-  if (info === undefined) return;
-  const buckets = (await bucketsOf(store, nodes, info)).filter((bucket) => bucket >= bucketOf(after));
+  const { state } = await store.run(({ deadline }) => store.begin(deadline, nodes, async () => undefined));
+  if (state === undefined) return;
+  const buckets = (await bucketsOf(store, nodes, state.info)).filter((bucket) => bucket >= bucketOf(after));
   while (buckets.length > 0) {
     const some = buckets.splice(0, bucketPage);
     const lists = await store.run(({ deadline }) =>
@@ -39,7 +43,7 @@ export async function* pagesOf(store: Store, namespace: string, after: number): 
 }
 
 /** Buckets that may have records, in ascending order. */
-function bucketsOf(store: Store, nodes: Nodes, { layout }: NamespaceInfo): Promise<number[]> {
+function bucketsOf(store: ZooKeeperStore, nodes: Nodes, { layout }: NamespaceInfo): Promise<number[]> {
   return store.run(({ deadline }) =>
     store.connection.exchange(deadline, async (session) => {
       const count = (await session.count(nodes.buckets)) ?? 0;
@@ -50,20 +54,26 @@ function bucketsOf(store: Store, nodes: Nodes, { layout }: NamespaceInfo): Promi
   );
 }
 
-async function readPage(store: Store, nodes: Nodes, bucket: number, ids: readonly number[]): Promise<Page> {
+async function readPage(
+  store: ZooKeeperStore,
+  nodes: Nodes,
+  bucket: number,
+  ids: readonly number[],
+): Promise<RecordPage> {
   const { clock, read } = await store.run(({ deadline }) =>
     store.begin(deadline, nodes, (session) =>
-      Promise.all([session.list(nodes.lives(bucket)), ...ids.map((id) => readKept(session, nodes, id))]),
+      Promise.all([session.list(nodes.ephemerals(bucket)), ...ids.map((id) => readNode(session, nodes, id))]),
     ),
   );
   const [names = [], ...kept] = read;
-  const tokens = new Set(names.flatMap((name) => parseLive(name)?.token ?? []));
-  const records = kept.flatMap((each) => (each === undefined ? [] : [each.stored]));
+  const tokens = new Set(names.flatMap((name) => parseEphemeral(name)?.token ?? []));
   return {
     clock,
-    records: records.map((stored) => {
-      const lives = stored.token !== undefined && tokens.has(stored.token) ? [stored.token] : [];
-      return { stored, shown: seen(stored, lives) };
+    records: kept.flatMap((node) => {
+      if (node === undefined) return [];
+      const { record } = node;
+      const ephemerals = record.token !== undefined && tokens.has(record.token) ? [record.token] : [];
+      return [{ record, shown: asShown(record, ephemerals) }];
     }),
   };
 }

@@ -1,6 +1,6 @@
 import { configInvalid } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
-import type { Session } from "../../../registries/zookeeper/session.ts";
+import type { ZooKeeperSession } from "../../../registries/zookeeper/session.ts";
 import { parseSettings } from "../../../registries/zookeeper/address.ts";
 import { plainAddress } from "../addresses.ts";
 import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
@@ -17,7 +17,7 @@ const batch = 100;
 export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
   const { chroot, ...settings } = parseSettings(address);
   const connection = await openConnection(address, { ...settings, operationTimeout });
-  const ask = async <Answer>(calls: (session: Session) => Promise<Answer>): Promise<Answer> => {
+  const ask = async <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> => {
     await connection.ready(connection.deadline());
     return connection.exchange(connection.deadline(), calls);
   };
@@ -57,7 +57,7 @@ export async function readLeaf({ address, numbers, operationTimeout }: SourceReq
 async function folderIn(
   root: string,
   given: string | undefined,
-  ask: <Answer>(calls: (session: Session) => Promise<Answer>) => Promise<Answer>,
+  ask: <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>) => Promise<Answer>,
 ): Promise<string> {
   const names = given === undefined ? ((await ask((session) => session.list(root))) ?? []) : [given];
   if (names.length <= 1) return `${root}/${names[0] ?? "NAME"}/forever`;

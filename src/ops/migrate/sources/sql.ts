@@ -1,7 +1,7 @@
 import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
-import type { Row } from "../../../registries/sql/dialect.ts";
+import type { SqlRow } from "../../../registries/sql/dialect.ts";
 import { dialectOf } from "../../../registries/sql/dialects.ts";
-import { openOperations } from "../../../registries/sql/execute.ts";
+import { openDatabase } from "../../../registries/sql/execute.ts";
 import type { SourceRequest } from "../source.ts";
 
 /** Reads a database by one SELECT. `what` it reads, for messages. */
@@ -9,10 +9,10 @@ export async function readSql(
   { address, operationTimeout }: SourceRequest,
   select: string,
   what: string,
-): Promise<readonly Row[]> {
-  const operations = await openOperations(await dialectOf(address.kind), address, { operationTimeout });
+): Promise<readonly SqlRow[]> {
+  const operations = await openDatabase(await dialectOf(address.kind), address, { operationTimeout });
   try {
-    return await operations.run("default", { repeatable: true }, ({ unit }) => unit.execute(select));
+    return await operations.execute("default", { repeatable: true }, ({ transaction }) => transaction.execute(select));
   } catch (error) {
     if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
     throw new SnowleaseError(
@@ -27,7 +27,7 @@ export async function readSql(
 }
 
 /** A column as text; undefined where there is nothing. */
-export function column(row: Row, name: string): string | undefined {
+export function column(row: SqlRow, name: string): string | undefined {
   const value = row[name];
   if (value === null || value === undefined) return undefined;
   return value instanceof Uint8Array ? new TextDecoder().decode(value) : String(value);

@@ -21,7 +21,7 @@ const placeSettings = [
   "enableCleartextPlugin",
 ] as const;
 
-type Config = mysql2.ConnectionOptions & Readonly<Record<string, unknown>>;
+type MysqlConfig = mysql2.ConnectionOptions & Readonly<Record<string, unknown>>;
 
 /** A ready pool of mysql2 or mysql2/promise. */
 export function mysqlPool(client: object): ClientTarget | undefined {
@@ -46,11 +46,11 @@ export function poolConfig(client: object): mysql2.ConnectionOptions {
 }
 
 /** The settings of its connections; a pool of promises has the pool itself inside. */
-function configOf(client: object): Config | undefined {
+function configOf(client: object): MysqlConfig | undefined {
   const { pool = client } = client as { readonly pool?: object };
   const { config, getConnection } = pool as Partial<Record<string, unknown>>;
   const found: unknown = Object(config).connectionConfig;
   return typeof getConnection === "function" && typeof found === "object" && found !== null
-    ? (found as Config)
+    ? (found as MysqlConfig)
     : undefined;
 }

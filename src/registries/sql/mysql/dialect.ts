@@ -1,11 +1,21 @@
 import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
-import type { Around, Connecting, Dialect, Result, Row, Session, Statement, Target, Value } from "../dialect.ts";
+import type {
+  TransactionEdges,
+  Connecting,
+  Dialect,
+  SqlResult,
+  SqlRow,
+  SqlConnection,
+  SqlStatement,
+  SqlTarget,
+  SqlValue,
+} from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
-type Driver = typeof mysql2;
+type MysqlDriver = typeof mysql2;
 
 const statements = loadStatements("mysql");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
@@ -24,7 +34,7 @@ export const mysql: Dialect = {
     return (await import("mysql2")).default;
   },
 
-  connect: (driver, target) => connect(driver as Driver, target),
+  connect: (driver, target) => connect(driver as MysqlDriver, target),
 
   sameServer: (stored, seen) => stored === seen,
 
@@ -40,7 +50,7 @@ export const mysql: Dialect = {
   },
 };
 
-function connect(driver: Driver, target: Target): Connecting {
+function connect(driver: MysqlDriver, target: SqlTarget): Connecting {
   const { client, operationTimeout } = target;
   const connection = driver.createConnection({
     ...(client === undefined ? targetConfig(target) : poolConfig(client)),
@@ -54,7 +64,7 @@ function connect(driver: Driver, target: Target): Connecting {
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
-function targetConfig({ host, port, user, password, database, tls, tlsCa }: Target): mysql2.ConnectionOptions {
+function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlTarget): mysql2.ConnectionOptions {
   return {
     host,
     port,
@@ -71,20 +81,20 @@ function targetConfig({ host, port, user, password, database, tls, tlsCa }: Targ
   };
 }
 
-class MysqlSession implements Session {
+class MysqlSession implements SqlConnection {
   readonly #connection: mysql2.Connection & { readonly stream?: Socket };
   readonly #lockTimeout: number;
   #usable = true;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(connection: mysql2.Connection, { operationTimeout }: Target) {
+  constructor(connection: mysql2.Connection, { operationTimeout }: SqlTarget) {
     this.#connection = connection;
     this.#lockTimeout = Math.max(1, Math.floor(operationTimeout / 1000));
     connection.on("error", () => (this.#usable = false));
     connection.on("end", () => (this.#usable = false));
   }
 
-  async open(): Promise<Session> {
+  async open(): Promise<SqlConnection> {
     await new Promise<void>((resolve, reject) => {
       this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
     });
@@ -105,7 +115,7 @@ class MysqlSession implements Session {
     return this.#usable;
   }
 
-  async run(statements: readonly Statement[], { begins, commits }: Around): Promise<readonly Result[]> {
+  async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
     const texts = begins ? [statement("begin")] : [];
     const places = statements.map(({ text, parameters, swaps }) => {
       const place = texts.push(text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null))) - 1;
@@ -119,7 +129,7 @@ class MysqlSession implements Session {
   }
 
   /** The first row of each of these, in one round trip. */
-  async #all(...texts: string[]): Promise<readonly (Row | undefined)[]> {
+  async #all(...texts: string[]): Promise<readonly (SqlRow | undefined)[]> {
     const answers = await this.run(
       texts.map((text) => ({ text, parameters: {} })),
       {},
@@ -154,8 +164,8 @@ class MysqlSession implements Session {
   }
 }
 
-function resultOf(answer: unknown): Result {
-  if (Array.isArray(answer)) return { rows: answer as readonly Row[], count: 0 };
+function resultOf(answer: unknown): SqlResult {
+  if (Array.isArray(answer)) return { rows: answer as readonly SqlRow[], count: 0 };
   return { rows: [], count: (answer as mysql2.ResultSetHeader).affectedRows };
 }
 
@@ -163,7 +173,7 @@ function resultOf(answer: unknown): Result {
  * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
  * statements travel together only without bound parameters; bound ones would take integers to the server as DOUBLE, too.
  */
-export function literal(value: Value): string {
+export function literal(value: SqlValue): string {
   if (value === null) return "NULL";
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);

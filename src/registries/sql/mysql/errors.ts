@@ -1,10 +1,10 @@
-import type { Meaning } from "../dialect.ts";
+import type { SqlErrorMeaning } from "../dialect.ts";
 import { meanings } from "../errors.ts";
 
 const { login, rights, noDatabase, missing, readOnly, full, connections, starting, raced, slow, text } = meanings;
 
 /** Numbers of errors that MySQL and MariaDB share, but for a few, and what they mean here. */
-const known: Readonly<Record<number, Meaning>> = {
+const known: Readonly<Record<number, SqlErrorMeaning>> = {
   1020: raced,
   1021: full,
   1036: readOnly,
@@ -53,7 +53,7 @@ const known: Readonly<Record<number, Meaning>> = {
 };
 
 /** What MySQL or MariaDB said. */
-export function meaningOf(error: unknown): Meaning | undefined {
+export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   // What became of the connection has a number of the operating system, or none.
   if (!(error instanceof Error) || !("errno" in error) || !("sqlState" in error)) return undefined;
   if (typeof error.errno !== "number" || error.errno < 1000) return undefined;

@@ -4,22 +4,22 @@ import type { Socket } from "node:net";
 import type oracledb from "oracledb";
 import { shown, SnowleaseError } from "../../../id/errors.ts";
 import {
-  type Around,
+  type TransactionEdges,
   type Connecting,
   type Dialect,
-  Raced,
-  type Result,
-  type Row,
-  type Session,
-  type Statement,
-  type Target,
+  type SqlResult,
+  type SqlRow,
+  type SqlConnection,
+  type SqlStatement,
+  type SqlTarget,
   Unconfirmed,
-  type Value,
+  type SqlValue,
 } from "../dialect.ts";
+import { Beaten } from "../../compare-and-set/store.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
 
-type Driver = typeof oracledb;
+type OracleDriver = typeof oracledb;
 
 const statements = loadStatements("oracle");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
@@ -49,7 +49,7 @@ export const oracle: Dialect = {
     return (await import("oracledb")).default;
   },
 
-  connect: (driver, target) => connect(driver as Driver, target),
+  connect: (driver, target) => connect(driver as OracleDriver, target),
 
   sameServer(stored, seen) {
     const [name, life = ""] = stored.split("/");
@@ -73,13 +73,13 @@ subscribe("net.client.socket", (message) => {
   connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
 });
 
-function connect(driver: Driver, target: Target): Connecting {
+function connect(driver: OracleDriver, target: SqlTarget): Connecting {
   const session = new OracleSession(driver, target.operationTimeout);
   return { ready: connecting.run(session, () => session.open(target)), destroy: () => session.destroy() };
 }
 
-class OracleSession implements Session {
-  readonly #driver: Driver;
+class OracleSession implements SqlConnection {
+  readonly #driver: OracleDriver;
   readonly #timeout: number;
   #connection: oracledb.Connection | undefined;
   #socket: Socket | undefined;
@@ -87,7 +87,7 @@ class OracleSession implements Session {
   #ended = false;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(driver: Driver, timeout: number) {
+  constructor(driver: OracleDriver, timeout: number) {
     this.#driver = driver;
     this.#timeout = timeout;
   }
@@ -99,7 +99,7 @@ class OracleSession implements Session {
     if (this.#ended) this.#cut();
   }
 
-  async open(target: Target): Promise<Session> {
+  async open(target: SqlTarget): Promise<SqlConnection> {
     const { host, port, user, password, database, tls, tlsCa } = target;
     if (!/^[\w.$#-]+$/.test(database)) throw noService(database);
     if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) throw noWallet();
@@ -133,8 +133,8 @@ class OracleSession implements Session {
   }
 
   /** What the server tells of itself: more to those who may read `v$database`. */
-  async #introduction(): Promise<Row> {
-    const ask = async (identity: string): Promise<Row> => {
+  async #introduction(): Promise<SqlRow> {
+    const ask = async (identity: string): Promise<SqlRow> => {
       const text = named(statement("open"), { identity: statement(identity) });
       return (await this.#one({ text, parameters: {} })).rows[0] ?? {};
     };
@@ -152,11 +152,11 @@ class OracleSession implements Session {
   }
 
   /** A transaction begins by itself with the first change, READ COMMITTED unless somebody has set another default: as safe, and slower. */
-  async run(statements: readonly Statement[], { commits }: Around): Promise<readonly Result[]> {
-    const results: Result[] = [];
+  async run(statements: readonly SqlStatement[], { commits }: TransactionEdges): Promise<readonly SqlResult[]> {
+    const results: SqlResult[] = [];
     for (const statement of statements) {
       const result = await this.#one(statement);
-      if (statement.swaps && result.count !== 1) throw new Raced("a row is not as it was");
+      if (statement.swaps && result.count !== 1) throw new Beaten("a row is not as it was");
       results.push(result);
     }
     if (commits) await this.#commit();
@@ -172,20 +172,20 @@ class OracleSession implements Session {
     }
   }
 
-  async #one({ text, parameters }: Statement): Promise<Result> {
+  async #one({ text, parameters }: SqlStatement): Promise<SqlResult> {
     if (this.#connection === undefined || this.#ended) throw new Error("the connection was closed");
     const bound = Object.fromEntries(
       [...text.matchAll(placeholder)].map(([, name = ""]) => [name, this.#bind(name, parameters[name] ?? null)]),
     );
     this.#running++;
     try {
-      const { rows, metaData, rowsAffected } = await this.#connection.execute<Value[]>(text, bound, {
+      const { rows, metaData, rowsAffected } = await this.#connection.execute<SqlValue[]>(text, bound, {
         ...ofStatements,
         outFormat: this.#driver.OUT_FORMAT_ARRAY,
         fetchTypeHandler: ({ dbType }) => this.#typeOf(dbType),
       });
       const names = (metaData ?? []).map(({ name }) => name.toLowerCase());
-      const named = (cells: Value[]): Row => Object.fromEntries(cells.map((cell, i) => [names[i] ?? "", cell]));
+      const named = (cells: SqlValue[]): SqlRow => Object.fromEntries(cells.map((cell, i) => [names[i] ?? "", cell]));
       return { rows: (rows ?? []).map(named), count: rowsAffected ?? 0 };
     } catch (error) {
       // It knows no IF NOT EXISTS before version 23.
@@ -204,7 +204,7 @@ class OracleSession implements Session {
   }
 
   /** A value with its type, so that nothing is guessed from one that is not there. */
-  #bind(name: string, value: Value): oracledb.BindParameter {
+  #bind(name: string, value: SqlValue): oracledb.BindParameter {
     const { BUFFER, NUMBER, STRING } = this.#driver;
     if (value instanceof Uint8Array) return { type: BUFFER, val: Buffer.from(value) };
     if (value === null) return { type: name === "recents" ? BUFFER : STRING, val: null };

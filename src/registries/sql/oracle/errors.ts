@@ -1,21 +1,21 @@
-import type { Meaning } from "../dialect.ts";
+import type { SqlErrorMeaning } from "../dialect.ts";
 import { meanings } from "../errors.ts";
 import { namesOf } from "../statements.ts";
 
 const { login, rights, missing, readOnly, full, memory, connections, starting, raced, slow, text } = meanings;
 
-const unknownService: Meaning = {
+const unknownService: SqlErrorMeaning = {
   ...starting,
   says: "has no such service",
   advice: "correct its name in the registry URL, or wait until its database is open",
 };
-const noQuota: Meaning = {
+const noQuota: SqlErrorMeaning = {
   ...full,
   says: "gives this user no more space",
   advice: "raise the quota with ALTER USER … QUOTA … ON its tablespace",
 };
 
-const noCursor: Meaning = {
+const noCursor: SqlErrorMeaning = {
   ...connections,
   says: "gives a session no more cursors",
   advice: "raise OPEN_CURSORS to 50 or more",
@@ -24,7 +24,7 @@ const noCursor: Meaning = {
 const [longestName, longestPrefix] = [30, Math.max(...Object.values(namesOf("x")).map((name) => name.length - 1))];
 
 /** Codes of the server (ORA) and of the driver (NJS), and what they mean here. `lost`: the connection broke, before or after it was done. */
-const known: Readonly<Record<string, Meaning | "lost">> = {
+const known: Readonly<Record<string, SqlErrorMeaning | "lost">> = {
   "NJS-101": login,
   "NJS-116": { ...login, advice: "set the user's password again: only its verifier of before 11g is stored" },
   "NJS-123": slow,
@@ -128,7 +128,7 @@ const refusal = "NJS-511";
 const inside = "ORA-00604";
 
 /** What Oracle, its listener or the driver said. */
-export function meaningOf(error: unknown): Meaning | undefined {
+export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   const code = codeOf(error);
   if (code === undefined) return undefined;
   const meaning = known[code];

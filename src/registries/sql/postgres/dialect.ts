@@ -2,27 +2,27 @@ import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type pg from "pg";
 import {
-  type Around,
+  type TransactionEdges,
   type Connecting,
   type Dialect,
-  type Result,
-  type Row,
-  type Session,
-  type Statement,
-  type Target,
+  type SqlResult,
+  type SqlRow,
+  type SqlConnection,
+  type SqlStatement,
+  type SqlTarget,
   Unconfirmed,
-  type Value,
+  type SqlValue,
 } from "../dialect.ts";
 import { loadStatements, named, placeholder } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
-type Driver = Pick<typeof pg, "Client">;
+type PgDriver = Pick<typeof pg, "Client">;
 
-type Answer = pg.QueryResult<Row>;
+type PgAnswer = pg.QueryResult<SqlRow>;
 
 /** What its types leave out. */
-type Client = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
+type PgClient = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
 
 const statements = loadStatements("postgres");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
@@ -38,7 +38,7 @@ export const postgres: Dialect = {
     return client ?? (await import("pg")).default;
   },
 
-  connect: (driver, target) => connect(driver as Driver, target),
+  connect: (driver, target) => connect(driver as PgDriver, target),
 
   sameServer(stored, seen) {
     const [cluster = "", timeline] = stored.split("/");
@@ -58,28 +58,28 @@ export const postgres: Dialect = {
   },
 };
 
-function connect(driver: Driver, target: Target): Connecting {
+function connect(driver: PgDriver, target: SqlTarget): Connecting {
   const { client: pool, host, port, user, password, database, tls, tlsCa } = target;
   const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
   const config: pg.ClientConfig = pool === undefined ? { host, port, user, password, database, ssl } : poolConfig(pool);
   const { stream = () => new Socket() } = config;
   const client = new driver.Client({ ...config, stream, application_name: "snowlease" });
-  const session = new PostgresSession(client as Client, target);
+  const session = new PostgresSession(client as PgClient, target);
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
 /** Numbers of up to 64 bits, true and false, bytes; everything else is text. */
 const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
 
-class PostgresSession implements Session {
-  readonly #client: Client;
+class PostgresSession implements SqlConnection {
+  readonly #client: PgClient;
   readonly #begin: string;
   #usable = true;
   /** Warnings since the last commit began: the one that matters says that a standby was not waited for, in some language. */
   #warned = false;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(client: Client, { operationTimeout }: Target) {
+  constructor(client: PgClient, { operationTimeout }: SqlTarget) {
     this.#client = client;
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     client.on("error", () => (this.#usable = false));
@@ -88,10 +88,10 @@ class PostgresSession implements Session {
     client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
 
-  async open(): Promise<Session> {
+  async open(): Promise<SqlConnection> {
     await this.#client.connect();
     const [answer] = await this.run([{ text: statement("open"), parameters: {} }], {});
-    const [{ standby, tells_system, encoding } = {} as Row] = answer?.rows ?? [];
+    const [{ standby, tells_system, encoding } = {} as SqlRow] = answer?.rows ?? [];
     if (standby === true) throw refused("25006", "the server is a standby");
     if (encoding !== "UTF8") throw refused("22P05", `the database has the encoding ${String(encoding)}`);
     this.names = { identity: statement(tells_system === true ? "identity" : "identity-in-part") };
@@ -102,7 +102,7 @@ class PostgresSession implements Session {
     return this.#usable;
   }
 
-  async run(statements: readonly Statement[], { begins, commits }: Around): Promise<readonly Result[]> {
+  async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
     const texts = statements.map(({ text, parameters, swaps }) => {
       const full = text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
       return swaps ? named(statement("one-row"), { statement: full }) : full;
@@ -110,7 +110,7 @@ class PostgresSession implements Session {
     const types = { getTypeParser: (type: number) => this.#reader(type) };
     const around = [...(begins ? [this.#begin] : []), ...texts, ...(commits ? [statement("commit")] : [])];
     this.#warned = false;
-    const answer: Answer | Answer[] = await this.#client.query<Row>({
+    const answer: PgAnswer | PgAnswer[] = await this.#client.query<SqlRow>({
       text: around.join(";\n"),
       types,
     } as pg.QueryConfig);
@@ -141,10 +141,10 @@ class PostgresSession implements Session {
     else stream.destroy();
   }
 
-  #reader(type: number): (text: string) => Value {
+  #reader(type: number): (text: string) => SqlValue {
     if (numberTypes.has(type)) return Number;
     if (type === booleanType) return (text) => text === "t";
-    if (type === bytesType) return this.#client.getTypeParser(bytesType) as (text: string) => Value;
+    if (type === bytesType) return this.#client.getTypeParser(bytesType) as (text: string) => SqlValue;
     return (text) => text;
   }
 }
@@ -153,7 +153,7 @@ class PostgresSession implements Session {
  * A value as a literal, whatever the server makes of backslashes elsewhere. Several statements travel together only without bound
  * parameters. No function may stand around a text: then no index is used.
  */
-export function literal(value: Value): string {
+export function literal(value: SqlValue): string {
   if (value === null) return "NULL";
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);

@@ -1,11 +1,11 @@
-import type { Meaning } from "../dialect.ts";
+import type { SqlErrorMeaning } from "../dialect.ts";
 import { meanings } from "../errors.ts";
 
 const { login, rights, noDatabase, missing, readOnly, full, memory, connections, starting, raced, slow, text } =
   meanings;
 
 /** SQLSTATEs, or their classes, and what they mean here. */
-const known: Readonly<Record<string, Meaning>> = {
+const known: Readonly<Record<string, SqlErrorMeaning>> = {
   "22": text,
   // How `session.one-row` fails.
   "22012": raced,
@@ -38,7 +38,7 @@ const known: Readonly<Record<string, Meaning>> = {
 };
 
 /** What PostgreSQL said. */
-export function meaningOf(error: unknown): Meaning | undefined {
+export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   const state = stateOf(error);
   return state === undefined
     ? undefined

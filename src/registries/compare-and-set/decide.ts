@@ -1,0 +1,49 @@
+import { claimSteps, type Decision, type PoolView } from "../../rule/pool.ts";
+import type { ClaimRequest } from "../../rule/registry.ts";
+import type { NamespaceState } from "./store.ts";
+
+/** The reads of a claim, in a store behind a network. What is asked for at the same time fits one round trip. */
+export type PoolReader = {
+  readonly [Name in keyof PoolView]: (...input: Parameters<PoolView[Name]>) => Promise<ReturnType<PoolView[Name]>>;
+};
+
+type SettledAll<Each extends readonly unknown[]> = { -readonly [Index in keyof Each]: Awaited<Each[Index]> };
+
+/** Waits until all of these have settled, so that none of them still uses the connection. Throws the first error. */
+export async function together<Each extends readonly unknown[]>(work: readonly [...Each]): Promise<SettledAll<Each>> {
+  await Promise.allSettled(work);
+  return Promise.all(work);
+}
+
+/** Decides a claim as `decideClaim` does, and reads what the decision asks for batch by batch. */
+export async function decideByBatches(
+  reader: PoolReader,
+  request: ClaimRequest,
+  { clock, info }: NamespaceState,
+): Promise<Decision> {
+  const answers = new Map<string, unknown>();
+  const answered =
+    <Name extends keyof PoolView>(name: Name) =>
+    (...input: Parameters<PoolView[Name]>): ReturnType<PoolView[Name]> =>
+      answers.get(JSON.stringify([name, ...input])) as ReturnType<PoolView[Name]>;
+  const view: PoolView = {
+    byToken: answered("byToken"),
+    byId: answered("byId"),
+    firstUnused: answered("firstUnused"),
+    oldest: answered("oldest"),
+    oldestOfHost: answered("oldestOfHost"),
+    pinnedFor: answered("pinnedFor"),
+    newestOfHost: answered("newestOfHost"),
+  };
+  const steps = claimSteps(request, clock, info);
+  let step = steps.next();
+  while (step.done !== true) {
+    const batch = step.value;
+    const read = ([name, ...input]: (typeof batch)[number]): Promise<unknown> =>
+      (reader[name] as (...input: readonly unknown[]) => Promise<unknown>).apply(reader, input);
+    const found = await together(batch.map(read));
+    for (const [i, asked] of batch.entries()) answers.set(JSON.stringify(asked), found[i]);
+    step = steps.next(view);
+  }
+  return step.value;
+}

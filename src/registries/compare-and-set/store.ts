@@ -1,0 +1,126 @@
+import type { Era } from "../../rule/era.ts";
+import type { Decision } from "../../rule/pool.ts";
+import type {
+  ClaimKey,
+  ClaimRequest,
+  HistoryRow,
+  HolderLabel,
+  NamespaceInfo,
+  Registry,
+  WorkerRecord,
+  WorkersPage,
+} from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+
+/*
+ * The port of a store with compare-and-set: an operation reads what it needs, the rule decides, and one conditional write takes
+ * effect only where nothing that was read has changed. A write ends in one of three ways: it resolves (done), it throws `Beaten`
+ * (nothing was written), or it throws anything else (the answer is unknown).
+ */
+
+/** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
+export class Beaten extends Error {}
+
+/** This attempt itself changed what it had read: the operation reads again, at once. */
+export class Changed extends Error {}
+
+/** The answer to a write was lost: whether it was done is unknown. */
+export class Unanswered extends Error {}
+
+/** A record as a store keeps it. A store adds what its next conditional write needs. */
+export interface VersionedRecord {
+  readonly record: Stored;
+  /** The era in which a holder last wrote it. 0 in a store that forgets nothing. */
+  readonly era: number;
+  /** The record as people see it, where that differs: with the claim ended where its holder's session has ended. */
+  readonly shown?: Stored;
+}
+
+/** What is fixed for a namespace, and the time of this attempt. A store that forgets nothing has era 0 and quarantineEnd 0. */
+export interface NamespaceState extends Era {
+  readonly info: NamespaceInfo;
+  /** The store's clock, Unix ms. */
+  readonly clock: number;
+}
+
+/** What one round trip reads. */
+export interface Snapshot<Row> {
+  /** Undefined where the namespace does not exist. */
+  readonly state: NamespaceState | undefined;
+  /** The records that were asked for, in that order; undefined for a worker ID without one. */
+  readonly records: readonly (Row | undefined)[];
+}
+
+/** What a snapshot is for. A holder renews and releases; an operator does the rest. */
+export type SnapshotPurpose = "renew" | "release" | "force" | "pin" | "unpin";
+
+/** A record to write in the place of the one that was read. */
+export interface RecordChange<Row, After = Stored> {
+  readonly before: Row;
+  readonly after: After;
+}
+
+/** One try of an operation. It remembers what it read: its writes take effect only where all of that still stands. */
+export interface Attempt<Row extends VersionedRecord> {
+  /** How long the operation has waited so far, ms: its caller's clock went on meanwhile. */
+  readonly waited: number;
+  /** Reads what is fixed for the namespace; undefined where it does not exist. */
+  look(): Promise<NamespaceState | undefined>;
+  /** Creates the namespace where it does not exist. */
+  create(info: NamespaceInfo): Promise<NamespaceState>;
+  /** Reads the namespace and these records, with what the write of this purpose depends on. */
+  snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<Row>>;
+  /** Reads what a claim begins with. */
+  claim(request: ClaimRequest): Promise<ClaimAttempt>;
+  /** Writes a renewal. */
+  renew(change: RecordChange<Row>): Promise<void>;
+  /** Writes how a claim ended, to the record and to the history. */
+  end(change: RecordChange<Row>, how: NonNullable<HistoryRow["end"]>): Promise<void>;
+  pin(changes: readonly RecordChange<Row | undefined>[]): Promise<void>;
+  /** `after` is undefined for a worker ID without a claim: its record is deleted. */
+  unpin(changes: readonly RecordChange<Row, Stored | undefined>[]): Promise<void>;
+  /** Called where a holder asks for a claim that is over. */
+  lost?(key: ClaimKey, before: Row | undefined): Promise<void>;
+}
+
+/** One try of a claim. How it searches is the store's own. */
+export interface ClaimAttempt {
+  /** The store's clock, Unix ms. */
+  readonly clock: number;
+  /** Undefined where the namespace does not exist yet. */
+  readonly state: NamespaceState | undefined;
+  /** Finds a worker ID and decides about it. */
+  decide(): Promise<Decision>;
+  /** Writes the record of the claim that was decided. */
+  commit(after: Stored): Promise<void>;
+}
+
+/** A store with compare-and-set. */
+export interface CompareAndSetStore<Row extends VersionedRecord> extends Required<
+  Pick<Registry, "kind" | "worker" | "history" | "prune" | "rehearse" | "ping" | "close">
+> {
+  /** Names the server in errors. */
+  readonly title: string;
+  /** Whether one write may pin several worker IDs. */
+  readonly pinsTogether: boolean;
+  /**
+   * Runs attempts until one is done, within the operation's deadline. `repeatable`: whether another attempt may follow one with an
+   * unknown answer, and finds out by itself whether it was done.
+   */
+  attempt<Answer>(
+    namespace: string,
+    options: { readonly repeatable: boolean },
+    work: (attempt: Attempt<Row>) => Promise<Answer>,
+  ): Promise<Answer>;
+  /** All worker IDs above `after`, in ascending order. `state`: others may be left out. */
+  pages(
+    namespace: string,
+    page: Pick<WorkersPage, "after" | "state">,
+  ): AsyncIterable<readonly WorkerRecord[], void, undefined>;
+  /** Whether the holder of this record still has the number: a program without windows may have taken it. Default: always. */
+  isHeld?(before: Row): boolean;
+  /** What the store keeps of a token. Default: the token itself. */
+  tokenOf?(token: string): string;
+  /** What the store keeps of a holder's label. Default: all of it. */
+  labelOf?(holder: HolderLabel): HolderLabel;
+}

@@ -1,0 +1,140 @@
+import type { ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import type { Attempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
+import { isOurs } from "./assign.ts";
+import { beginClaim } from "./claim.ts";
+import type { Database, SqlTry } from "./execute.ts";
+import { isMissingTables } from "./errors.ts";
+import { noteEnd } from "./history.ts";
+import { makeTables } from "./init.ts";
+import { guard, readNamespace, type SqlNamespace } from "./namespace-state.ts";
+import { type StoredRow, storedRowOf } from "./records.ts";
+import { namesOf } from "./statements.ts";
+import type { Transaction } from "./transaction.ts";
+import { together } from "../compare-and-set/decide.ts";
+import { put, putPinned, unpin } from "./write.ts";
+
+/** What a registry remembers between operations. */
+export interface SqlMemory {
+  /** The races that the last beaten claim lost: while many claim at once, each begins by lot. */
+  rush: { readonly races: number; readonly at: number };
+  /** A namespace that exists: `ping` tries to write to its tables. */
+  namespace?: string;
+}
+
+/** One try of an operation on tables. */
+export class SqlAttempt implements Attempt<StoredRow> {
+  readonly waited: number;
+  readonly #try: SqlTry;
+  readonly transaction: Transaction;
+  readonly #database: Database;
+  readonly #memory: SqlMemory;
+  #read: SqlNamespace | undefined;
+
+  constructor(tried: SqlTry, database: Database, memory: SqlMemory) {
+    this.waited = tried.waited;
+    this.#try = tried;
+    this.transaction = tried.transaction;
+    this.#database = database;
+    this.#memory = memory;
+  }
+
+  async look(): Promise<SqlNamespace | undefined> {
+    try {
+      return await this.present();
+    } catch (error) {
+      if (this.#isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async create(info: NamespaceInfo): Promise<SqlNamespace> {
+    const { place } = this.#try;
+    await makeTables(this.transaction, place, this.#database.migrations, namesOf(place.namespace), info);
+    return this.#guarded();
+  }
+
+  snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredRow>> {
+    const read = async (): Promise<Snapshot<StoredRow>> => {
+      const [state, ...records] = await together([this.#guarded(), ...workerIds.map((id) => this.record(id))]);
+      return { state, records };
+    };
+    // A holder is told how the tables are made.
+    if (purpose === "renew" || purpose === "release") return read();
+    return this.ifPresent(read, () => ({ state: undefined, records: [] }));
+  }
+
+  claim(request: ClaimRequest): Promise<ClaimAttempt> {
+    const { races } = this.#try;
+    const { settings } = this.#database;
+    return beginClaim(this.transaction, this.#guarded(), request, { races, settings, memory: this.#memory });
+  }
+
+  async renew({ before, after }: RecordChange<StoredRow>): Promise<void> {
+    await this.transaction.write(() => [put(this.transaction, this.#state, before, after)]);
+  }
+
+  /** Ends a claim. For Java processes it goes on until its window has passed, and for good where they have ever been seen. */
+  async end({ before, after }: RecordChange<StoredRow>, how: NonNullable<HistoryRow["end"]>): Promise<void> {
+    const [transaction, state] = [this.transaction, this.#state];
+    const { assignRow } = before;
+    const { workerId, until } = after;
+    const stays = how === "forced" || until > state.clock || state.beside || !isOurs(assignRow, after);
+    await transaction.write(() => [
+      put(transaction, state, before, after),
+      noteEnd(transaction, after, state.clock, how),
+      stays || transaction.change("assign.remove", { worker_id: workerId, ...assignRow }),
+    ]);
+  }
+
+  async pin(changes: readonly RecordChange<StoredRow | undefined>[]): Promise<void> {
+    await this.transaction.write(() => [putPinned(this.transaction, this.#state, changes)]);
+  }
+
+  async unpin(changes: readonly RecordChange<StoredRow, Stored | undefined>[]): Promise<void> {
+    await this.transaction.write(() => [unpin(this.transaction, this.#state, changes)]);
+  }
+
+  /** The record of a worker ID. What is no worker ID has none. */
+  async record(workerId: number): Promise<StoredRow | undefined> {
+    if (!Number.isSafeInteger(workerId)) return undefined;
+    const row = await this.transaction.get("record.get", { worker_id: workerId });
+    return row && storedRowOf(row);
+  }
+
+  /**
+   * Answers for a namespace without tables as other stores do for one that does not exist. Where only another table than the one of
+   * what is fixed is missing, the error about it stays.
+   */
+  async ifPresent<Answer>(work: () => Promise<Answer>, absent: () => Answer): Promise<Answer> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!this.#isMissing(error) || (await this.look()) !== undefined) throw error;
+      return absent();
+    }
+  }
+
+  #isMissing(error: unknown): boolean {
+    return isMissingTables(error) || this.#database.dialect.meaningOf(error)?.missing === true;
+  }
+
+  get #state(): SqlNamespace {
+    if (this.#read === undefined) throw new Error("a write before a read");
+    return this.#read;
+  }
+
+  /** What is fixed for the namespace. */
+  async present(): Promise<SqlNamespace> {
+    const { place } = this.#try;
+    const state = await readNamespace(this.transaction, place, this.#database.migrations.length);
+    this.#memory.namespace = place.namespace;
+    return state;
+  }
+
+  /** What is fixed for the namespace, checked against the server that this is. */
+  async #guarded(): Promise<SqlNamespace> {
+    this.#read = await guard(this.transaction, this.#database.dialect, await this.present());
+    return this.#read;
+  }
+}

@@ -1,0 +1,209 @@
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { ClaimKey, ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import {
+  type Attempt,
+  Changed,
+  type ClaimAttempt,
+  type NamespaceState,
+  type RecordChange,
+  type Snapshot,
+  type SnapshotPurpose,
+} from "../compare-and-set/store.ts";
+import { beginClaim } from "./claim.ts";
+import { BeatenAt, commit, type CommitExtras, type ZooKeeperTry } from "./commit.ts";
+import { asShown, ephemeralPaths, ephemeralsOf } from "./ephemeral.ts";
+import { endOf } from "./history.ts";
+import { isIn, type Nodes } from "./nodes.ts";
+import { numberBytes, readNumber, type StoredNode } from "./records.ts";
+import { forgetRest } from "./rests.ts";
+import type { Node, Write, ZooKeeperSession } from "./session.ts";
+import {
+  type Beginning,
+  forgetOwner,
+  forgetToken,
+  guardUnused,
+  put,
+  readNode,
+  replaceLost,
+  type ZooKeeperStore,
+} from "./store.ts";
+
+/** One try of an operation on nodes. */
+export class ZooKeeperAttempt implements Attempt<StoredNode> {
+  readonly store: ZooKeeperStore;
+  readonly nodes: Nodes;
+  readonly deadline: number;
+  readonly waited: number;
+  /** How often other writers were faster. */
+  readonly races: number;
+  #begun: Beginning<unknown> | undefined;
+  /** The ephemeral nodes of the worker ID, with their tokens. */
+  #ephemerals: ReadonlyMap<string, string> = new Map();
+  /** The node that is written with each record without a claim, and the pools below it. */
+  #bands: Node | undefined;
+  #pools: readonly string[] = [];
+
+  constructor(store: ZooKeeperStore, namespace: string, { deadline, waited, races }: ZooKeeperTry) {
+    this.store = store;
+    this.nodes = store.nodes(namespace);
+    this.deadline = deadline;
+    this.waited = waited;
+    this.races = races;
+  }
+
+  /** One round trip: the clock, the namespace, and whatever else is read. */
+  async begin<Read>(reads: (session: ZooKeeperSession) => Promise<Read>): Promise<Beginning<Read>> {
+    const begun = await this.store.begin(this.deadline, this.nodes, reads);
+    this.#begun = begun;
+    return begun;
+  }
+
+  async look(): Promise<NamespaceState | undefined> {
+    return (await this.begin(async () => undefined)).state;
+  }
+
+  async create(info: NamespaceInfo): Promise<NamespaceState> {
+    const { state } = this.#begun ?? (await this.begin(async () => undefined));
+    if (state !== undefined) return state;
+    await this.store.makeNamespace(this.deadline, this.nodes, info);
+    throw new Changed("the namespace was created");
+  }
+
+  async snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredNode>> {
+    const { nodes } = this;
+    const ends = purpose === "release" || purpose === "force";
+    const pins = purpose === "pin" || purpose === "unpin";
+    const [workerId = 0] = workerIds;
+    const { state, read } = await this.begin((session) =>
+      Promise.all([
+        Promise.all(workerIds.map((id) => readNode(session, nodes, id))),
+        ends ? ephemeralsOf(session, nodes, workerId) : undefined,
+        pins ? session.get(nodes.bands) : undefined,
+        purpose === "unpin" ? session.list(nodes.bands) : undefined,
+      ]),
+    );
+    const [records, ephemerals = new Map<string, string>(), bands, pools = []] = read;
+    this.#ephemerals = ephemerals;
+    this.#bands = bands;
+    this.#pools = pools;
+    if (!ends) return { state, records };
+    const shown = records.map((each) => each && { ...each, shown: asShown(each.record, ephemerals.values()) });
+    return { state, records: shown };
+  }
+
+  claim(request: ClaimRequest): Promise<ClaimAttempt> {
+    return beginClaim(this, request);
+  }
+
+  async renew({ before, after }: RecordChange<StoredNode>): Promise<void> {
+    const { nodes, store } = this;
+    const { clock, session } = this.#reading;
+    const path = nodes.ephemeral(after.workerId, after.token ?? "");
+    const isKnown = store.ephemerals.has(session, path);
+    const writes: Write[] = put(nodes, after, before);
+    if (!isKnown) writes.push({ op: "create", path, ephemeral: true });
+    const writer = await this.commit(writes);
+    // Not where its time came meanwhile: the next renewal makes it again.
+    if (!isKnown || store.ephemerals.has(writer, path)) store.ephemerals.note(writer, nodes, after, clock);
+  }
+
+  async end({ before, after }: RecordChange<StoredNode>, how: NonNullable<HistoryRow["end"]>): Promise<void> {
+    const { nodes } = this;
+    const { workerId } = after;
+    const { token = "" } = before.record;
+    const gone = how === "released" ? ephemeralPaths(nodes, workerId, this.#ephemerals, token) : [];
+    const writes: Write[] = [
+      ...put(nodes, after, before),
+      ...forgetToken(nodes, before),
+      ...endOf(nodes, before.record, after.until, this.#reading.clock, how),
+      ...gone.map((path) => ({ op: "remove", path }) as const),
+    ];
+    // Where an ephemeral node goes, that tells of it.
+    await this.commit(writes, { also: (session) => (gone.length > 0 ? [] : [forgetRest(session, nodes, workerId)]) });
+    if (how === "released") this.store.ephemerals.forget(nodes.ephemeral(workerId, token));
+  }
+
+  async pin(changes: readonly RecordChange<StoredNode | undefined>[]): Promise<void> {
+    const { nodes, store } = this;
+    for (const { before, after } of changes) {
+      const { workerId, owner } = after;
+      const isNew = owner !== undefined && owner !== before?.record.owner;
+      const writes: Write[] = [
+        ...put(nodes, after, before),
+        ...(before === undefined
+          ? []
+          : [...guardUnused(nodes, before, this.#bands), ...forgetOwner(nodes, before, owner)]),
+        ...(isNew ? [{ op: "create", path: nodes.ofOwner(owner, workerId) } as const] : []),
+      ];
+      await this.commitRecord(workerId, writes, {
+        folders: [...store.foldersFor(nodes, workerId), ...(owner === undefined ? [] : [nodes.owner(owner)])],
+      });
+    }
+  }
+
+  async unpin(changes: readonly RecordChange<StoredNode, Stored | undefined>[]): Promise<void> {
+    const { nodes } = this;
+    for (const { before, after } of changes) {
+      const writes = [
+        ...(after === undefined ? await this.#forgetUnused(before) : put(nodes, after, before)),
+        ...guardUnused(nodes, before, this.#bands),
+        ...forgetOwner(nodes, before),
+      ];
+      await this.commit(writes, { also: (session) => [forgetRest(session, nodes, before.record.workerId)] });
+    }
+  }
+
+  async lost({ workerId, token }: ClaimKey, before: StoredNode | undefined): Promise<void> {
+    if (before?.record.token === token) return;
+    await this.store.ephemerals.remove(this.deadline, this.nodes, workerId, token);
+  }
+
+  /** @returns the number of the session that wrote. @throws BeatenAt */
+  commit(writes: readonly Write[], extras?: CommitExtras): Promise<number> {
+    return commit(this.store.connection, this.deadline, writes, extras);
+  }
+
+  /** The same for the writes of one record, which may have been deleted by hand. */
+  async commitRecord(workerId: number, writes: readonly Write[], extras?: CommitExtras): Promise<number> {
+    try {
+      return await this.commit(writes, extras);
+    } catch (error) {
+      if (error instanceof BeatenAt && error.path === this.nodes.rows(workerId)) {
+        const { state } = this.#reading;
+        if (state !== undefined) await replaceLost(this.store, this.deadline, this.nodes, workerId, state);
+      }
+      throw error;
+    }
+  }
+
+  get #reading(): Beginning<unknown> {
+    if (this.#begun === undefined) throw new Error("a write before a read");
+    return this.#begun;
+  }
+
+  /** The writes by which a number that was only ever pinned is unused again: for the hints of all pools, too. */
+  async #forgetUnused({ record: { workerId }, version }: StoredNode): Promise<Write[]> {
+    const { nodes } = this;
+    const around = this.#pools.flatMap((name) => {
+      const [, first, last] = /^(\d+)-(\d+)$/.exec(name) ?? [];
+      const pool: PoolBounds = { first: Number(first), last: Number(last) };
+      return isIn(pool, workerId) ? [nodes.next(pool)] : [];
+    });
+    const hints = await this.store.connection.exchange(this.deadline, (session) =>
+      Promise.all(around.map((path) => session.get(path))),
+    );
+    const lowered = around.flatMap((path, i): Write[] => {
+      const node = hints[i];
+      if (node === undefined) return [];
+      // Also where it says less: a claim that is about to raise it must notice.
+      const data = numberBytes(Math.min(readNumber(node, path), workerId));
+      return [{ op: "set", path, data, version: node.version }];
+    });
+    return [
+      { op: "remove", path: nodes.state(workerId), version },
+      { op: "remove", path: nodes.rows(workerId) },
+      ...lowered,
+    ];
+  }
+}
