@@ -82,7 +82,7 @@ describe("a record", () => {
   test("comes back as it was, recents byte for byte", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
     const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x", 7);
-    expect(kept).toMatchObject({ stored: { ...stored, recents }, version: 4, sticky: true });
+    expect(kept).toMatchObject({ record: { ...stored, recents }, version: 4, sticky: true });
   });
 
   test.each(["", "no JSON", "{}", "7", '{"workerId":7}'])("that is %j is refused, and its node named", (text) => {

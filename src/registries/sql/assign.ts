@@ -57,7 +57,7 @@ export function assignRow(row: SqlRow, prefix: "" | "assign_"): AssignRow | unde
 }
 
 /** The row of a number that has no record here. */
-export async function readRow(transaction: Transaction, workerId: number): Promise<AssignRow | undefined> {
-  const row = await transaction.get("assign.get", { worker_id: workerId });
+export async function readRow(tx: Transaction, workerId: number): Promise<AssignRow | undefined> {
+  const row = await tx.get("assign.get", { worker_id: workerId });
   return row && assignRow(row, "");
 }

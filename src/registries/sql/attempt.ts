@@ -26,7 +26,7 @@ export interface SqlMemory {
 export class SqlAttempt implements Attempt<StoredRow> {
   readonly waited: number;
   readonly #try: SqlTry;
-  readonly transaction: Transaction;
+  readonly tx: Transaction;
   readonly #database: Database;
   readonly #memory: SqlMemory;
   #read: SqlNamespace | undefined;
@@ -34,7 +34,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
   constructor(tried: SqlTry, database: Database, memory: SqlMemory) {
     this.waited = tried.waited;
     this.#try = tried;
-    this.transaction = tried.transaction;
+    this.tx = tried.tx;
     this.#database = database;
     this.#memory = memory;
   }
@@ -50,7 +50,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
 
   async create(info: NamespaceInfo): Promise<SqlNamespace> {
     const { place } = this.#try;
-    await makeTables(this.transaction, place, this.#database.migrations, namesOf(place.namespace), info);
+    await makeTables(this.tx, place, this.#database.migrations, namesOf(place.namespace), info);
     return this.#guarded();
   }
 
@@ -67,38 +67,38 @@ export class SqlAttempt implements Attempt<StoredRow> {
   claim(request: ClaimRequest): Promise<ClaimAttempt> {
     const { races } = this.#try;
     const { settings } = this.#database;
-    return beginClaim(this.transaction, this.#guarded(), request, { races, settings, memory: this.#memory });
+    return beginClaim(this.tx, this.#guarded(), request, { races, settings, memory: this.#memory });
   }
 
   async renew({ before, after }: RecordChange<StoredRow>): Promise<void> {
-    await this.transaction.write(() => [put(this.transaction, this.#state, before, after)]);
+    await this.tx.write(() => [put(this.tx, this.#state, before, after)]);
   }
 
   /** Ends a claim. For Java processes it goes on until its window has passed, and for good where they have ever been seen. */
   async end({ before, after }: RecordChange<StoredRow>, how: NonNullable<HistoryRow["end"]>): Promise<void> {
-    const [transaction, state] = [this.transaction, this.#state];
+    const [tx, state] = [this.tx, this.#state];
     const { assignRow } = before;
     const { workerId, until } = after;
     const stays = how === "forced" || until > state.clock || state.beside || !isOurs(assignRow, after);
-    await transaction.write(() => [
-      put(transaction, state, before, after),
-      noteEnd(transaction, after, state.clock, how),
-      stays || transaction.change("assign.remove", { worker_id: workerId, ...assignRow }),
+    await tx.write(() => [
+      put(tx, state, before, after),
+      noteEnd(tx, after, state.clock, how),
+      stays || tx.change("assign.remove", { worker_id: workerId, ...assignRow }),
     ]);
   }
 
   async pin(changes: readonly RecordChange<StoredRow | undefined>[]): Promise<void> {
-    await this.transaction.write(() => [putPinned(this.transaction, this.#state, changes)]);
+    await this.tx.write(() => [putPinned(this.tx, this.#state, changes)]);
   }
 
   async unpin(changes: readonly RecordChange<StoredRow, Stored | undefined>[]): Promise<void> {
-    await this.transaction.write(() => [unpin(this.transaction, this.#state, changes)]);
+    await this.tx.write(() => [unpin(this.tx, this.#state, changes)]);
   }
 
   /** The record of a worker ID. What is no worker ID has none. */
   async record(workerId: number): Promise<StoredRow | undefined> {
     if (!Number.isSafeInteger(workerId)) return undefined;
-    const row = await this.transaction.get("record.get", { worker_id: workerId });
+    const row = await this.tx.get("record.get", { worker_id: workerId });
     return row && storedRowOf(row);
   }
 
@@ -127,14 +127,14 @@ export class SqlAttempt implements Attempt<StoredRow> {
   /** What is fixed for the namespace. */
   async present(): Promise<SqlNamespace> {
     const { place } = this.#try;
-    const state = await readNamespace(this.transaction, place, this.#database.migrations.length);
+    const state = await readNamespace(this.tx, place, this.#database.migrations.length);
     this.#memory.namespace = place.namespace;
     return state;
   }
 
   /** What is fixed for the namespace, checked against the server that this is. */
   async #guarded(): Promise<SqlNamespace> {
-    this.#read = await guard(this.transaction, this.#database.dialect, await this.present());
+    this.#read = await guard(this.tx, this.#database.dialect, await this.present());
     return this.#read;
   }
 }

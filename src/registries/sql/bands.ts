@@ -46,7 +46,7 @@ export function nameAt(state: SqlNamespace, workerId: number): string | undefine
  * @throws Changed where something was not as it has to be.
  */
 export async function ensurePool(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   pool: PoolBounds,
   workerId: number | undefined,
@@ -56,11 +56,9 @@ export async function ensurePool(
   const isHeld = workerId !== undefined && bandAt(bands, workerId) !== undefined;
   const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
   if (state.entries.has(hint) && changed.length === 0) return;
-  await transaction.write(() => [
-    state.entries.has(hint) || transaction.change("meta.add", { name: hint, value: String(pool.first) }),
-    ...changed.map((band) =>
-      putBand(transaction, state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band),
-    ),
+  await tx.write(() => [
+    state.entries.has(hint) || tx.change("meta.add", { name: hint, value: String(pool.first) }),
+    ...changed.map((band) => putBand(tx, state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band)),
   ]);
   throw new Changed("the pool was noted");
 }
@@ -70,7 +68,7 @@ export async function ensurePool(
  * moment decides again.
  * @throws Beaten where others filed them.
  */
-export async function fileSome(transaction: Transaction, state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
+export async function fileSome(tx: Transaction, state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
   const bands = bandsIn(bandsOf(state), pool).map((band) => {
     const isDue = !isUnfiled(band) && band.again !== undefined && band.again <= state.clock;
     return isDue ? { ...band, filed: band.first, again: undefined } : band;
@@ -78,17 +76,17 @@ export async function fileSome(transaction: Transaction, state: SqlNamespace, po
   const [next, ...more] = bands.filter(isUnfiled);
   if (next === undefined) return true;
   const { name, filed: first, last } = next;
-  const rows = await transaction.all("claim.numbers", { first, last, limit: filedAtOnce });
+  const rows = await tx.all("claim.numbers", { first, last, limit: filedAtOnce });
   const end = rows.length < filedAtOnce ? last : numberOf(rows.at(-1) ?? {}, "worker_id");
-  await transaction.write(() => [
-    transaction.change("record.file", { pool: name, first, last: end }),
-    putBand(transaction, state, { ...next, filed: end + 1 }),
+  await tx.write(() => [
+    tx.change("record.file", { pool: name, first, last: end }),
+    putBand(tx, state, { ...next, filed: end + 1 }),
   ]);
   return end === last && more.length === 0;
 }
 
 function putBand(
-  transaction: Transaction,
+  tx: Transaction,
   { entries }: SqlNamespace,
   { first, last, name, filed, again }: StoredBand,
 ): Promise<unknown> {
@@ -96,6 +94,6 @@ function putBand(
   const entry = { name: bandEntry + first, value };
   const before = entries.get(entry.name);
   return before === undefined
-    ? transaction.change("meta.add", entry)
-    : transaction.swap("meta.set", { ...entry, version: before.version });
+    ? tx.change("meta.add", entry)
+    : tx.swap("meta.set", { ...entry, version: before.version });
 }

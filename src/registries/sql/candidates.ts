@@ -30,7 +30,7 @@ export class Foreigners extends Error {
 
 /** What a claim reads of the records of one namespace. */
 export class Candidates implements PoolReader {
-  readonly #transaction: Transaction;
+  readonly #tx: Transaction;
   readonly #state: SqlNamespace;
   readonly #request: ClaimRequest;
   /** How many equally good ones to choose among: others reach for the first of them at this moment. */
@@ -41,8 +41,8 @@ export class Candidates implements PoolReader {
   readonly #kept = new Map<Stored, StoredRow>();
   readonly #foreign = new Map<number, AssignRow>();
 
-  constructor(transaction: Transaction, state: SqlNamespace, request: ClaimRequest, spread: number) {
-    this.#transaction = transaction;
+  constructor(tx: Transaction, state: SqlNamespace, request: ClaimRequest, spread: number) {
+    this.#tx = tx;
     this.#state = state;
     this.#request = request;
     this.#spread = spread;
@@ -64,7 +64,7 @@ export class Candidates implements PoolReader {
   async byId(workerId: number): Promise<Stored | undefined> {
     const [[kept], found] = await together([
       this.#read("record.get", { worker_id: workerId }),
-      readRow(this.#transaction, workerId),
+      readRow(this.#tx, workerId),
     ]);
     if (kept === undefined && found !== undefined) await this.#checkUnused(workerId);
     const row = kept === undefined ? found : kept.assignRow;
@@ -101,9 +101,7 @@ export class Candidates implements PoolReader {
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
     const rows = await together(
-      namesIn(this.#state, pool).map((filed) =>
-        this.#transaction.get("claim.newest-of-host", { filed, ...pool, host }),
-      ),
+      namesIn(this.#state, pool).map((filed) => this.#tx.get("claim.newest-of-host", { filed, ...pool, host })),
     );
     const records = rows.flatMap((row) => (row === undefined ? [] : storedRowOf(row).record));
     return records.toSorted((a, b) => b.until - a.until)[0];
@@ -136,7 +134,7 @@ export class Candidates implements PoolReader {
     for (let limit = page; from <= pool.last; limit = Math.min(8 * limit, longestPage)) {
       const span = { first: from, last: pool.last, limit };
       const numbers = async (statement: string): Promise<readonly number[]> =>
-        (await this.#transaction.all(statement, span)).map((row) => numberOf(row, "worker_id"));
+        (await this.#tx.all(statement, span)).map((row) => numberOf(row, "worker_id"));
       const [kept, rows] = await together([numbers("claim.numbers"), numbers("assign.numbers")]);
       const used = new Set(kept);
       const end = used.size < limit ? pool.last + 1 : (kept.at(-1) ?? 0) + 1;
@@ -146,7 +144,7 @@ export class Candidates implements PoolReader {
       from = end;
       // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
       const hint = { name, value: String(from), version };
-      const [moved] = await this.#transaction.write(() => [this.#transaction.change("meta.set", hint)]);
+      const [moved] = await this.#tx.write(() => [this.#tx.change("meta.set", hint)]);
       version += moved;
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
@@ -166,12 +164,12 @@ export class Candidates implements PoolReader {
 
   /** @throws Beaten where a number with a row that had no record has one now: the row came with it. */
   async #checkUnused(workerId: number): Promise<void> {
-    const record = await this.#transaction.get("record.get", { worker_id: workerId });
+    const record = await this.#tx.get("record.get", { worker_id: workerId });
     if (record !== undefined) throw new Beaten("not unused any more");
   }
 
   async #read(statement: string, parameters: SqlParameters): Promise<readonly StoredRow[]> {
-    return (await this.#transaction.all(statement, parameters)).map(storedRowOf);
+    return (await this.#tx.all(statement, parameters)).map(storedRowOf);
   }
 
   #shown(kept: StoredRow): Stored {

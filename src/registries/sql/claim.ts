@@ -27,34 +27,34 @@ const rushLasts = 1000;
 
 /** Reads the namespace, and whether the claim was granted before. `reading`: the namespace, asked for already. */
 export async function beginClaim(
-  transaction: Transaction,
+  tx: Transaction,
   reading: Promise<SqlNamespace>,
   request: ClaimRequest,
   { races, settings, memory }: { readonly races: number; readonly settings: SqlSettings; readonly memory: SqlMemory },
 ): Promise<ClaimAttempt> {
   const { token, pool, workerId: wanted } = request;
-  const [state, found] = await together([reading, transaction.get("claim.by-token", { token })]);
+  const [state, found] = await together([reading, tx.get("claim.by-token", { token })]);
   let before: StoredRow | undefined;
   let resting: readonly StoredRow[] = [];
 
   async function decide(): Promise<Decision> {
-    if (settings.beside === "westid") await noteBeside(transaction, state);
+    if (settings.beside === "westid") await noteBeside(tx, state);
     if (races > 0) memory.rush = { races, at: state.clock };
     const crowd = state.clock - memory.rush.at < rushLasts ? memory.rush.races : 0;
     const repeated = found && storedRowOf(found);
-    if (repeated?.record.token === token) return repeatClaim(transaction, state, repeated);
+    if (repeated?.record.token === token) return repeatClaim(tx, state, repeated);
 
-    await ensurePool(transaction, state, pool, wanted);
+    await ensurePool(tx, state, pool, wanted);
     // A claim of one number looks at no other.
-    const isFiled = wanted !== undefined || (await fileSome(transaction, state, pool));
-    const candidates = new Candidates(transaction, state, request, Math.min(mostSpread, spreads ** crowd));
+    const isFiled = wanted !== undefined || (await fileSome(tx, state, pool));
+    const candidates = new Candidates(tx, state, request, Math.min(mostSpread, spreads ** crowd));
     const [decision, rested] = await together([
       decideByBatches(candidates, request, state),
       // In a crowd, others give back enough.
-      crowd === 0 ? restingNumbers(transaction, state, pool) : [],
+      crowd === 0 ? restingNumbers(tx, state, pool) : [],
     ]).catch(async (error: unknown) => {
       if (!(error instanceof Foreigners)) throw error;
-      await noteForeigners(transaction, state, error.span);
+      await noteForeigners(tx, state, error.span);
       throw new Changed("foreigners were noted");
     });
     const { answer, store } = decision;
@@ -62,7 +62,7 @@ export async function beginClaim(
       const { workerId, clock } = answer;
       const row = candidates.foreignAt(workerId);
       if (row === undefined) return decision;
-      await noteForeigners(transaction, state, { first: workerId, last: workerId });
+      await noteForeigners(tx, state, { first: workerId, last: workerId });
       return { answer: { outcome: "foreign", workerId, holder: foreignHolder(row), clock } };
     }
     if (answer.outcome === "exhausted" && !isFiled && request.reuse !== "never") throw new Changed("more can be filed");
@@ -75,14 +75,12 @@ export async function beginClaim(
   async function commit(record: Stored): Promise<void> {
     // A record stays where it is filed: only a cut of the bands moves it.
     const filed = before?.pool ?? nameAt(state, record.workerId);
-    await transaction.write(() => [
-      before === undefined
-        ? add(transaction, state, record, filed)
-        : put(transaction, state, before, record, { pool: filed }),
-      take(transaction, record, before?.assignRow),
-      noteClaim(transaction, record, before?.record),
+    await tx.write(() => [
+      before === undefined ? add(tx, state, record, filed) : put(tx, state, before, record, { pool: filed }),
+      take(tx, record, before?.assignRow),
+      noteClaim(tx, record, before?.record),
     ]);
-    await giveBack(transaction, state, resting);
+    await giveBack(tx, state, resting);
   }
 
   return { clock: state.clock, state, decide, commit };
@@ -92,11 +90,11 @@ export async function beginClaim(
  * Answers a claim that was granted before. It is written once more: what is read here may not have reached the standby that
  * acknowledged writes have to reach.
  */
-async function repeatClaim(transaction: Transaction, state: SqlNamespace, before: StoredRow): Promise<Decision> {
+async function repeatClaim(tx: Transaction, state: SqlNamespace, before: StoredRow): Promise<Decision> {
   const { record, era } = before;
   const goesOn = era === state.era;
   const after = goesOn ? record : { ...recordIn(state, record, era), token: undefined };
-  await transaction.write(() => [put(transaction, state, before, after)]);
+  await tx.write(() => [put(tx, state, before, after)]);
   // What another server granted may be forgotten here: the token is free for another worker ID.
   if (!goesOn) throw new Changed("its token is free");
   return { answer: grantOf(record, state.clock) };
@@ -117,17 +115,13 @@ function behindForeigners(
 }
 
 /** Shows Java processes that the number is taken. */
-async function take(
-  transaction: Transaction,
-  { workerId, holder }: Stored,
-  before: AssignRow | undefined,
-): Promise<void> {
+async function take(tx: Transaction, { workerId, holder }: Stored, before: AssignRow | undefined): Promise<void> {
   if (holder === undefined) return;
   const row = { worker_id: workerId, ...rowOf(holder) };
   if (before === undefined) {
-    await transaction.change("assign.add", row);
+    await tx.change("assign.add", row);
     return;
   }
   const old = { old_pid: before.pid, old_ip: before.ip, old_hostname: before.hostname };
-  await transaction.swap("assign.replace", { ...row, ...old });
+  await tx.swap("assign.replace", { ...row, ...old });
 }

@@ -1,7 +1,7 @@
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import type { SqlErrorMeaning } from "./dialect.ts";
 
-type Cause =
+type SharedMeaning =
   | "login"
   | "rights"
   | "noDatabase"
@@ -15,8 +15,10 @@ type Cause =
   | "slow"
   | "text";
 
+const unavailable = "REGISTRY_UNAVAILABLE";
+
 /** What the tables of the dialects have in common. */
-export const meanings: Readonly<Record<Cause, SqlErrorMeaning>> = {
+export const meanings: Readonly<Record<SharedMeaning, SqlErrorMeaning>> = {
   login: {
     code: "UNAUTHORIZED",
     says: "refused the login",
@@ -28,44 +30,21 @@ export const meanings: Readonly<Record<Cause, SqlErrorMeaning>> = {
     advice:
       "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to who runs `snowlease init` (or what its `--print` shows)",
   },
-  noDatabase: {
-    code: "CONFIG_INVALID",
-    says: "has no such database",
-    advice: "correct its name, or create it",
-  },
+  noDatabase: { code: "CONFIG_INVALID", says: "has no such database", advice: "correct its name, or create it" },
   missing: { code: "SCHEMA_INCOMPATIBLE", says: "", advice: "", missing: true },
-  readOnly: {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "is read-only",
-    advice: "name the server that takes writes",
-    passes: true,
-  },
-  full: { code: "REGISTRY_UNAVAILABLE", says: "has no space left", advice: "free some, on its disk" },
-  memory: {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "has no memory left",
-    advice: "look what it is doing",
-  },
+  readOnly: { code: unavailable, says: "is read-only", advice: "name the server that takes writes", passes: true },
+  full: { code: unavailable, says: "has no space left", advice: "free some, on its disk" },
+  memory: { code: unavailable, says: "has no memory left", advice: "look what it is doing" },
   connections: {
-    code: "REGISTRY_UNAVAILABLE",
+    code: unavailable,
     says: "has no connection left",
     advice: "raise its limit of connections, or lower `poolSize` in the processes that use it",
     passes: true,
   },
-  starting: {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "is starting or stopping",
-    advice: "try again",
-    passes: true,
-  },
-  raced: {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "let other transactions go first",
-    advice: "try again",
-    raced: true,
-  },
+  starting: { code: unavailable, says: "is starting or stopping", advice: "try again", passes: true },
+  raced: { code: unavailable, says: "let other transactions go first", advice: "try again", raced: true },
   slow: {
-    code: "REGISTRY_UNAVAILABLE",
+    code: unavailable,
     says: "gave up what took too long",
     advice: "look what else it is doing, or raise `operationTimeout`",
     passes: true,
@@ -76,6 +55,13 @@ export const meanings: Readonly<Record<Cause, SqlErrorMeaning>> = {
     advice: "shorten it, or take the odd characters out of host, instance or reason",
   },
 };
+
+/** A table of what codes mean, from the codes of each meaning. */
+export function meaningsOf<Meaning>(
+  ...groups: readonly (readonly [meaning: Meaning, codes: string])[]
+): ReadonlyMap<string, Meaning> {
+  return new Map(groups.flatMap(([meaning, codes]) => codes.split(" ").map((code) => [code, meaning] as const)));
+}
 
 /** Where a registry is, for messages: no password. */
 export interface SqlPlace {

@@ -17,7 +17,7 @@ interface ExecuteOptions {
 
 /** What a piece of work is given. */
 export interface SqlTry {
-  readonly transaction: Transaction;
+  readonly tx: Transaction;
   readonly place: SqlPlace;
   /** How often others were faster. */
   readonly races: number;
@@ -95,19 +95,19 @@ export async function openDatabase(
       let unclear = false;
       let last: unknown;
       for (let pause = firstPause; ;) {
-        let transaction: Transaction | undefined;
+        let tx: Transaction | undefined;
         try {
           const attempt = (session: SqlConnection): ReturnType<typeof work> => {
-            transaction = new Transaction(session, statements, names);
+            tx = new Transaction(session, statements, names);
             const waited = Math.floor(monotonic(clock) - begun);
-            return work({ transaction, place, races, waited: waited < longestOnTheWay ? 0 : waited });
+            return work({ tx, place, races, waited: waited < longestOnTheWay ? 0 : waited });
           };
-          return await sessions.use(deadline, attempt, () => transaction?.settled === true);
+          return await sessions.use(deadline, attempt, () => tx?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
           // Once it may have been done, it may have been, whatever becomes of the tries after that.
-          unclear ||= isUnclear(transaction);
+          unclear ||= isUnclear(tx);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
           // What a server said at one try tells more than its silence at the next.
           if (!(error instanceof Late || (error instanceof Unheard && last !== undefined))) last = error;
@@ -138,8 +138,8 @@ function isOurs(error: unknown): boolean {
 }
 
 /** A function of its own, since the compiler believes that nothing is assigned in a callback. */
-function isUnclear(transaction: Transaction | undefined): boolean {
-  return transaction?.unclear === true;
+function isUnclear(tx: Transaction | undefined): boolean {
+  return tx?.unclear === true;
 }
 
 async function driverOf(

@@ -5,14 +5,14 @@ import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 
 /** Adds the row of a claim that was just granted, and ends the one of the claim before. */
-export async function noteClaim(transaction: Transaction, claim: Stored, before: Stored | undefined): Promise<void> {
+export async function noteClaim(tx: Transaction, claim: Stored, before: Stored | undefined): Promise<void> {
   const { workerId, fence, from, until, recents, holder, claimedAt } = claim;
   if (holder === undefined || claimedAt === undefined) return;
   const isFirst = before === undefined || before.fence === 0;
   await together([
-    isFirst || noteEnd(transaction, before, claimedAt, "taken-over"),
-    isFirst || transaction.change("history.supersede", { worker_id: workerId, fence: before.fence }),
-    transaction.change("history.add", {
+    isFirst || noteEnd(tx, before, claimedAt, "taken-over"),
+    isFirst || tx.change("history.supersede", { worker_id: workerId, fence: before.fence }),
+    tx.change("history.add", {
       worker_id: workerId,
       fence,
       from_ms: from,
@@ -26,23 +26,23 @@ export async function noteClaim(transaction: Transaction, claim: Stored, before:
 
 /** Notes how a claim ended and where its window then stood, unless that was noted before. */
 export async function noteEnd(
-  transaction: Transaction,
+  tx: Transaction,
   { workerId, fence, until }: Stored,
   endedAt: number,
   end: NonNullable<HistoryRow["end"]>,
 ): Promise<void> {
   const key = { worker_id: workerId, fence };
-  await transaction.change("history.end", { ...key, until_ms: until, ended_at: endedAt, ended_by: end });
+  await tx.change("history.end", { ...key, until_ms: until, ended_at: endedAt, ended_by: end });
 }
 
 /** The claims of a worker ID, oldest first. */
 export async function listClaims(
-  transaction: Transaction,
+  tx: Transaction,
   workerId: number,
   range: HistoryRange,
 ): Promise<readonly HistoryRow[]> {
   const { from = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER, limit = 1000 } = range;
-  const rows = await transaction.all("history.list", {
+  const rows = await tx.all("history.list", {
     worker_id: workerId,
     from_ms: from,
     until_ms: until,

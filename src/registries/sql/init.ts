@@ -16,7 +16,7 @@ export type Migrations = readonly (readonly string[])[];
  * windows was lost, or what is fixed for a namespace that has claims, this is no longer the server that wrote last: a quarantine begins.
  */
 export async function makeTables(
-  transaction: Transaction,
+  tx: Transaction,
   place: SqlPlace,
   migrations: Migrations,
   names: Names,
@@ -24,24 +24,24 @@ export async function makeTables(
 ): Promise<void> {
   const known = migrations.length;
   const table = { table_name: names["meta"] ?? "" };
-  let found = await look(transaction, names);
+  let found = await look(tx, names);
   if (found.schema > known) throw otherSchema(place, found.schema, known);
   if (found.schema < known || found.lost.length > 0) {
-    await transaction.atomically(async () => {
-      const lock = await transaction.get("meta.lock", table);
+    await tx.atomically(async () => {
+      const lock = await tx.get("meta.lock", table);
       if (lock?.["locked"] !== 1) throw new Beaten("another init");
       // Whoever had the lock may have done it.
-      found = await look(transaction, names);
+      found = await look(tx, names);
       const { identity, lost } = found;
       if (lost.includes("window") && identity !== undefined) {
-        await transaction.swap("meta.set", { name: "identity", value: "lost", version: identity });
+        await tx.swap("meta.set", { name: "identity", value: "lost", version: identity });
       }
       const steps = lost.length > 0 ? migrations : migrations.slice(found.schema);
-      for (const statement of steps.flat()) await transaction.execute(statement);
-      await transaction.all("meta.unlock", table);
+      for (const statement of steps.flat()) await tx.execute(statement);
+      await tx.all("meta.unlock", table);
     });
   }
-  if (!found.fixed) await noteFixed(transaction, info);
+  if (!found.fixed) await noteFixed(tx, info);
 }
 
 /** What is there. */
@@ -56,13 +56,13 @@ interface FoundTables {
   readonly identity: number | undefined;
 }
 
-async function look(transaction: Transaction, names: Names): Promise<FoundTables> {
+async function look(tx: Transaction, names: Names): Promise<FoundTables> {
   const isThere = async (name: string): Promise<boolean> =>
-    (await transaction.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
+    (await tx.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
   const tables = ["assign", "window", "history"];
   const [meta, ...others] = await together(["meta", ...tables].map(isThere));
   if (meta !== true) return { schema: 0, lost: [], fixed: false, identity: undefined };
-  const rows = new Map((await transaction.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
+  const rows = new Map((await tx.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
   const [schema, identity] = [rows.get("schema"), rows.get("identity")];
   return {
     schema: Number(schema === undefined ? 0 : maybeText(schema, "value")),
@@ -72,11 +72,11 @@ async function look(transaction: Transaction, names: Names): Promise<FoundTables
   };
 }
 
-async function noteFixed(transaction: Transaction, { layout, maxWindow, maxClockSkew }: NamespaceInfo): Promise<void> {
+async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: NamespaceInfo): Promise<void> {
   const [clock, foreign, used] = await together([
-    transaction.get("session.clock"),
-    transaction.get("assign.any-foreign"),
-    transaction.get("meta.used"),
+    tx.get("session.clock"),
+    tx.get("assign.any-foreign"),
+    tx.get("meta.used"),
   ]);
   const beside = foreign !== undefined;
   const fixed = {
@@ -89,7 +89,7 @@ async function noteFixed(transaction: Transaction, { layout, maxWindow, maxClock
   };
   // This table was lost, and a quarantine that it may have recorded with it.
   const lost = used !== undefined && { name: "identity", value: "lost", version: 1 };
-  await transaction.write(() => [transaction.change("meta.create", fixed), lost && transaction.swap("meta.set", lost)]);
+  await tx.write(() => [tx.change("meta.create", fixed), lost && tx.swap("meta.set", lost)]);
 }
 
 /** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */

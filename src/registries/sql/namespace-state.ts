@@ -28,8 +28,8 @@ export const poolEntry = "pool:";
 export const ownedEntry = "owned";
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none, or one of another version. */
-export async function readNamespace(transaction: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
-  const rows = await transaction.all("meta.read");
+export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
+  const rows = await tx.all("meta.read");
   const entries = new Map<string, MetaEntry>(
     rows.map((row) => [
       maybeText(row, "name") ?? "",
@@ -66,15 +66,15 @@ function numberIn(entries: ReadonlyMap<string, MetaEntry>, name: string, otherwi
  * From the moment that is noticed, nothing is granted or renewed until every window has passed that may ever have been granted.
  * @throws Beaten where somebody else noticed at once.
  */
-export async function guard(transaction: Transaction, dialect: Dialect, state: SqlNamespace): Promise<SqlNamespace> {
+export async function guard(tx: Transaction, dialect: Dialect, state: SqlNamespace): Promise<SqlNamespace> {
   const { identity, entries, info, clock } = state;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
   const { era, quarantineEnd } = nextEra(state, clock, info);
-  await transaction.write(() =>
+  await tx.write(() =>
     Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => {
       const { version = 0 } = entries.get(name) ?? {};
-      return transaction.swap("meta.set", { name, value: String(value), version });
+      return tx.swap("meta.set", { name, value: String(value), version });
     }),
   );
   return { ...state, era, quarantineEnd };

@@ -87,7 +87,7 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
           const { clock } = await attempt.present();
           const found = await attempt.record(workerId);
           if (found !== undefined) return shownRow(found, clock);
-          const row = await attempt.transaction.get("assign.get", { worker_id: workerId });
+          const row = await attempt.tx.get("assign.get", { worker_id: workerId });
           return row && shownForeign(workerId, assignRow(row, ""), clock);
         },
         () => undefined,
@@ -98,7 +98,7 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
   history(namespace: string, workerId: number, range: HistoryRange = {}): Promise<readonly HistoryRow[]> {
     return this.attempt(namespace, repeatable, (attempt) =>
       attempt.ifPresent<readonly HistoryRow[]>(
-        () => listClaims(attempt.transaction, workerId, range),
+        () => listClaims(attempt.tx, workerId, range),
         () => [],
       ),
     );
@@ -109,7 +109,7 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
     for (let more = page; more === page; pruned += more) {
       [more] = await this.attempt(namespace, { repeatable: false }, (attempt) =>
         attempt.ifPresent(
-          () => attempt.transaction.write(() => [attempt.transaction.change("history.prune", { before, limit: page })]),
+          () => attempt.tx.write(() => [attempt.tx.change("history.prune", { before, limit: page })]),
           () => {
             throw noNamespace(namespace);
           },
@@ -120,19 +120,17 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
   }
 
   rehearse(namespace: string): Promise<void> {
-    return this.attempt(namespace, repeatable, async (attempt) =>
-      rehearse(attempt.transaction, await attempt.present()),
-    );
+    return this.attempt(namespace, repeatable, async (attempt) => rehearse(attempt.tx, await attempt.present()));
   }
 
   ping(): Promise<Pong> {
     const { dialect, migrations } = this.#database;
     const { namespace } = this.#memory;
-    return this.attempt(namespace ?? "default", repeatable, async ({ transaction }) => {
-      const durability = await transaction.get("session.promise");
-      const [touched] = await transaction.write(() => [
-        transaction.get("session.touch"),
-        namespace !== undefined && transaction.swap("meta.touch", {}),
+    return this.attempt(namespace ?? "default", repeatable, async ({ tx }) => {
+      const durability = await tx.get("session.promise");
+      const [touched] = await tx.write(() => [
+        tx.get("session.touch"),
+        namespace !== undefined && tx.swap("meta.touch", {}),
       ]);
       const clock = numberOf(touched ?? {}, "clock");
       return { clock, promise: dialect.promiseOf(durability ?? {}), schema: migrations.length };
@@ -145,12 +143,12 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
 }
 
 async function readPage(attempt: SqlAttempt, after: number): Promise<WorkerPage> {
-  const { transaction } = attempt;
+  const { tx } = attempt;
   const { clock } = await attempt.present();
-  const ours = (await transaction.all("workers.page", { after, limit: page })).map(storedRowOf);
+  const ours = (await tx.all("workers.page", { after, limit: page })).map(storedRowOf);
   const full = ours.length === page ? ours.at(-1)?.record.workerId : undefined;
   const span = { after, last: full ?? Number.MAX_SAFE_INTEGER, limit: page };
-  const theirs = await transaction.all("workers.foreign", span);
+  const theirs = await tx.all("workers.foreign", span);
   const records = [
     ...ours.map((row) => shownRow(row, clock)),
     ...theirs.map((row) => shownForeign(numberOf(row, "worker_id"), assignRow(row, ""), clock)),

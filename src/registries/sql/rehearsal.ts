@@ -17,7 +17,7 @@ const nobodys = -1;
  * Writes what a claim, its renewal and its release write, and takes all of it back: rights on the tables, and what else may stand in
  * the way of a write there.
  */
-export async function rehearse(transaction: Transaction, state: SqlNamespace): Promise<void> {
+export async function rehearse(tx: Transaction, state: SqlNamespace): Promise<void> {
   const { clock } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };
   const token = crypto.randomUUID();
@@ -26,19 +26,19 @@ export async function rehearse(transaction: Transaction, state: SqlNamespace): P
   const { pid, ip, hostname } = row;
   const columns = { worker_id: nobodys, pid, ip, hostname };
   const pool = poolName({ first: nobodys, last: nobodys });
-  const work = transaction.atomically(async () => {
+  const work = tx.atomically(async () => {
     await together([
-      transaction.change("meta.add", { name: pool, value: pool }),
-      add(transaction, state, record, pool),
-      transaction.change("assign.add", columns),
-      noteClaim(transaction, record, undefined),
+      tx.change("meta.add", { name: pool, value: pool }),
+      add(tx, state, record, pool),
+      tx.change("assign.add", columns),
+      noteClaim(tx, record, undefined),
     ]);
     await together([
-      transaction.swap("meta.set", { name: pool, value: pool, version: 1 }),
-      put(transaction, state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
-      transaction.swap("assign.replace", { ...columns, old_pid: pid, old_ip: ip, old_hostname: hostname }),
-      noteEnd(transaction, record, clock, "released"),
-      transaction.change("assign.remove", columns),
+      tx.swap("meta.set", { name: pool, value: pool, version: 1 }),
+      put(tx, state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
+      tx.swap("assign.replace", { ...columns, old_pid: pid, old_ip: ip, old_hostname: hostname }),
+      noteEnd(tx, record, clock, "released"),
+      tx.change("assign.remove", columns),
     ]);
     throw new TakenBack();
   });

@@ -21,14 +21,14 @@ const few = 4;
  * 0: it is a band of ours alone.
  */
 export async function restingNumbers(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   pool: PoolBounds,
 ): Promise<readonly StoredRow[]> {
   const latest = state.clock - state.info.maxClockSkew;
   if (!state.beside || pool.first > 0 || state.quarantineEnd > latest) return [];
   const rows = await together(
-    namesIn(state, pool).map((filed) => transaction.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
+    namesIn(state, pool).map((filed) => tx.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
   );
   const found = rows.flat().map(storedRowOf);
   return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
@@ -38,20 +38,16 @@ export async function restingNumbers(
  * Gives them back: their rows go, their records stay. A holder that renews at the same moment keeps its number, or finds the row
  * gone: its record is written by both, and one of them comes first.
  */
-export async function giveBack(
-  transaction: Transaction,
-  state: SqlNamespace,
-  numbers: readonly StoredRow[],
-): Promise<void> {
+export async function giveBack(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   if (numbers.length === 0) return;
   try {
-    await transaction.write(() =>
+    await tx.write(() =>
       numbers
         .slice(0, few)
         .flatMap((kept) => [
-          put(transaction, state, kept, kept.record, { ...kept, filed: foreign }),
+          put(tx, state, kept, kept.record, { ...kept, filed: foreign }),
           isOurs(kept.assignRow, kept.record) &&
-            transaction.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
+            tx.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
         ]),
     );
   } catch (error) {

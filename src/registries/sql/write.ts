@@ -18,7 +18,7 @@ import type { Transaction } from "./transaction.ts";
  * default in its pool, or among those in foreign hands.
  */
 export async function put(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   kept: StoredRow,
   record: Stored,
@@ -29,17 +29,17 @@ export async function put(
   }: { readonly pool?: string | undefined; readonly era?: number; readonly filed?: string | undefined } = {},
 ): Promise<void> {
   const columns = columnsOf(record, pool, filed);
-  await transaction.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
+  await tx.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
 }
 
 /** Stores the first record of a number. */
 export async function add(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   record: Stored,
   pool: string | undefined,
 ): Promise<void> {
-  await transaction.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
+  await tx.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
 }
 
 function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
@@ -47,35 +47,31 @@ function conditions({ identity, era }: SqlNamespace): { identity: string; presen
 }
 
 /** Remembers that Java processes take numbers here, too. @throws Changed where it was not known. */
-export async function noteBeside(transaction: Transaction, state: SqlNamespace): Promise<void> {
+export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<void> {
   const entry = state.entries.get("beside");
   if (state.beside || entry === undefined) return;
-  await transaction.write(() => [transaction.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
+  await tx.write(() => [tx.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
   throw new Changed("those beside us were noted");
 }
 
 /** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
-export async function noteForeigners(
-  transaction: Transaction,
-  state: SqlNamespace,
-  { first, last }: PoolBounds,
-): Promise<void> {
-  await transaction.atomically(async () => {
-    let noted = await transaction.change("assign.note-foreigners", { first, last });
-    const row = await transaction.get("record.get", { worker_id: first });
+export async function noteForeigners(tx: Transaction, state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
+  await tx.atomically(async () => {
+    let noted = await tx.change("assign.note-foreigners", { first, last });
+    const row = await tx.get("record.get", { worker_id: first });
     const kept = row && storedRowOf(row);
     if (kept !== undefined && isForeign(kept.assignRow, kept.record)) {
-      await put(transaction, state, kept, kept.record, kept);
+      await put(tx, state, kept, kept.record, kept);
       noted++;
     }
     const beside = state.entries.get("beside");
     if (noted === 0 || state.beside || beside === undefined) return;
-    await transaction.swap("meta.set", { name: "beside", value: "1", version: beside.version });
+    await tx.swap("meta.set", { name: "beside", value: "1", version: beside.version });
   });
 }
 
 /** Takes the records of numbers away that nobody ever used: they are unused again, and no claim may have passed them by for good. */
-async function forget(transaction: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
+async function forget(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   const hints = [...state.entries].flatMap(([name, { value, version }]) => {
     if (!name.startsWith(poolEntry)) return [];
     const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
@@ -83,41 +79,39 @@ async function forget(transaction: Transaction, state: SqlNamespace, numbers: re
     return own.length === 0 ? [] : [{ name, value: String(Math.min(Number(value), ...own)), version }];
   });
   await together([
-    ...numbers.map(({ record: { workerId }, version }) =>
-      transaction.swap("record.forget", { worker_id: workerId, version }),
-    ),
-    ...hints.map((hint) => transaction.swap("meta.set", hint)),
+    ...numbers.map(({ record: { workerId }, version }) => tx.swap("record.forget", { worker_id: workerId, version })),
+    ...hints.map((hint) => tx.swap("meta.set", hint)),
   ]);
 }
 
 /** Stores the records of numbers that are kept out of the pool from now on. */
 export async function putPinned(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   changes: readonly RecordChange<StoredRow | undefined>[],
 ): Promise<void> {
   const isFirst = changes.some(({ after }) => after.owner !== undefined) && !state.entries.has(ownedEntry);
   await together([
     // A claim looks for pins with an owner only where there were any.
-    isFirst && transaction.change("meta.add", { name: ownedEntry, value: "1" }),
+    isFirst && tx.change("meta.add", { name: ownedEntry, value: "1" }),
     ...changes.map(({ before, after }) =>
-      before === undefined ? add(transaction, state, after, undefined) : put(transaction, state, before, after, before),
+      before === undefined ? add(tx, state, after, undefined) : put(tx, state, before, after, before),
     ),
   ]);
 }
 
 /** Puts pinned numbers back; one that nobody ever used loses its record then. */
 export async function unpin(
-  transaction: Transaction,
+  tx: Transaction,
   state: SqlNamespace,
   changes: readonly RecordChange<StoredRow, Stored | undefined>[],
 ): Promise<void> {
   await together([
     forget(
-      transaction,
+      tx,
       state,
       changes.flatMap(({ before, after }) => (after === undefined ? [before] : [])),
     ),
-    ...changes.map(({ before, after }) => after && put(transaction, state, before, after, before)),
+    ...changes.map(({ before, after }) => after && put(tx, state, before, after, before)),
   ]);
 }

@@ -2,13 +2,13 @@ import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import type { Write } from "./session.ts";
-import type { Nodes } from "./nodes.ts";
+import { type Nodes, numberOf } from "./nodes.ts";
 import { readRow, rowBytes } from "./records.ts";
 
 /*
  * A claim that goes on has no row: its record says all of it. It gets one in the step that ends it, so that no row is ever written
- * twice. Fences rise by one, so rows are found by their names, a page at a time, down to a page that is empty; a list of them could
- * be longer than a server sends.
+ * twice. Fences mostly rise by one, so rows are found by their names, a page at a time: a list of them could be longer than a server
+ * sends. Only behind an empty page the rows are listed, for the next one down: an operator deleted some, or the fence jumped.
  */
 
 /** Rows that are read at once. */
@@ -57,11 +57,11 @@ export async function listClaims(
   };
   const present = record.token === undefined ? undefined : presentRow(record);
   if (present !== undefined) take(present);
-  for (let fence = record.fence - (present === undefined ? 0 : 1); fence > 0 && found.length < most; fence -= page) {
-    const rows = await readRows(connection, deadline, nodes, record.workerId, fence);
+  const newest = record.fence - (present === undefined ? 0 : 1);
+  for await (const rows of rowPages(connection, deadline, nodes, record.workerId, newest)) {
     for (const row of rows) take(row);
     // Windows follow one another: what is older ended before.
-    if ((rows.at(-1)?.until ?? 0) <= from) break;
+    if (found.length >= most || (rows.at(-1)?.until ?? 0) <= from) break;
   }
   return found.toReversed();
 }
@@ -75,12 +75,10 @@ export async function pruneClaims(
   before: number,
 ): Promise<number> {
   const old: HistoryRow[] = [];
-  for (let newest = fence - 1; newest > 0; newest -= page) {
-    const rows = await readRows(connection, deadline, nodes, workerId, newest);
-    if (rows.length === 0) break;
+  for await (const rows of rowPages(connection, deadline, nodes, workerId, fence - 1)) {
     old.push(...rows.filter((row) => row.until < before));
   }
-  // The oldest first: a gap of a page would hide what is behind it.
+  // The oldest first: where this ends early, no gap is left.
   const paths = old.toReversed().map((row) => nodes.row(workerId, row.fence));
   let pruned = 0;
   while (pruned < paths.length) {
@@ -91,15 +89,34 @@ export async function pruneClaims(
   return pruned;
 }
 
-/** A page of rows, from this fence down. One is missing where somebody deleted its claim's record by hand. */
-async function readRows(
+/** The rows of a worker ID from this fence down, newest first; a page without rows is left out. */
+async function* rowPages(
   connection: ZooKeeperConnection,
   deadline: number,
   nodes: Nodes,
   workerId: number,
   newest: number,
-): Promise<HistoryRow[]> {
-  const paths = Array.from({ length: Math.min(page, newest) }, (_, i) => nodes.row(workerId, newest - i));
-  const read = await connection.exchange(deadline, (session) => Promise.all(paths.map((path) => session.get(path))));
-  return read.flatMap((node, i) => (node === undefined ? [] : [readRow(node, paths[i] ?? "")]));
+): AsyncGenerator<readonly HistoryRow[], void, undefined> {
+  for (let fence = newest; fence > 0;) {
+    const paths = Array.from({ length: Math.min(page, fence) }, (_, i) => nodes.row(workerId, fence - i));
+    const read = await connection.exchange(deadline, (session) => Promise.all(paths.map((path) => session.get(path))));
+    const rows = read.flatMap((node, i) => (node === undefined ? [] : [readRow(node, paths[i] ?? "")]));
+    fence -= page;
+    if (rows.length > 0) yield rows;
+    else if (fence > 0) fence = await highestRow(connection, deadline, nodes.rows(workerId), fence);
+  }
+}
+
+/** The highest fence of a row up to this one; 0 where there is none. */
+async function highestRow(
+  connection: ZooKeeperConnection,
+  deadline: number,
+  path: string,
+  highest: number,
+): Promise<number> {
+  const names = (await connection.exchange(deadline, (session) => session.list(path))) ?? [];
+  return names.reduce((found, name) => {
+    const fence = numberOf(name) ?? 0;
+    return fence > highest ? found : Math.max(found, fence);
+  }, 0);
 }

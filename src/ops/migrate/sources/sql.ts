@@ -10,9 +10,9 @@ export async function readSql(
   select: string,
   what: string,
 ): Promise<readonly SqlRow[]> {
-  const operations = await openDatabase(await dialectOf(address.kind), address, { operationTimeout });
+  const database = await openDatabase(await dialectOf(address.kind), address, { operationTimeout });
   try {
-    return await operations.execute("default", { repeatable: true }, ({ transaction }) => transaction.execute(select));
+    return await database.execute("default", { repeatable: true }, ({ tx }) => tx.execute(select));
   } catch (error) {
     if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
     throw new SnowleaseError(
@@ -22,7 +22,7 @@ export async function readSql(
       { cause: error },
     );
   } finally {
-    operations.close();
+    database.close();
   }
 }
 

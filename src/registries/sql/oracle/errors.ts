@@ -1,5 +1,5 @@
 import type { SqlErrorMeaning } from "../dialect.ts";
-import { meanings } from "../errors.ts";
+import { meanings, meaningsOf } from "../errors.ts";
 import { namesOf } from "../statements.ts";
 
 const { login, rights, missing, readOnly, full, memory, connections, starting, raced, slow, text } = meanings;
@@ -23,105 +23,48 @@ const noCursor: SqlErrorMeaning = {
 /** As long as names were before version 12.2. */
 const [longestName, longestPrefix] = [30, Math.max(...Object.values(namesOf("x")).map((name) => name.length - 1))];
 
+const config = (says: string, advice: string): SqlErrorMeaning => ({ code: "CONFIG_INVALID", says, advice });
+
 /** Codes of the server (ORA) and of the driver (NJS), and what they mean here. `lost`: the connection broke, before or after it was done. */
-const known: Readonly<Record<string, SqlErrorMeaning | "lost">> = {
-  "NJS-101": login,
-  "NJS-116": { ...login, advice: "set the user's password again: only its verifier of before 11g is stored" },
-  "NJS-123": slow,
-  "NJS-138": {
-    code: "CONFIG_INVALID",
-    says: "is too old for the driver's thin mode",
-    advice: "name one of version 19c or newer",
-  },
-  "NJS-512": { code: "CONFIG_INVALID", says: "cannot be named so", advice: "correct the registry URL" },
-  "NJS-515": { code: "CONFIG_INVALID", says: "cannot be named so", advice: "correct the registry URL" },
-  "NJS-518": unknownService,
-  "NJS-533": {
-    code: "CONFIG_INVALID",
-    says: "asks for Oracle's own encryption, which the driver's thin mode does not have",
-    advice: "let the server take TLS, and write tls=true",
-  },
-  "ORA-00001": raced,
-  "ORA-00018": connections,
-  "ORA-00020": connections,
-  "ORA-00028": "lost",
-  "ORA-00054": raced,
-  "ORA-00060": raced,
-  "ORA-00257": full,
-  "ORA-00904": missing,
-  "ORA-00942": missing,
-  "ORA-00972": {
-    code: "CONFIG_INVALID",
-    says: "takes no names as long as those of this namespace's tables",
-    advice: `choose a namespace of at most ${longestName - longestPrefix} characters, or raise COMPATIBLE to 12.2 or higher`,
-  },
-  "ORA-01000": noCursor,
-  "ORA-01005": login,
-  "ORA-01012": "lost",
-  "ORA-01013": slow,
-  "ORA-01017": login,
-  "ORA-01031": rights,
-  "ORA-01033": starting,
-  "ORA-01034": starting,
-  "ORA-01035": starting,
-  "ORA-01045": { ...login, says: "does not let this user in", advice: "grant CREATE SESSION" },
-  "ORA-01089": "lost",
-  "ORA-01092": "lost",
-  "ORA-01109": starting,
-  "ORA-01438": text,
-  "ORA-01456": readOnly,
-  "ORA-01461": text,
-  "ORA-01482": {
-    code: "CONFIG_INVALID",
-    says: "does not hold every text",
-    advice: "name a database in the character set AL32UTF8",
-  },
-  "ORA-01536": noQuota,
-  "ORA-01652": full,
-  "ORA-01653": full,
-  "ORA-01654": full,
-  "ORA-01658": full,
-  "ORA-01691": full,
-  "ORA-01720": rights,
-  "ORA-01950": noQuota,
-  "ORA-02049": raced,
-  "ORA-02391": connections,
-  "ORA-02396": "lost",
-  "ORA-03113": "lost",
-  "ORA-03114": "lost",
-  "ORA-03135": "lost",
-  "ORA-04020": raced,
-  "ORA-04021": raced,
-  "ORA-04031": memory,
-  "ORA-08177": raced,
-  "ORA-12170": "lost",
-  "ORA-12505": unknownService,
-  "ORA-12514": unknownService,
-  "ORA-12516": connections,
-  "ORA-12519": connections,
-  "ORA-12520": connections,
-  "ORA-12526": starting,
-  "ORA-12528": starting,
-  "ORA-12535": "lost",
-  "ORA-12537": "lost",
-  "ORA-12541": "lost",
-  "ORA-12547": "lost",
-  "ORA-12570": "lost",
-  "ORA-12637": "lost",
-  "ORA-12899": text,
-  "ORA-16000": readOnly,
-  "ORA-16456": readOnly,
-  "ORA-19809": full,
-  "ORA-24816": text,
-  "ORA-25153": full,
-  "ORA-25408": "lost",
-  "ORA-28000": { ...login, says: "has locked this user", advice: "unlock it with ALTER USER … ACCOUNT UNLOCK" },
-  "ORA-28001": { ...login, says: "lets the user's password not count any more", advice: "set another" },
-  "ORA-28040": login,
-  "ORA-30006": raced,
-  "ORA-30036": full,
-  "ORA-41900": rights,
-};
+const known = meaningsOf<SqlErrorMeaning | "lost">(
+  [login, "NJS-101 ORA-01005 ORA-01017 ORA-28040"],
+  [{ ...login, advice: "set the user's password again: only its verifier of before 11g is stored" }, "NJS-116"],
+  [{ ...login, says: "does not let this user in", advice: "grant CREATE SESSION" }, "ORA-01045"],
+  [{ ...login, says: "has locked this user", advice: "unlock it with ALTER USER … ACCOUNT UNLOCK" }, "ORA-28000"],
+  [{ ...login, says: "lets the user's password not count any more", advice: "set another" }, "ORA-28001"],
+  [rights, "ORA-01031 ORA-01720 ORA-41900"],
+  [missing, "ORA-00904 ORA-00942"],
+  [config("is too old for the driver's thin mode", "name one of version 19c or newer"), "NJS-138"],
+  [config("cannot be named so", "correct the registry URL"), "NJS-512 NJS-515"],
+  [
+    config(
+      "asks for Oracle's own encryption, which the driver's thin mode does not have",
+      "let the server take TLS, and write tls=true",
+    ),
+    "NJS-533",
+  ],
+  [
+    config(
+      "takes no names as long as those of this namespace's tables",
+      `choose a namespace of at most ${longestName - longestPrefix} characters, or raise COMPATIBLE to 12.2 or higher`,
+    ),
+    "ORA-00972",
+  ],
+  [config("does not hold every text", "name a database in the character set AL32UTF8"), "ORA-01482"],
+  [text, "ORA-01438 ORA-01461 ORA-12899 ORA-24816"],
+  [readOnly, "ORA-01456 ORA-16000 ORA-16456"],
+  [full, "ORA-00257 ORA-01652 ORA-01653 ORA-01654 ORA-01658 ORA-01691 ORA-19809 ORA-25153 ORA-30036"],
+  [noQuota, "ORA-01536 ORA-01950"],
+  [memory, "ORA-04031"],
+  [connections, "ORA-00018 ORA-00020 ORA-02391 ORA-12516 ORA-12519 ORA-12520"],
+  [noCursor, "ORA-01000"],
+  [starting, "ORA-01033 ORA-01034 ORA-01035 ORA-01109 ORA-12526 ORA-12528"],
+  [unknownService, "NJS-518 ORA-12505 ORA-12514"],
+  [slow, "NJS-123 ORA-01013"],
+  [raced, "ORA-00001 ORA-00054 ORA-00060 ORA-02049 ORA-04020 ORA-04021 ORA-08177 ORA-30006"],
+  ["lost", "ORA-00028 ORA-01012 ORA-01089 ORA-01092 ORA-02396 ORA-03113 ORA-03114 ORA-03135 ORA-12170 ORA-12535"],
+  ["lost", "ORA-12537 ORA-12541 ORA-12547 ORA-12570 ORA-12637 ORA-25408"],
+);
 
 /** Codes behind which another one tells more. */
 const refusal = "NJS-511";
@@ -131,7 +74,7 @@ const inside = "ORA-00604";
 export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   const code = codeOf(error);
   if (code === undefined) return undefined;
-  const meaning = known[code];
+  const meaning = known.get(code);
   if (meaning === "lost") return undefined;
   // What became of the connection is told by the driver.
   return meaning ?? (code.startsWith("ORA-") ? { ...starting, says: "failed" } : undefined);
@@ -145,7 +88,7 @@ export function isAlreadyThere(error: unknown): boolean {
 /** Whether nothing can be asked on this connection any more. */
 export function cameToNothing(error: unknown): boolean {
   const code = codeOf(error);
-  return code === undefined || known[code] === "lost" || (code.startsWith("NJS-") && known[code] === undefined);
+  return code === undefined || known.get(code) === "lost" || (code.startsWith("NJS-") && known.get(code) === undefined);
 }
 
 /** The error with a message of one line: what follows are links, values of rows, and numbers of connections. */
