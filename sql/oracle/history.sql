@@ -1,19 +1,4 @@
--- A row a claim. `list` gives the newest rows whose window, continued part included, meets [:from_ms, :until_ms), newest first.
-
--- name: add
-INSERT INTO {history} (
-  worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, newest
-) VALUES (
-  :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, 1
-);
-
--- name: end
--- How a claim ended, unless that was noted before.
-UPDATE {history} SET until_ms = :until_ms, ended_at = :ended_at, ended_by = :ended_by
-WHERE worker_id = :worker_id AND fence = :fence AND ended_by IS NULL;
-
--- name: supersede
-UPDATE {history} SET newest = 0 WHERE worker_id = :worker_id AND fence = :fence;
+-- Statements that ../common/history.sql cannot say in this dialect.
 
 -- name: list
 SELECT

@@ -1,4 +1,4 @@
--- What is fixed for a namespace and what its operations begin with: era, quarantine, pools, the server's identity and clock.
+-- Statements that ../common/meta.sql cannot say in this dialect.
 
 -- name: read
 SELECT
@@ -8,16 +8,6 @@ SELECT
   {identity} AS identity
 FROM {meta} m
 CROSS JOIN (SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) - TIMESTAMP '1970-01-01 00:00:00' AS since FROM dual) c;
-
--- name: add
-INSERT INTO {meta} (name, value, version) VALUES (:name, :value, 1);
-
--- name: set
-UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND version = :version;
-
--- name: touch
--- Changes nothing that anybody looks at, and needs what a change does: the rights, and a server that takes writes.
-UPDATE {meta} SET version = version + 1 WHERE name = 'schema';
 
 -- name: create
 INSERT INTO {meta} (name, value, version)

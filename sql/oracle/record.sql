@@ -1,10 +1,4 @@
--- The record of one worker ID, read with the row that Java processes see, and written as a whole: what it may become is decided
--- in src/rule/window.ts. A write takes effect only on what was read: same version, same server, same era.
-
--- name: get
-SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
-FROM {window} w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE w.worker_id = :worker_id;
+-- Statements that ../common/record.sql cannot say in this dialect.
 
 -- name: add
 INSERT INTO {window} (
@@ -18,43 +12,3 @@ SELECT
 FROM dual
 WHERE {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
-
--- name: put
-UPDATE {window} SET
-  version = version + 1,
-  era = :era,
-  pool = :pool,
-  filed = :filed,
-  fence = :fence,
-  token = :token,
-  from_ms = :from_ms,
-  until_ms = :until_ms,
-  seen_clock = :seen_clock,
-  clean = :clean,
-  floor_ms = :floor_ms,
-  checkpoint_timestamp = :checkpoint_timestamp,
-  checkpoint_sequence = :checkpoint_sequence,
-  host = :host,
-  ip = :ip,
-  pid = :pid,
-  instance = :instance,
-  claimed_at = :claimed_at,
-  released_at = :released_at,
-  pinned = :pinned,
-  recents_from = :recents_from,
-  recents = :recents
-WHERE worker_id = :worker_id AND version = :version
-  AND {identity} = :identity
-  AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
-
--- name: file
--- Records come to lie under another name, but for those that are kept apart: pinned, or in foreign hands.
-UPDATE {window} SET
-  filed = CASE WHEN filed = pool THEN :pool ELSE filed END,
-  pool = :pool,
-  version = version + 1
-WHERE worker_id BETWEEN :first AND :last AND pool <> :pool;
-
--- name: forget
--- Only what nobody ever used.
-DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;

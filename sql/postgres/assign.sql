@@ -1,4 +1,4 @@
--- The rows that Java processes look at. Ours bear a marker in the place of an address; what is not ours is never touched.
+-- Statements that ../common/assign.sql cannot say in this dialect.
 
 -- name: get
 SELECT worker_id, pid, ip, hostname FROM {assign} WHERE worker_id = :worker_id::bigint;
@@ -10,19 +10,12 @@ WHERE worker_id BETWEEN :first::bigint AND :last::bigint
 ORDER BY worker_id
 LIMIT :limit;
 
--- name: add
-INSERT INTO {assign} (worker_id, pid, ip, hostname, create_time)
-VALUES (:worker_id, :pid, :ip, :hostname, CURRENT_TIMESTAMP);
-
 -- name: replace
 UPDATE {assign} SET pid = :pid, ip = :ip, hostname = :hostname, create_time = CURRENT_TIMESTAMP
 WHERE worker_id = :worker_id::bigint AND pid = :old_pid AND ip = :old_ip AND hostname = :old_hostname;
 
 -- name: remove
 DELETE FROM {assign} WHERE worker_id = :worker_id::bigint AND pid = :pid AND ip = :ip AND hostname = :hostname;
-
--- name: any-foreign
-SELECT worker_id FROM {assign} WHERE ip NOT LIKE 'lease@%' LIMIT 1;
 
 -- name: note-foreigners
 -- A record for each number of a span that somebody took who keeps none, so that claims need not come by again.

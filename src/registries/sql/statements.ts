@@ -2,13 +2,17 @@ import { readStatements } from "../../assets.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
 const files = ["session", "meta", "record", "claim", "assign", "history", "workers"];
+/** The files of `sql/common/`: a dialect's own file replaces some of their statements. */
+const commonFiles = ["meta", "record", "assign", "history"];
 
-/** The statements of a dialect by name: `claim.oldest`. What is for people is left out of them. */
+/** The statements of a dialect by name: `claim.oldest`. Comments are left out. */
 export function loadStatements(dialect: string): ReadonlyMap<string, string> {
-  return new Map(
-    files.flatMap((file) =>
-      [...readStatements(`${dialect}/${file}.sql`)].map(([name, text]) => [`${file}.${name}`, bare(text)] as const),
-    ),
+  return new Map([...statementsIn("common", commonFiles), ...statementsIn(dialect, files)]);
+}
+
+function statementsIn(folder: string, files: readonly string[]): readonly (readonly [name: string, text: string])[] {
+  return files.flatMap((file) =>
+    [...readStatements(`${folder}/${file}.sql`)].map(([name, text]) => [`${file}.${name}`, bare(text)] as const),
   );
 }
 
