@@ -97,15 +97,10 @@ export const choices: readonly ConformanceCheck[] = [
       let hosts = 0;
       const some = async (first: number, last: number, count: number): Promise<number[]> => {
         const granted: GrantedClaim[] = [];
-        for (let i = 0; i < count; i++) {
-          granted.push(await trial.claim({ pool: { first, last }, holder: on(`new-${hosts++}`) }));
-        }
+        const pool = { first, last };
+        for (let i = 0; i < count; i++) granted.push(await trial.claim({ pool, holder: on(`new-${hosts++}`) }));
         for (const { grant } of granted) equal(grant.fence, 2, `the fence of worker ${grant.workerId}`);
-        outcome(
-          await trial.ask({ pool: { first, last }, holder: on("late") }),
-          "exhausted",
-          `a claim of ${first}-${last}`,
-        );
+        outcome(await trial.ask({ pool, holder: on("late") }), "exhausted", `a claim of ${first}-${last}`);
         return ascending(granted);
       };
       equal(await some(2, 4, 2), [2, 4], "the worker IDs of 2-4, where 3 is held");
@@ -185,12 +180,8 @@ export const choices: readonly ConformanceCheck[] = [
     const refusal = await trial.ask({ workerId: 7, holder: on("beta") });
     outcome(refusal, "held", "a claim of a worker ID that is held");
     const { clock, ...rest } = refusal;
-    const since = before.claimedAt;
-    equal(
-      rest,
-      { outcome: "held", workerId: 7, live: true, holder: on("alpha"), since, freeAt: grant.until },
-      "the refusal",
-    );
+    const holder = { live: true, holder: on("alpha"), since: before.claimedAt, freeAt: grant.until };
+    equal(rest, { outcome: "held", workerId: 7, ...holder }, "the refusal");
     between(clock, grant.clock, grant.clock + long, "the registry's clock");
     equal(await trial.record(7), before, "the record after a refusal");
   }),

@@ -1,8 +1,7 @@
-import { layouts } from "../id/layout.ts";
 import type { HistoryRange, HistoryRow, WorkersPage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
+import { hour, long, newToken, on, otherLayout, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 async function idsOf(trial: Trial, page?: WorkersPage): Promise<number[]> {
   return (await trial.registry.workers(trial.namespace, page)).map(({ workerId }) => workerId);
@@ -97,16 +96,8 @@ export const listings: readonly ConformanceCheck[] = [
       await trial.renew(held, { token: token() }),
       await trial.force(7, { force: false }),
       await registry.workers(namespace),
-      await refuses(
-        "CLOCK_SKEW",
-        "a clock an hour ahead",
-        trial.ask({ token: token(), clock: trial.now() + 3_600_000 }),
-      ),
-      await refuses(
-        "LAYOUT_MISMATCH",
-        "another layout",
-        trial.ask({ token: token(), layout: layouts.twitter.fingerprint }),
-      ),
+      await refuses("CLOCK_SKEW", "a clock an hour ahead", trial.ask({ token: token(), clock: trial.now() + hour })),
+      await refuses("LAYOUT_MISMATCH", "another layout", trial.ask({ token: token(), layout: otherLayout })),
       await refuses("CONFIG_INVALID", "a window of 0", trial.renew(held, { window: 0 })),
       await refuses("CONFIG_INVALID", "`until` outside", trial.release(held, { until: until + long })),
       await trial.release(held, { until: from, recents: recentsFrom(from) }),
@@ -138,11 +129,8 @@ export const listings: readonly ConformanceCheck[] = [
       const { fence, from } = held.grant;
       return { workerId: 7, fence, from, until, holder: held.request.holder, end };
     });
-    equal(
-      rows.map(({ claimedAt: _, endedAt: __, ...row }) => row),
-      expected,
-      "the rows",
-    );
+    const seen = rows.map(({ claimedAt: _, endedAt: __, ...row }) => row);
+    equal(seen, expected, "the rows");
     for (const [i, { claimedAt, endedAt, end }] of rows.entries()) {
       const begun = ends[i]?.held.grant.clock ?? 0;
       between(claimedAt, begun - 1000, begun + 1000, "`claimedAt`");
@@ -165,11 +153,8 @@ export const listings: readonly ConformanceCheck[] = [
       ["reset", reset.until],
       ["released", given.grant.until],
     ];
-    equal(
-      rows.map(({ end, until }) => [end, until]),
-      expected,
-      "how the claims ended, and where",
-    );
+    const ends = rows.map(({ end, until }) => [end, until]);
+    equal(ends, expected, "how the claims ended, and where");
     await trial.passed(reset.until);
     await trial.claim({ workerId: 8 });
     equal((await rowsOf(trial, 8))[0]?.end, "reset", "how the first claim ended, after the second began");
@@ -180,11 +165,8 @@ export const listings: readonly ConformanceCheck[] = [
     const [a, b, c] = [first.grant, second.grant, third.grant];
     equal(await fencesOf(trial), [a.fence, b.fence, c.fence], "all claims");
     equal(await fencesOf(trial, { from: b.from, until: b.from + 1000 }), [b.fence], "those in the second window");
-    equal(
-      await fencesOf(trial, { from: a.from + 999, until: a.from + 1000 }),
-      [a.fence],
-      "those in the first one's last ms",
-    );
+    const lastMs = { from: a.from + 999, until: a.from + 1000 };
+    equal(await fencesOf(trial, lastMs), [a.fence], "those in the first one's last ms");
     equal(await fencesOf(trial, { until: a.from }), [], "those before the first");
     equal(await fencesOf(trial, { until: a.from + 1 }), [a.fence], "those at the first one's first ms");
     equal(await fencesOf(trial, { from: c.from }), [c.fence], "those after the second");
@@ -196,11 +178,8 @@ export const listings: readonly ConformanceCheck[] = [
   check("a limited history has the newest rows, oldest first", async (trial) => {
     const [, second, third] = await threeClaims(trial);
     equal(await fencesOf(trial, { limit: 2 }), [second.grant.fence, third.grant.fence], "the last two");
-    equal(
-      await fencesOf(trial, { limit: 1, until: third.grant.from }),
-      [second.grant.fence],
-      "the last before the third",
-    );
+    const earlier = { limit: 1, until: third.grant.from };
+    equal(await fencesOf(trial, earlier), [second.grant.fence], "the last before the third");
   }),
 
   check(

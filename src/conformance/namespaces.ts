@@ -1,11 +1,9 @@
-import { layouts } from "../id/layout.ts";
 import { defaultLimits } from "../rule/registry.ts";
 import { isSnowleaseError } from "../id/errors.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { layout, long, newToken, on, type Trial } from "./trial.ts";
+import { hour, layout, long, newToken, on, otherLayout, type Trial } from "./trial.ts";
 
-const otherLayout = layouts.twitter.fingerprint;
 const limits = { maxWindow: 5000, maxClockSkew: 4000 };
 
 /** Expects that claims are refused when the holder's clock is wrong by `skew` ms. */
@@ -128,7 +126,7 @@ export const namespaces: readonly ConformanceCheck[] = [
     "a refused claim creates no namespace",
     async (trial) => {
       await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0, layout: otherLayout }));
-      const skewed = trial.ask({ clock: trial.now() + 3_600_000, layout: otherLayout });
+      const skewed = trial.ask({ clock: trial.now() + hour, layout: otherLayout });
       await refuses("CLOCK_SKEW", "a clock an hour ahead", skewed);
       equal(await trial.registry.describe(trial.namespace), undefined, "what is known of the namespace");
       await trial.claim();
@@ -165,11 +163,8 @@ export const namespaces: readonly ConformanceCheck[] = [
     await registry.forceRelease({ namespace, workerId: 7, force: true });
     outcome(await trial.renew(there), "lost", "the renewal in the other namespace");
     await trial.renewed(here);
-    equal(
-      (await registry.workers(trial.namespace)).map(({ pinned }) => pinned),
-      [undefined, undefined],
-      "the pins",
-    );
+    const pins = (await registry.workers(trial.namespace)).map(({ pinned }) => pinned);
+    equal(pins, [undefined, undefined], "the pins");
     equal((await registry.history(trial.namespace, 7)).length, 1, "the number of claims in the history");
     await registry.prune(namespace, trial.now() + 2 * long);
   }),

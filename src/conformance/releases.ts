@@ -94,11 +94,8 @@ export const releases: readonly ConformanceCheck[] = [
     const { from, until } = held.grant;
     const before = await trial.record(7);
     for (const wrong of [from - 1, until + 1, from + 0.5]) {
-      await refuses(
-        "CONFIG_INVALID",
-        `\`until\` ${wrong} of [${from}, ${until}]`,
-        trial.release(held, { until: wrong }),
-      );
+      const release = trial.release(held, { until: wrong });
+      await refuses("CONFIG_INVALID", `\`until\` ${wrong} of [${from}, ${until}]`, release);
     }
     equal(await trial.record(7), before, "the record");
     await trial.renewed(held);
@@ -109,11 +106,8 @@ export const releases: readonly ConformanceCheck[] = [
     const { from, until } = held.grant;
     const timestamp = from + 500;
     const checkpoint = { timestamp, sequence: 1 };
-    await refuses(
-      "CONFIG_INVALID",
-      "a release that ends before its own checkpoint",
-      trial.release(held, { until: timestamp, checkpoint }),
-    );
+    const release = trial.release(held, { until: timestamp, checkpoint });
+    await refuses("CONFIG_INVALID", "a release with `until` before its own checkpoint", release);
     await trial.renewed(held, { checkpoint });
     const before = await trial.record(7);
     for (const wrong of [from, timestamp]) {

@@ -21,11 +21,8 @@ export const renewals: readonly ConformanceCheck[] = [
     const held = await trial.claim();
     const { until } = held.grant;
     const renewal = await trial.renewed(held, { window: 10, clock: trial.now() - 3000 });
-    equal(
-      [renewal.until, (await trial.record(held.grant.workerId)).until],
-      [until, until],
-      "`until`, answered and stored",
-    );
+    const stored = (await trial.record(held.grant.workerId)).until;
+    equal([renewal.until, stored], [until, until], "`until`, answered and stored");
   }),
 
   check("concurrent renewals leave the latest `until` and the highest checkpoint", async (trial) => {
@@ -48,30 +45,16 @@ export const renewals: readonly ConformanceCheck[] = [
       return (await trial.record(held.grant.workerId)).checkpoint;
     };
     equal(await stored(), undefined, "the checkpoint before there was one");
+    const at = (ms: number, sequence: number): Checkpoint => ({ timestamp: clock + ms, sequence });
     const steps: [sent: Checkpoint, stored: Checkpoint][] = [
-      [
-        { timestamp: clock, sequence: 5 },
-        { timestamp: clock, sequence: 5 },
-      ],
-      [
-        { timestamp: clock, sequence: 3 },
-        { timestamp: clock, sequence: 5 },
-      ],
-      [
-        { timestamp: clock - 1, sequence: 4095 },
-        { timestamp: clock, sequence: 5 },
-      ],
-      [
-        { timestamp: clock, sequence: 4095 },
-        { timestamp: clock, sequence: 4095 },
-      ],
-      [
-        { timestamp: clock + 1, sequence: 0 },
-        { timestamp: clock + 1, sequence: 0 },
-      ],
+      [at(0, 5), at(0, 5)],
+      [at(0, 3), at(0, 5)],
+      [at(-1, 4095), at(0, 5)],
+      [at(0, 4095), at(0, 4095)],
+      [at(1, 0), at(1, 0)],
     ];
     for (const [sent, expected] of steps) equal(await stored(sent), expected, "the checkpoint");
-    equal(await stored(), { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a renewal without one");
+    equal(await stored(), at(1, 0), "the checkpoint after a renewal without one");
     await trial.released(held, { until: clock + 2, checkpoint: { timestamp: clock, sequence: 9 } });
     const { checkpoint } = await trial.record(held.grant.workerId);
     equal(checkpoint, { timestamp: clock + 1, sequence: 0 }, "the checkpoint after a release with a lower one");
@@ -85,11 +68,8 @@ export const renewals: readonly ConformanceCheck[] = [
       const before = await trial.record(7);
       for (const timestamp of [until, until + 1e9, from - 1, Math.floor(from / 1000)]) {
         const checkpoint = { timestamp, sequence: 0 };
-        await refuses(
-          "CONFIG_INVALID",
-          `a renewal that says ${timestamp} of ${until}`,
-          trial.renew(held, { checkpoint }),
-        );
+        const renewal = trial.renew(held, { checkpoint });
+        await refuses("CONFIG_INVALID", `a renewal that says ${timestamp} of ${until}`, renewal);
         const release = trial.release(held, { until, checkpoint });
         await refuses("CONFIG_INVALID", `a release that says ${timestamp} of ${until}`, release);
       }

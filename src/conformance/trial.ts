@@ -26,12 +26,16 @@ import type { ConformanceSubject } from "./subject.ts";
 export const long = 60_000;
 /** A window that a check waits for, ms. */
 export const short = 60;
+/** Ahead of any tolerated clock, ms. */
+export const hour = 3_600_000;
 /** Longest wait for the end of a window, ms: a longer one is a mistake in the check. */
 const longestWait = 5000;
 
 const { westid } = layouts;
 /** The layout of every namespace made for a check. */
 export const layout: string = westid.fingerprint;
+/** A layout that no namespace has. */
+export const otherLayout: string = layouts.twitter.fingerprint;
 
 /** The label of a holder on this host. */
 export function on(host: string): HolderLabel {
