@@ -42,7 +42,6 @@ export function on(host: string): HolderLabel {
   return { host, ip: "192.0.2.1", pid: 4711, instance: "conformance" };
 }
 
-/** A token as holders make it. */
 export function newToken(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
@@ -70,7 +69,6 @@ interface KeyedOptions extends Partial<ClaimKey> {
 /** One running check: clients of its store, and requests with defaults. */
 export class Trial {
   readonly namespace: string;
-  /** The first client. */
   readonly registry: Registry;
   readonly #subject: ConformanceSubject;
   readonly #opened: Registry[];
@@ -82,7 +80,6 @@ export class Trial {
     this.#opened = [registry];
   }
 
-  /** Opens another client of the same store. */
   async another(): Promise<Registry> {
     const registry = await this.#subject.open();
     this.#opened.push(registry);

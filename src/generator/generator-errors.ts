@@ -8,21 +8,15 @@ import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
 
 /** The lease holds no worker ID, for now or for good. The lease of another thread may be held again since the caller looked. */
 export function notHeldError({ workerId, namespace, state }: LeaseView): SnowleaseError {
-  switch (state) {
-    case "held":
-      return new SnowleaseError(
-        "LEASE_EXPIRED",
-        `Worker ${workerId} of namespace \`${namespace}\` was claimed at this moment; try again.`,
-        { retryAfterMs: 0 },
-      );
-    case "switching":
-      return new SnowleaseError(
-        "LEASE_EXPIRED",
-        `Worker ${workerId} of namespace \`${namespace}\` was given up and another worker ID is being claimed; try again.`,
-      );
-    default:
-      return leaseEndedError({ workerId, namespace, state });
+  const worker = `Worker ${workerId} of namespace \`${namespace}\``;
+  if (state === "held") {
+    return new SnowleaseError("LEASE_EXPIRED", `${worker} was claimed at this moment; try again.`, { retryAfterMs: 0 });
   }
+  if (state === "switching") {
+    const message = `${worker} was given up and another worker ID is being claimed; try again.`;
+    return new SnowleaseError("LEASE_EXPIRED", message);
+  }
+  return leaseEndedError({ workerId, namespace, state });
 }
 
 /** The generator made its last ID of this lease. */
@@ -30,15 +24,9 @@ export function sealedError(lease: LeaseView): SnowleaseError {
   return lease.state === "held" ? leaseEndedError(lease) : notHeldError(lease);
 }
 
-function leaseEndedError({
-  workerId,
-  namespace,
-  state,
-}: Pick<LeaseView, "workerId" | "namespace" | "state">): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `The lease of worker ${workerId} of namespace \`${namespace}\` has ended (${state}); make a new generator.`,
-  );
+function leaseEndedError(lease: Pick<LeaseView, "workerId" | "namespace" | "state">): SnowleaseError {
+  const what = `The lease of worker ${lease.workerId} of namespace \`${lease.namespace}\``;
+  return new SnowleaseError("LEASE_LOST", `${what} has ended (${lease.state}); make a new generator.`);
 }
 
 /** The window has passed. */

@@ -1,5 +1,6 @@
 import { firstWholeTick, type Layout } from "../id/layout.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import type { LeaseSnapshot } from "../lease/lease.ts";
 import type { Recents } from "../rule/registry.ts";
 
 /** How much embedded time a generator remembers, ms. When a clock goes back by less, the generator continues after the used sequences. */
@@ -37,11 +38,7 @@ export class RecentTicks implements Ticks {
    */
   static after(
     layout: Layout,
-    {
-      from,
-      knownFrom,
-      recents,
-    }: { readonly from: number; readonly knownFrom: number; readonly recents?: Recents | undefined },
+    { from, knownFrom, recents }: Pick<LeaseSnapshot, "from" | "knownFrom" | "recents">,
   ): RecentTicks {
     if (recents === undefined) return new RecentTicks(layout, knownFrom);
     try {

@@ -1,5 +1,5 @@
 import { checkInteger, refuse } from "../id/check.ts";
-import { isSnowleaseError } from "../id/errors.ts";
+import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
 import type { Snowflake } from "./snowflake.ts";
 
 /** The size of a ring, and when it is refilled. */
@@ -40,7 +40,6 @@ export class Ring {
   readonly #mask: number;
   readonly #padding: number;
   readonly #options: RingOptions;
-  /** Ends the sleeps. */
   readonly #stop = new AbortController();
   /** The claim that made these IDs. */
   #generation: number | undefined;
@@ -138,7 +137,7 @@ export class Ring {
     try {
       if (!this.#stop.signal.aborted) this.#refill();
     } catch (error) {
-      if (!isSnowleaseError(error)) throw error;
+      ignoreRefusal(error);
     }
   }
 

@@ -243,7 +243,6 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.#allocator.seal();
   }
 
-  /** The next ID of the open tick. */
   #take(): bigint {
     const sequence = this.#next++;
     if (!this.#narrow) return this.#base + (BigInt(sequence) << BigInt(this.#shift));
@@ -391,7 +390,6 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return code === "CLOCK_ROLLBACK" ? this.#allocator.isWaiting || this.lease.state === "switching" : retryable;
   }
 
-  /** Sleeps, and wakes early when the lease changes. */
   async #sleepOrChange(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const woken = new AbortController();
     const wake = (): void => woken.abort();

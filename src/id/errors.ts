@@ -128,6 +128,11 @@ export function withSource<Result>(from: string, read: () => Result): Result {
   }
 }
 
+/** Ignores a SnowleaseError, and throws any other error again: for background work whose refusals the next call reports. */
+export function ignoreRefusal(error: unknown): void {
+  if (!isSnowleaseError(error)) throw error;
+}
+
 /** Unix ms as messages show it. */
 export function timeText(ms: number): string {
   return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : String(ms);

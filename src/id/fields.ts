@@ -15,7 +15,6 @@ export function ones(bits: number): number {
   return (2 ** bits - 1) | 0;
 }
 
-/** The sum of their bits. */
 export function bitsOf(fields: readonly LayoutField[]): number {
   return fields.reduce((sum, field) => sum + field.bits, 0);
 }
@@ -29,7 +28,6 @@ export function placeFields(fields: readonly LayoutField[]): IdentityField[] {
   });
 }
 
-/** Their names, for a message. */
 export function namesOf(fields: readonly LayoutField[]): string {
   return fields.map(({ name }) => name).join(", ");
 }

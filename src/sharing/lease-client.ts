@@ -1,4 +1,4 @@
-import { isSnowleaseError } from "../id/errors.ts";
+import { ignoreRefusal } from "../id/errors.ts";
 import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { firstWholeTick } from "../id/layout.ts";
 import type { Share } from "../generator/tick-allocator.ts";
@@ -93,7 +93,6 @@ export class LeaseClient implements Share {
     return true;
   }
 
-  /** Number of generators in other threads. */
   #othersAt(span: number): number {
     return this.allocator.expected(span + 1, this.#participant);
   }
@@ -151,13 +150,9 @@ export class LeaseClient implements Share {
   async #requestMore(span: number, held: number): Promise<void> {
     if (this.#isRequesting) return;
     this.#isRequesting = true;
-    try {
-      await this.#take(this.#generation, span, spansRequested, Math.max(1, held), held);
-    } catch (error) {
-      if (!isSnowleaseError(error)) throw error;
-    } finally {
-      this.#isRequesting = false;
-    }
+    await this.#take(this.#generation, span, spansRequested, Math.max(1, held), held)
+      .catch(ignoreRefusal)
+      .finally(() => (this.#isRequesting = false));
   }
 
   /** Takes blocks and puts them into the allocator; returns the number of spans up to the last one with blocks. */
@@ -170,10 +165,6 @@ export class LeaseClient implements Share {
 
   /** Ignores errors: a generator without blocks reports the cause. */
   async #prefetchQuietly(): Promise<void> {
-    try {
-      await this.#prefetch();
-    } catch (error) {
-      if (!isSnowleaseError(error)) throw error;
-    }
+    await this.#prefetch().catch(ignoreRefusal);
   }
 }

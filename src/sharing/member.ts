@@ -44,7 +44,6 @@ export class JoinedLease implements LeaseView, Share {
   #last: LeaseSnapshot | undefined;
   #usage: UsageTracker | undefined;
   #isOpen = true;
-  /** Ends the sleeps. */
   readonly #closed = new AbortController();
   /** The lender's thread is gone: the present window is the last one. */
   #isLenderGone = false;

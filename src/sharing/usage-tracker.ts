@@ -27,12 +27,10 @@ export class SharedUsageTracker implements UsageTracker, Share {
   #from = 0;
   #until = 0;
   #usage: Usage | undefined;
-  /** The generators of this thread. */
   readonly #locals: UsageTracker[] = [];
 
   readonly #knowsAll: boolean;
   readonly #maxTell: number;
-  /** Ends the sleeps. */
   readonly #over = new AbortController();
 
   /**
