@@ -1,4 +1,4 @@
--- Which numbers are filed under which name (src/registries/bands.ts), and how records come to lie under another one: a few at a time.
+-- The bands of a namespace (src/registries/bands.ts), and how records are filed under the name of another one: a few at a time.
 
 -- name: list
 SELECT first, last, name, filed FROM band WHERE namespace_id = $namespace_id ORDER BY first;
@@ -8,7 +8,7 @@ INSERT INTO band (namespace_id, first, last, name, filed) VALUES ($namespace_id,
 ON CONFLICT (namespace_id, first) DO UPDATE SET last = excluded.last, name = excluded.name, filed = excluded.filed;
 
 -- name: nth
--- Of the numbers with a record, the one behind so many.
+-- The worker ID that has a record and comes after $skip others that have one.
 SELECT worker_id FROM worker
 WHERE namespace_id = $namespace_id AND worker_id BETWEEN $first AND $last
 ORDER BY worker_id

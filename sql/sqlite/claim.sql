@@ -1,6 +1,6 @@
--- What a claim looks at before it decides (rule/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records; INDEXED BY makes that a promise: without the index SQLite refuses to prepare it. What is filed in a band of the
--- pool lies in the pool: the limits sort nothing out, and would, where a file is damaged.
+-- What a claim reads before it decides (rule/pool.ts). Each statement reads the first few entries of an index, whatever the number of
+-- records; INDEXED BY makes sure of that: without the index SQLite refuses to prepare the statement. All records of a band of the pool
+-- are in the pool: the limits exclude records only where a file is damaged.
 
 -- name: by-token
 SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;

@@ -1,4 +1,4 @@
--- How far the wall clock may be ahead of the time since boot (clock-guard.ts), and ping.
+-- How far the wall clock may be ahead of the time since boot (clock-guard.ts).
 
 -- name: of-namespace
 SELECT clock_ahead AS ahead FROM namespace WHERE namespace_id = $namespace_id AND clock_boot = $boot;
@@ -16,5 +16,5 @@ UPDATE namespace SET clock_boot = $boot, clock_ahead = $ahead;
 INSERT INTO operation (done_at, kind, detail) VALUES ($done_at, $kind, $detail);
 
 -- name: most
--- The namespace that tolerates least decides: it would refuse a claim.
+-- The namespace with the lowest limit decides: it would refuse a claim.
 SELECT min(clock_ahead + max_clock_skew) AS ahead FROM namespace WHERE clock_boot = $boot;

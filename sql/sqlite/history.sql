@@ -1,6 +1,5 @@
--- A row a claim. `list` gives the newest rows below the fence $before whose window, continued part included, meets
--- [$from_ms, $until_ms), newest first;
--- `add`, `end` and `supersede` are steps of claim, release and forced release.
+-- One row for each claim. `list` reads the newest rows below the fence $before whose window, continued part included, meets
+-- [$from_ms, $until_ms), newest first. Claim, release and forced release run `add`, `end` and `supersede`.
 
 -- name: add
 INSERT INTO history (

@@ -1,4 +1,4 @@
--- init and describe; the first step of every operation. A namespace is made with one gap that holds every number.
+-- init and describe, and the beginning of every other operation. A new namespace has one gap, of all numbers.
 
 -- name: find
 SELECT namespace_id, layout, max_window, max_clock_skew FROM namespace WHERE name = $name;

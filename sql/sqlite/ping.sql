@@ -1,7 +1,7 @@
 -- ping and verify: whether the file can be read and written.
 
 -- name: look
--- The first entry of each table and index that a claim reads, as far as they are damaged at their root.
+-- Reads the first entry of each table and index that a claim reads: fails where one is damaged at its root.
 SELECT
   (SELECT made_at FROM registry),
   (SELECT name FROM namespace ORDER BY namespace_id LIMIT 1),
@@ -17,12 +17,12 @@ SELECT
   (SELECT until_ms FROM history INDEXED BY history_by_until WHERE newest = 0 LIMIT 1);
 
 -- name: touch
--- With `untouch`: changes nothing, and needs everything that a change does: the lock, the space, the disk.
+-- Together with `untouch` it changes nothing, and needs all that a change needs: the lock, the space, the disk.
 INSERT INTO operation (operation_id, done_at, kind, detail) VALUES (-1, $done_at, 'ping', '');
 
 -- name: untouch
 DELETE FROM operation WHERE operation_id = -1;
 
 -- name: verify
--- Reads the whole file. One row: `ok`, or what is wrong first.
+-- Reads the whole file. One row: `ok`, or the first problem.
 PRAGMA quick_check(1);

@@ -1,5 +1,4 @@
--- The record of one worker ID, read and written as a whole: what it may become is decided in rule/window.ts. And the gaps
--- between the records.
+-- The record of one worker ID, read and written as a whole: rule/window.ts decides how it changes. And the gaps between the records.
 
 -- name: get
 SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;

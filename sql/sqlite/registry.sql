@@ -1,4 +1,4 @@
--- When the registry was made.
+-- The time at which the registry was created.
 
 -- name: make
 INSERT INTO registry (made_at) VALUES ($made_at);

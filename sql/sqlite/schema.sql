@@ -1,12 +1,11 @@
--- The whole schema, run once, in the transaction that turns an empty file into a registry. application_id and user_version
--- are set beside it (database.ts), in the same transaction.
+-- The whole schema. One transaction runs it, sets application_id and user_version (schema.ts), and so turns an empty file into a registry.
 --
--- Times are Unix ms. Every index a claim looks into is ordered the way it is read, so that a claim reads a few entries at any
--- fill of the pool.
+-- Times are Unix ms. Every index that a claim reads is in the order in which it reads it, so that it reads a few entries of each,
+-- however many worker IDs are in use.
 
 -- One row.
 CREATE TABLE registry (
-  -- Where ticks are long no window begins before it: the file that stood here before may have granted that time.
+  -- Where a tick is longer than 1 ms, no window begins before this: the file that was here before may have granted that time.
   made_at INTEGER NOT NULL
 ) STRICT;
 
@@ -17,18 +16,18 @@ CREATE TABLE namespace (
   max_window INTEGER NOT NULL,
   max_clock_skew INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
-  -- How far the wall clock was ahead of the time since boot, in this boot, when it was last accepted here. Each namespace has
-  -- its own limit, and so its own measure: what one accepts proves nothing to another.
+  -- How far the wall clock was ahead of the time since boot, in this boot, when the namespace last accepted it. Each namespace has its
+  -- own limit, so that one may refuse what another accepts.
   clock_boot TEXT,
   clock_ahead INTEGER
 ) STRICT;
 
--- The record of each worker ID that was ever claimed, or is pinned.
+-- One row for each worker ID that was ever claimed, or is pinned.
 CREATE TABLE worker (
   namespace_id INTEGER NOT NULL,
   worker_id INTEGER NOT NULL,
-  -- The pool that it was last claimed from: `512-1023`. Pools that are bands of one namespace (a datacenter each) keep their
-  -- entries apart in the indexes: none reads past those of another.
+  -- The name of its band: `512-1023`. It keeps the entries of pools apart in the indexes (a pool for each datacenter, say): no claim
+  -- reads past entries of another pool.
   band TEXT,
   fence INTEGER NOT NULL,
   token TEXT,
@@ -46,10 +45,10 @@ CREATE TABLE worker (
   claimed_at INTEGER,
   released_at INTEGER,
   pinned TEXT,
-  -- The address of the host that it is pinned for.
+  -- The address of the host for which it is pinned.
   owner TEXT,
   recents_from INTEGER,
-  -- Last: up to 64 KiB, which whoever reads only the columns before it need not touch.
+  -- The last column: it has up to 64 KiB, which a read of only the other columns skips.
   recents BLOB,
   PRIMARY KEY (namespace_id, worker_id)
 ) STRICT, WITHOUT ROWID;
@@ -62,7 +61,7 @@ CREATE INDEX worker_by_host ON worker (namespace_id, band, host, until_ms, worke
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 
--- Which numbers are filed under which name: src/registries/bands.ts.
+-- The names under which worker IDs are filed: src/registries/bands.ts.
 CREATE TABLE band (
   namespace_id INTEGER NOT NULL,
   first INTEGER NOT NULL,
@@ -72,16 +71,16 @@ CREATE TABLE band (
   PRIMARY KEY (namespace_id, first)
 ) STRICT, WITHOUT ROWID;
 
--- The numbers without a record, as ranges that do not overlap: the lowest unused one is one seek away, in any pool.
+-- The worker IDs without a record, as ranges that do not overlap: one seek finds the lowest one of any pool.
 CREATE TABLE gap (
-  -- The columns of the key first, and in its order: otherwise the integrity check of some SQLite 3.40 calls the table damaged.
+  -- The columns of the key come first and in its order: otherwise the integrity check of some SQLite 3.40 reports damage.
   namespace_id INTEGER NOT NULL,
   last INTEGER NOT NULL,
   first INTEGER NOT NULL,
   PRIMARY KEY (namespace_id, last)
 ) STRICT, WITHOUT ROWID;
 
--- A row a claim. While a claim goes on, the end of its window is the record's; here it is as it was at the claim.
+-- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
 CREATE TABLE history (
   namespace_id INTEGER NOT NULL,
   worker_id INTEGER NOT NULL,
@@ -100,10 +99,10 @@ CREATE TABLE history (
   PRIMARY KEY (namespace_id, worker_id, fence)
 ) STRICT, WITHOUT ROWID;
 
--- What may be pruned, and only that: the newest row of a worker ID stays.
+-- Only rows that may be pruned: the newest row of a worker ID stays.
 CREATE INDEX history_by_until ON history (namespace_id, until_ms) WHERE newest = 0;
 
--- What operators did to the registry as a whole.
+-- What operators did with the whole registry.
 CREATE TABLE operation (
   operation_id INTEGER PRIMARY KEY,
   done_at INTEGER NOT NULL,

@@ -1,8 +1,8 @@
--- A page of records in ascending order of worker ID, above $after; of one state (rule/window.ts: stateOf) by the registry's
--- clock $now, up to $last: so that a state that no record has costs no look at all of them at once.
+-- A page of records in ascending order of worker ID, above $after. The records of one state (rule/window.ts: stateOf), by the registry's
+-- clock $now, end at $last: otherwise a state that no record has would make one read go through all records.
 
 -- name: last-of
--- The last of the next $rows records; nothing where there are fewer.
+-- The last of the next $rows records; no row where there are fewer records.
 SELECT worker_id FROM worker WHERE namespace_id = $namespace_id AND worker_id > $after
 ORDER BY worker_id LIMIT 1 OFFSET $rows - 1;
 

@@ -15,17 +15,15 @@ type UntilIndex = InstanceType<typeof BTree<UntilKey, Stored>>;
 export class MemoryRecords implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
   readonly #byToken = new Map<string, number>();
-  /** By the name of the band, and by that and the host. */
+  /** The indexes that claims look into, the oldest `until` first, by the names of `#indexNames`. */
   readonly #byUntil = new Map<string, UntilIndex>();
-  readonly #byHost = new Map<string, UntilIndex>();
-  readonly #byOwner = new Map<string, UntilIndex>();
   #bands: readonly Band[] = [];
-  /** Under which name a record is filed. */
+  /** The name of the band under which a worker ID is filed. */
   readonly #filed = new Map<number, string>();
-  /** Numbers without a record, as ranges in ascending order that do not touch. */
+  /** Worker IDs without a record, as ranges in ascending order that do not touch. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
 
-  /** Cuts the bands at the limits of the claim's pool; for a claim of one number only where that is in no band. */
+  /** Cuts the bands at the limits of the claim's pool; for a claim of one worker ID only where that is in no band. */
   prepare({ pool, workerId }: Pick<ClaimRequest, "pool" | "workerId">): void {
     if (workerId !== undefined && bandAt(this.#bands, workerId) !== undefined) return;
     this.#bands = cutBands(this.#bands, pool).map((band) => {
@@ -52,7 +50,6 @@ export class MemoryRecords implements PoolView {
     this.#index(record);
   }
 
-  /** Takes a record away that was never claimed, so that its number is unused again. */
   forget(workerId: number): void {
     const record = this.#byId.get(workerId);
     if (record === undefined) return;
@@ -77,28 +74,21 @@ export class MemoryRecords implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return firstOf(
-      this.#namesIn(pool).map((name) => this.#byUntil.get(name)),
-      pool,
-      limit,
-    );
+    return this.#oldestIn(this.#bandsIn(pool).map(bandIndex), pool, limit);
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
-    return firstOf(
-      this.#namesIn(pool).map((name) => this.#byHost.get(placeOf(name, host))),
-      pool,
-      limit,
-    );
+    const indexes = this.#bandsIn(pool).map((band) => hostIndex(band, host));
+    return this.#oldestIn(indexes, pool, limit);
   }
 
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return firstOf([this.#byOwner.get(ip)], pool, limit);
+    return this.#oldestIn([ownerIndex(ip)], pool, limit);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    const newest = this.#namesIn(pool).flatMap((name) => {
-      const index = this.#byHost.get(placeOf(name, host));
+    const newest = this.#bandsIn(pool).flatMap((band) => {
+      const index = this.#byUntil.get(hostIndex(band, host));
       const key = index?.maxKey();
       return (key && index?.get(key)) ?? [];
     });
@@ -110,29 +100,42 @@ export class MemoryRecords implements PoolView {
     for (const [workerId, record] of this.#byId.entries(after)) if (workerId > after) yield record;
   }
 
-  #namesIn(pool: PoolBounds): readonly string[] {
+  #bandsIn(pool: PoolBounds): readonly string[] {
     return [...new Set(bandsIn(this.#bands, pool).map(({ name }) => name))];
+  }
+
+  /** The oldest few records of some indexes. */
+  #oldestIn(indexes: readonly string[], { first, last }: PoolBounds, limit: number): readonly Stored[] {
+    const found = indexes.flatMap((name) => {
+      const some: Stored[] = [];
+      for (const [, record] of this.#byUntil.get(name)?.entries() ?? []) {
+        if (some.length === limit) break;
+        if (record.workerId >= first && record.workerId <= last) some.push(record);
+      }
+      return some;
+    });
+    return found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
   }
 
   #index(record: Stored): void {
     if (record.token !== undefined) this.#byToken.set(record.token, record.workerId);
-    const key: UntilKey = [record.until, record.workerId];
-    for (const index of this.#indexesOf(record)) index.set(key, record);
+    for (const name of this.#indexNames(record)) {
+      const index = this.#byUntil.get(name) ?? new BTree<UntilKey, Stored>(undefined, compareUntil);
+      index.set([record.until, record.workerId], record);
+      this.#byUntil.set(name, index);
+    }
   }
 
   #unindex(record: Stored): void {
     if (record.token !== undefined) this.#byToken.delete(record.token);
-    const key: UntilKey = [record.until, record.workerId];
-    for (const index of this.#indexesOf(record)) index.delete(key);
+    for (const name of this.#indexNames(record)) this.#byUntil.get(name)?.delete([record.until, record.workerId]);
   }
 
-  /** Where claims look for a record. */
-  #indexesOf({ workerId, pinned, owner, holder }: Stored): readonly UntilIndex[] {
-    if (pinned === undefined) {
-      const name = this.#filed.get(workerId) ?? "";
-      return [indexIn(this.#byUntil, name), indexIn(this.#byHost, placeOf(name, holder?.host ?? ""))];
-    }
-    return owner === undefined ? [] : [indexIn(this.#byOwner, owner)];
+  /** The indexes in which claims look for a record. */
+  #indexNames({ workerId, pinned, owner, holder }: Stored): readonly string[] {
+    if (pinned !== undefined) return owner === undefined ? [] : [ownerIndex(owner)];
+    const band = this.#filed.get(workerId) ?? "";
+    return [bandIndex(band), hostIndex(band, holder?.host ?? "")];
   }
 
   #fillGap(workerId: number): void {
@@ -145,35 +148,10 @@ export class MemoryRecords implements PoolView {
   }
 }
 
-function indexIn(indexes: Map<string, UntilIndex>, name: string): UntilIndex {
-  const index = indexes.get(name) ?? newIndex();
-  indexes.set(name, index);
-  return index;
+function compareUntil([untilA, a]: UntilKey, [untilB, b]: UntilKey): number {
+  return untilA - untilB || a - b;
 }
 
-function newIndex(): UntilIndex {
-  return new BTree<UntilKey, Stored>(undefined, ([untilA, a], [untilB, b]) => untilA - untilB || a - b);
-}
-
-function within({ workerId }: Stored, { first, last }: PoolBounds): boolean {
-  return workerId >= first && workerId <= last;
-}
-
-/** The oldest few of some indexes. */
-function firstOf(indexes: readonly (UntilIndex | undefined)[], pool: PoolBounds, limit: number): readonly Stored[] {
-  const found: Stored[] = [];
-  for (const index of indexes) {
-    let left = limit;
-    for (const [, record] of index?.entries() ?? []) {
-      if (left === 0) break;
-      if (!within(record, pool)) continue;
-      found.push(record);
-      left--;
-    }
-  }
-  return found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
-}
-
-function placeOf(name: string, host: string): string {
-  return `${name} ${host}`;
-}
+const bandIndex = (band: string): string => `band ${band}`;
+const hostIndex = (band: string, host: string): string => `host ${band} ${host}`;
+const ownerIndex = (ip: string): string => `owner ${ip}`;
