@@ -23,7 +23,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
     } catch (cause) {
       signal.throwIfAborted();
       if (cause instanceof SnowleaseError) throw cause;
-      throw configInvalid(`The assigner \`${name}\` failed: ${saidBy(cause)}; mend it, or leave it out.`, cause);
+      throw configInvalid(`The assigner \`${name}\` failed: ${saidBy(cause)}; correct it, or leave it out.`, cause);
     }
   }
 
@@ -48,7 +48,7 @@ async function inTime(
     signal.throwIfAborted();
     throw new SnowleaseError(
       "REGISTRY_UNAVAILABLE",
-      `The assigner \`${name}\` did not answer within ${timeout} ms (operationTimeout and claimTimeout); mend it, or give it more time.`,
+      `The assigner \`${name}\` did not answer within ${timeout} ms (operationTimeout and claimTimeout); correct it, or give it more time.`,
     );
   });
   try {

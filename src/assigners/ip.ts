@@ -20,7 +20,7 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
       const ip = given.ip ?? options.ip ?? hostAddress(given.interface ?? options.interface);
       if (ip === undefined) return undefined;
       const workerId = addressWorkerId(ip, layout);
-      return numberWithin(workerId, `the address \`${ip}\`, whose last ${layout.workerBits} bits that is`, request);
+      return numberWithin(workerId, `the address \`${ip}\` (its last ${layout.workerBits} bits)`, request);
     },
   };
 }
@@ -37,7 +37,7 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
     outer.find((address) => address?.family === "IPv6" && !/^fe[89ab]/i.test(address.address));
   if (found === undefined && name !== undefined) {
     throw configInvalid(
-      `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}; name such a one, or the address (\`ip\`).`,
+      `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}; name one of them, or the address (\`ip\`).`,
     );
   }
   return found?.address;

@@ -14,7 +14,7 @@ export function ordinalAssigner({ base }: { base?: number } = {}): WorkerIdAssig
       const [, ordinal] = /-(0|[1-9][0-9]{0,9})$/.exec(host.split(".")[0] ?? "") ?? [];
       if (ordinal === undefined) {
         throw configInvalid(
-          `Expected the host's name to end in a number, as in \`orders-3\`, got ${shown(host)}; set the option \`host\`, or do not ask for the ordinal.`,
+          `Expected the host's name to end in a number, as in \`orders-3\`, got ${shown(host)}; set the option \`host\`, or leave out \`ordinal\`.`,
         );
       }
       const source = `\`ordinalBase\` or the host's name \`${host}\``;

@@ -54,7 +54,7 @@ export async function withRegistry<Result>(
   if (isEmpty(address)) {
     throw new SnowleaseError(
       "NOT_FOUND",
-      `There is no registry ${address.redacted} yet; the first claim makes it, or \`snowlease init\`; or name another with \`--registry\`.`,
+      `The registry ${address.redacted} does not exist yet; make it with \`snowlease init\` or a first claim, or name another one with \`--registry\`.`,
     );
   }
   const registry = await openConfigured(config);

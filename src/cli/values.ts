@@ -9,7 +9,7 @@ export const formatNames: readonly EncodingName[] = Object.keys(encodings) as En
 export const inputFormat: CommandFlag = {
   name: "format",
   value: "FORMAT",
-  description: `The form the IDs are written in: ${formatNames.join(", ")}. Left out, the look of each tells.`,
+  description: `The encoding of the IDs: ${formatNames.join(", ")}. Left out: recognized for each ID.`,
 };
 
 /** One of several words. @throws SnowleaseError CONFIG_INVALID */
@@ -30,7 +30,7 @@ export const nearFlag: CommandFlag = {
   name: "at",
   value: "TIME",
   description:
-    "A time near the IDs' making, for a layout whose timestamp wraps: Unix ms, or like 2026-11-20T12:02:04Z. Less than half a wrap off.",
+    "A time close to the making of the IDs, for a layout whose timestamp wraps: Unix ms, or like 2026-11-20T12:02:04Z. It may be off by less than half a wrap.",
 };
 
 /** Unix ms of a time. @throws SnowleaseError CONFIG_INVALID */

@@ -42,7 +42,7 @@ export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {})
 
 function quarantineOf({ info: { quarantineUntil = 0 }, clock }: Picture): Quarantine | undefined {
   if (quarantineUntil <= clock) return undefined;
-  const message = "The registry may have forgotten windows: nothing is granted until those have passed.";
+  const message = "The registry may have forgotten windows, and grants nothing until they have passed.";
   return { until: quarantineUntil, message };
 }
 
@@ -55,8 +55,8 @@ function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {
   const size = pool.last - pool.first + 1;
   const next =
     freeAt === undefined
-      ? "None comes free before a holder gives its own back or stops"
-      : `The first one that rests comes free at ${time(freeAt)}`;
+      ? "A worker ID comes free when a holder releases it or stops"
+      : `The first resting one comes free at ${time(freeAt)}`;
   const text = `All ${grouped(size)} worker IDs are taken, so claims are refused. ${next}; use a larger pool, or another namespace.`;
   return { kind: "fail", title: "The pool is full", text };
 }

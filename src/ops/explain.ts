@@ -78,17 +78,17 @@ function detailOf(
   const later = after && `that of ${holderText(after.holder)} began at ${timeText(after.continuedFrom ?? after.from)}`;
   switch (why) {
     case "future":
-      return `that time is yet to come: the registry's clock shows ${timeText(clock)}; is the ID of another layout, or of another namespace?`;
+      return `that time is in the future: the registry's clock shows ${timeText(clock)}; does the ID belong to another layout or namespace?`;
     case "foreign":
       return `worker ${workerId} is taken by ${holder === undefined ? "a foreign holder" : holderText(holder)}, which records no windows and may have made it`;
     case "pinned":
-      return `worker ${workerId} was not claimed by then; it is pinned (${reason}), and a program without a lease may have made it`;
+      return `worker ${workerId} was not claimed yet; it is pinned (${reason}), and a program without a lease may have made the ID`;
     case "unused":
       return `worker ${workerId} was never claimed`;
     case "early":
-      return `the first claim of worker ${workerId} on record is later${after === undefined ? "" : `: ${later}`}${forgotten(clock)}`;
+      return `the first recorded claim of worker ${workerId} is later${after === undefined ? "" : `: ${later}`}${forgotten(clock)}`;
     case "gap":
-      return `${[earlier, later].filter((part) => part !== undefined).join(", and ")}${after === undefined ? ", and nobody has claimed it since" : ""}`;
+      return `${[earlier, later].filter((part) => part !== undefined).join(", and ")}${after === undefined ? ", and it was not claimed again" : ""}`;
   }
 }
 
@@ -103,14 +103,14 @@ export function holderText({ host, ip, pid, instance }: HolderLabel): string {
 }
 
 const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
-  released: "given back",
+  released: "released",
   forced: "ended by an operator",
   reset: "ended by an operator, window reset",
-  "taken-over": "never given back",
+  "taken-over": "never released",
 };
 
 /** How a claim ended, or that it goes on. */
 export function endText({ end, until }: HistoryRow, clock: number): string {
   if (end !== undefined) return ends[end];
-  return until > clock ? "live" : "never given back";
+  return until > clock ? "live" : "never released";
 }

@@ -124,7 +124,7 @@ export function layoutEnd(
   now: number,
 ): { readonly status: "ok" | "warn" | "fail"; readonly detail: string } {
   if (wrap !== undefined) {
-    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for so long.`;
+    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for that time.`;
     return { status: "ok", detail };
   }
   const left = endOfLife - now;

@@ -209,6 +209,6 @@ function rest(generator: Snowflake, target: BigUint64Array): number {
 function closing(): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    "This daemon is shutting down; ask another one, or again in a moment.",
+    "This daemon is shutting down; try again in a moment, or use another daemon.",
   );
 }

@@ -58,7 +58,7 @@ export async function releaseWorker(
       const { host, ip, pid } = answer.holder;
       throw new SnowleaseError(
         "WORKER_ID_HELD",
-        `${worker} was claimed anew by ${host} (${ip}), pid ${pid}, meanwhile, so nothing was changed; look whether that claim is to be ended.`,
+        `${worker} was claimed by ${host} (${ip}), pid ${pid}, in the meantime, so nothing was changed; check whether that claim should end.`,
       );
     }
     case "live": {

@@ -152,7 +152,7 @@ describe("a daemon that other machines can reach", () => {
       expect([code, stderr]).toEqual([2, expect.stringMatching(/^snowlease: CONFIG_INVALID: .*`insecure`\.\n$/)]);
     }
     const refused = await sandbox.run([...command, "--tokens", tokens, "--tls-cert", certificate]);
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("`tlsCert` and `tlsKey` both") });
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("both `tlsCert` and `tlsKey`") });
 
     const secure = await sandbox.serve(...listen, ...tls, "--tokens", tokens, "--tls-client-ca", authority);
     const at = secure.url.replace("0.0.0.0", "127.0.0.1");

@@ -45,8 +45,8 @@ describe("audit", () => {
     expect(result).toMatchObject({ code: 1, stderr: "" });
     expect(result.stdout).toBe(
       "11: 2 times: a.txt:1, b.txt:3\n12: 3 times: a.txt:2, stdin:2, b.txt:2\n" +
-        "8 IDs. More than once: 2. Outside of every recorded window: not looked at. Beyond the layout: 0. Lines without an ID: 0.\n" +
-        "Without a registry only duplicates are found; name one with --registry.\n",
+        "8 IDs. More than once: 2. Outside of every recorded window: not checked. Beyond the layout: 0. Lines without an ID: 0.\n" +
+        "Without a registry, only duplicates are found; name one with --registry.\n",
     );
     expect(await audited(["a.txt", "-", "b.txt"], "15\n12\n")).toEqual({
       ...clean,
@@ -86,7 +86,7 @@ describe("audit", () => {
     expect(result).toMatchObject({ code: 1, stderr: "" });
     expect(result.stdout).toMatch(
       new RegExp(
-        `^${early}: nobody on record held worker 0 at \\S+Z: stdin:5\n${stranger}: nobody .* worker 9 at \\S+Z: stdin:4\n5 IDs\\. `,
+        `^${early}: no recorded holder of worker 0 at \\S+Z: stdin:5\n${stranger}: no recorded holder .* worker 9 at \\S+Z: stdin:4\n5 IDs\\. `,
       ),
     );
     expect(await audited(args.slice(1), input)).toMatchObject({ ids: 5, duplicates: 0, outside: 2 });
@@ -207,7 +207,7 @@ describe("text that audit is given", () => {
       [() => write("second", ""), { code: 0, stderr: "", stdout: /"ids":1,/ }],
       [
         () => rmSync(join(sandbox.work, "second")),
-        { code: 2, stderr: /^snowlease: CONFIG_INVALID: .*`second`.*: there is none; .*\n$/, stdout: "" },
+        { code: 2, stderr: /^snowlease: CONFIG_INVALID: .*`second`.*: it does not exist; .*\n$/, stdout: "" },
       ],
     ] as const) {
       const running = sandbox.start(["audit", "--json", "first", "second"]);
@@ -267,7 +267,7 @@ describe("what does not fit memory", () => {
       code: 2,
       stdout: "",
       stderr: expect.stringMatching(
-        /^snowlease: CONFIG_INVALID: Temporary files in .*; make room .* TMPDIR\.\n$/,
+        /^snowlease: CONFIG_INVALID: Temporary files in .*; free 12 bytes per ID there, .* TMPDIR\.\n$/,
       ) as string,
     });
     expect(result.stderr).toMatch(message);

@@ -16,16 +16,16 @@ describe("migrate", () => {
   test("plans without a registry, and writes nothing but the plan, over no other file", async () => {
     expect(await sandbox.read(planArgs)).toBe(
       "Worker 7 is used by orders-1 (10.0.0.7), orders-2 (10.0.4.7): move one of them first.\n" +
-        "Hosts: 3. Go on with their worker ID: 1. Get another one: 2. Shared worker IDs: 1.\n" +
-        "Of 1024 worker IDs: 1 pinned for their hosts, 1 for nobody, 1022 left to claim.\n" +
-        `Written to ${file}; nothing was changed. Go on with \`snowlease migrate apply ${file}\`.\n`,
+        "Hosts: 3. Keep their worker ID: 1. Get another one: 2. Shared worker IDs: 1.\n" +
+        "Of 1024 worker IDs: 1 pinned for their hosts, 1 for no host, 1022 left to claim.\n" +
+        `Wrote the plan to ${file}; the registry is unchanged. Next: \`snowlease migrate apply ${file}\`.\n`,
     );
     expect(sandbox.files()).toEqual(["work/hosts.txt", `work/${file}`]);
     await sandbox.read(planArgs);
     const over = await sandbox.run([...planArgs, "--out", "hosts.txt"]);
     expect(over).toMatchObject({ code: 2, stdout: "" });
     expect(over.stderr).toMatch(
-      /^snowlease: CONFIG_INVALID: The plan cannot be written to hosts\.txt \(it is no plan\)[^\n]*\n$/,
+      /^snowlease: CONFIG_INVALID: The plan cannot be written to hosts\.txt \(the file is not a plan\)[^\n]*\n$/,
     );
     expect(readFileSync(join(sandbox.work, "hosts.txt"), "utf8")).toContain("orders-1 10.0.0.7");
   });
@@ -35,10 +35,10 @@ describe("migrate", () => {
     [["plan"], "Expected `--from` one of ip, westid-redis"],
     [["plan", "--from", "dns"], "Expected `--from` to be one of ip, westid-redis"],
     [["plan", "--from", "ip"], "Expected `--from ip` with `--hosts FILE`"],
-    [["plan", "--from", "ip", "--hosts", "none.txt"], "The file `none.txt` cannot be read (there is none)"],
+    [["plan", "--from", "ip", "--hosts", "none.txt"], "The file `none.txt` cannot be read (it does not exist)"],
     [["plan", "--from", "leaf"], "Expected `--from leaf URL`"],
     [["plan", "--from", "leaf", "redis://localhost"], "Expected `--from leaf` with a URL of zookeeper"],
-    [["apply"], `The file \`${file}\` cannot be read (there is none)`],
+    [["apply"], `The file \`${file}\` cannot be read (it does not exist)`],
     [["apply", "hosts.txt"], "Expected a migration plan (JSON), got `orders-1"],
     [["apply", "--watch"], "Expected `migrate apply` without `--watch`"],
     [["finish", "--headroom", "9"], "Expected `migrate finish` without `--headroom`"],
@@ -47,7 +47,7 @@ describe("migrate", () => {
     [[...planArgs.slice(1), "--worker-bits", "11"], "Expected `--worker-bits` to be an integer from 1 to 10"],
     [
       ["plan", "--from", "uid-generator", "mysql://127.0.0.1:1"],
-      "The layout timestamp:28,worker:22,sequence:13@1463673600000/1000 of uid-generator came to its end",
+      "The layout timestamp:28,worker:22,sequence:13@1463673600000/1000 of uid-generator ended at",
     ],
   ])("refuses %j in one line", async (args, rule) => {
     const { code, stdout, stderr } = await sandbox.run(["migrate", ...args]);

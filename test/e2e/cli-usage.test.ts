@@ -113,12 +113,12 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["an unknown layout", ["inspect", "--layout", "snow", "1"], /Expected `layout`/],
     ["an unknown state", ["workers", "--state", "dead"], /live, resting, free, pinned, foreign/],
     ["a worker ID that is none", ["release", "07"], /WORKER_ID to be an integer/],
-    ["a reset without a word for it", ["release", "7", "--reset-window"], /together with `--i-know`/],
-    ["a word for nothing", ["release", "7", "--i-know"], /together with `--i-know`/],
+    ["a reset without a word for it", ["release", "7", "--reset-window"], /`--reset-window` and `--i-know` together/],
+    ["a word for nothing", ["release", "7", "--i-know"], /`--reset-window` and `--i-know` together/],
     ["a pin without a reason", ["pin", "7"], /`--reason TEXT`, got nothing/],
     ["a pin of no number", ["pin", "7", "x", "--reason", "reserved"], /WORKER_ID .* got `x`/],
     ["an unpin of nothing", ["unpin"], /WORKER_ID…, got nothing/],
-    ["a file of IDs that is missing", ["audit", "none.txt"], /from `none\.txt` \(string\): there is none; name/],
+    ["a file of IDs that is missing", ["audit", "none.txt"], /from `none\.txt` \(string\): it does not exist; name/],
     ["a file of IDs that is a folder", ["audit", "."], /it is a folder; name/],
     ["an unknown form of IDs", ["audit", "--format", "json"], /base64url/],
     ["a limit that is none", ["audit", "--limit", "all"], /from 0 to 100000/],
@@ -170,10 +170,10 @@ describe("what is wrong is told in one line, and nothing is created", () => {
       [
         "throws",
         '() { throw new Error("no number today"); }',
-        /`\/\S+own\.mjs` failed: no number today; mend it/,
+        /`\/\S+own\.mjs` failed: no number today; correct it/,
         "CONFIG_INVALID",
       ],
-      ["rejects", 'async () { throw "x"; }', /failed: `x` \(string\); mend it/, "CONFIG_INVALID"],
+      ["rejects", 'async () { throw "x"; }', /failed: `x` \(string\); correct it/, "CONFIG_INVALID"],
       [
         "never answers",
         "() { return new Promise(() => {}); }",
@@ -253,13 +253,18 @@ describe("what is wrong is told in one line, and nothing is created", () => {
       ["audit", "--registry", "sqlite:./registry.db"],
       ["doctor", "--accept-clock"],
     ]) {
-      await expectRefused(args, /There is no registry/, {}, "NOT_FOUND");
+      await expectRefused(args, /The registry \S+ does not exist yet/, {}, "NOT_FOUND");
     }
   });
 
   test("an empty file, for those who only look: it stays empty", async () => {
     writeFileSync(join(sandbox.work, "registry.db"), "");
-    await expectRefused(["workers", "--registry", sandbox.registry], /There is no registry/, {}, "NOT_FOUND");
+    await expectRefused(
+      ["workers", "--registry", sandbox.registry],
+      /The registry \S+ does not exist yet/,
+      {},
+      "NOT_FOUND",
+    );
     expect(readFileSync(join(sandbox.work, "registry.db"), "utf8")).toBe("");
   });
 

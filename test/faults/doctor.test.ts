@@ -397,7 +397,7 @@ describe("an embedded registry", () => {
       (await examined(child)).findings.find(({ check }) => check === "process")?.detail;
     const args = ["--pid", "--fork", "--mount-proc", process.execPath, cliFile, "doctor", "--json"];
     const apart = spawn("unshare", [...args, "--registry", sandbox.registry], sandbox.surroundings());
-    expect(await detail(apart)).toMatch(/^This is a PID namespace of its own \(pid:\[\d+\]\), as of a container: /);
+    expect(await detail(apart)).toMatch(/^This process has its own PID namespace \(pid:\[\d+\]\), as in a container: /);
   });
 
   test.skipIf(process.getuid?.() !== 0)("that may only be read (needs root that becomes another)", async () => {
@@ -408,7 +408,7 @@ describe("an embedded registry", () => {
       spawn("setpriv", [...nobody, "--registry", sandbox.registry], sandbox.surroundings({ HOME: "/nowhere" })),
     );
     const told = found.findings.filter(({ status }) => status === "fail").map(({ detail }) => detail);
-    expect(told).toContain(`${file} and its folder cannot be written (EACCES); mend their permissions.`);
+    expect(told).toContain(`${file} and its folder cannot be written (EACCES); correct their permissions.`);
     expect(found.code).toBe(1);
   });
 });

@@ -138,7 +138,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     await client.rpush(`workerId:pid:${ip}`, "811x1");
     const findings = await read("westid-redis", server.url());
     expect(shown(findings)).toEqual([[1, "alpha/811", undefined]]);
-    expect(findings.remarks).toEqual([expect.stringMatching(new RegExp(`^${ip} tells no host apart: .*${why}`))]);
+    expect(findings.remarks).toEqual([expect.stringMatching(new RegExp(`^${ip} does not identify a host: .*${why}`))]);
   });
 
   test("CosId: a namespace whose instances have all given back, or that only counted, is found", async () => {

@@ -95,8 +95,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     ]);
     expect(findings.remarks.toSorted()).toEqual([
       'workerId:pid:10.0.0.9 has "no pair" and not {pid}x{N}: left out.',
-      'workerId:use:5 is "somebody" and not {pid}x{ip}x{hostname}: pinned for nobody.',
-      "workerId:use:6 is no text and not {pid}x{ip}x{hostname}: pinned for nobody.",
+      'workerId:use:5 is "somebody" and not {pid}x{ip}x{hostname}: pinned for no host.',
+      "workerId:use:6 is no text and not {pid}x{ip}x{hostname}: pinned for no host.",
     ]);
     expect(outlook).toMatchObject({ collisions: [], kept: 0, renumbered: 4, retired: 1024, left: 1024 });
     expect(await everything()).toEqual(before);

@@ -384,7 +384,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         expect(await run("explain", ids[0] ?? "")).toContain("fence 1, claimed");
         // Whether this machine's clock is kept is not what this is about.
         const { stdout } = await sandbox.run(["doctor", ...where], { env: { ...standInEnvironment } });
-        expect(stdout).toMatch(/survive kill -9[^]*Claims and renewals are let through/);
+        expect(stdout).toMatch(/survive kill -9[^]*Claims and renewals are permitted/);
         const traces = await server.query(`SELECT worker_id FROM workerid_window_${namespace} WHERE worker_id < 0`);
         expect(traces).toEqual([]);
       });

@@ -183,7 +183,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const findings = await examine({ open: () => openRedis(url), named: true, namespace, now: Date.now });
     expect(findings.find(({ check }) => check === "namespace")).toMatchObject({
       status: "warn",
-      detail: expect.stringContaining("a first claim begins a quarantine") as string,
+      detail: expect.stringContaining("a first claim starts a quarantine") as string,
     });
     expect(await failure(registry.claim(claimRequest()))).toMatchObject({ code: "QUARANTINE" });
   });

@@ -63,10 +63,10 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
       const plain = await sandbox.run(["audit", ...registry], { input: all.join("\n") });
       expect(plain).toMatchObject({ code: 0, stderr: "" });
       expect(plain.stdout).toBe(
-        "Worker 5: 3 IDs in no window: java-1 (10.0.0.9), pid 4711 has it, which records no windows.\n" +
-          "Worker 9: 2 IDs in no window, from before it was ever claimed: it is pinned (used by delta).\n" +
+        "Worker 5: 3 IDs outside of every window: java-1 (10.0.0.9), pid 4711 holds it and records no windows.\n" +
+          "Worker 9: 2 IDs outside of every window, older than its first claim: it is pinned (used by delta).\n" +
           "55 IDs. More than once: 0. Outside of every recorded window: 0. Beyond the layout: 0. Lines without an ID: 0.\n" +
-          "Not counted as outside: 3 made by foreign holders, which record no windows; 2 of pinned numbers that had not moved yet.\n",
+          "Not counted as outside: 3 made by foreign holders, which record no windows; 2 of pinned worker IDs, older than their first claim.\n",
       );
       const again = await sandbox.run(["audit", "--json", ...registry], {
         input: [...all, theirs[0], made(6, 0)].join("\n"),
@@ -101,7 +101,7 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
           ]);
           expect(text).toMatch(/held by {4}\S+ \(.*\), pid \d+; fence \d+, claimed .*, window .* to .*, given back\n/);
           expect(text).toContain(
-            "held by    nobody on record: worker 5 is taken by java-1 (10.0.0.9), pid 4711, which records no windows and may have made it\n",
+            "held by    no recorded holder: worker 5 is taken by java-1 (10.0.0.9), pid 4711, which records no windows and may have made it\n",
           );
         }
         const answer = await fetch(`${daemon.url}/v1/${namespace}/ids/${pinned[0]}`);

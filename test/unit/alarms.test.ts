@@ -120,7 +120,7 @@ test("top and its JSON begin with the same", async () => {
   const surface = { columns: 200, rows: 40, colored: false, unicode: true };
   const scene = { picture: picture as Picture, changes: [], registry: "memory:", now: clock.now(), scroll: 0 };
   const { lines } = drawTop(scene, surface);
-  expect(lines[1]).toMatch(/^The pool is full\. All 32 worker IDs are taken.* The first one that rests comes free at /);
+  expect(lines[1]).toMatch(/^The pool is full\. All 32 worker IDs are taken.* The first resting one comes free at /);
   expect(lines[2]).toMatch(/^31 renewals overdue\. 31 of 31 holders/);
   const info = { ...scene.picture.info, quarantineUntil: clock.now() + 1000 };
   expect(alarmsOf({ ...scene.picture, info }).map(({ title }) => title)).toEqual([

@@ -238,7 +238,7 @@ describe("an address", () => {
   it("outside the pool is refused", async () => {
     const narrow = request({ pool: { first: 0, last: 511 } }, { ip: "10.0.3.77" });
     expect(await refusal(ipAssigner().assign(narrow, signal))).toBe(
-      "Expected `workerId` to be in the pool 0-511, got `845` (number); correct the address `10.0.3.77`, whose last 10 bits that is, or the pool.",
+      "Expected `workerId` to be in the pool 0-511, got `845` (number); correct the address `10.0.3.77` (its last 10 bits), or the pool.",
     );
   });
 
@@ -364,7 +364,7 @@ describe("an assigner of somebody's own", () => {
         .assign(request(), signal)
         .catch((e: unknown) => e);
       expect(error).toMatchObject({ code: "CONFIG_INVALID", cause: expect.anything() as unknown });
-      expect((error as Error).message).toBe(`The assigner \`own\` failed: ${said}; mend it, or leave it out.`);
+      expect((error as Error).message).toBe(`The assigner \`own\` failed: ${said}; correct it, or leave it out.`);
     }
   });
 
@@ -384,7 +384,7 @@ describe("an assigner of somebody's own", () => {
         "REGISTRY_UNAVAILABLE",
       );
       expect(message).toBe(
-        `The assigner \`${file}\` did not answer within 30 ms (operationTimeout and claimTimeout); mend it, or give it more time.`,
+        `The assigner \`${file}\` did not answer within 30 ms (operationTimeout and claimTimeout); correct it, or give it more time.`,
       );
     },
   );

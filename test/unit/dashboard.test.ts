@@ -140,7 +140,7 @@ describe("the page", () => {
     await clock.advance(61_000);
     await claim("orders", { host: "second" }, { workerId: 0 });
     const { text } = await send("GET", "/?namespace=orders&worker=0");
-    expect(text.slice(text.indexOf('id="detail"'))).toMatch(/second.*live.*first.*never given back/s);
+    expect(text.slice(text.indexOf('id="detail"'))).toMatch(/second.*live.*first.*never released/s);
     expect((await send("GET", "/?namespace=orders&worker=1024")).text).toContain("CONFIG_INVALID");
     expect((await send("GET", "/?namespace=orders&worker=9")).text).toContain("never used");
     expect((await send("GET", "/?namespace=orders&worker=x")).status).toBe(400);

@@ -64,7 +64,7 @@ describe("the doctor", () => {
     [
       "redis",
       "warn",
-      /or was forgotten: a first claim begins a quarantine\. Only where it never existed, `snowlease init --new` makes it/,
+      /or was forgotten: a first claim starts a quarantine\. Only if it never existed, make it without one: `snowlease init --new`/,
     ],
     ["zookeeper", "ok", /`snowlease init` or the first claim makes it\.$/],
     ["postgres", "ok", /yet; `snowlease init` makes it\.$/],

@@ -45,7 +45,7 @@ describe("why nobody made an ID", () => {
     await clock.advance(60_000);
     expect((await explained(clock.now())).nobody).toEqual({
       why: "gap",
-      detail: `the window of beta, pid 2, b ended at ${iso(second.until)}, and nobody has claimed it since`,
+      detail: `the window of beta, pid 2, b ended at ${iso(second.until)}, and it was not claimed again`,
     });
   });
 
@@ -53,7 +53,7 @@ describe("why nobody made an ID", () => {
     const { from } = await hold(alpha);
     expect((await explained(from - 1)).nobody).toEqual({
       why: "early",
-      detail: `the first claim of worker 7 on record is later: that of alpha (10.0.0.1), pid 1 began at ${iso(from)}; claims whose window ended before ${iso(clock.now() - historyKept)} may be forgotten`,
+      detail: `the first recorded claim of worker 7 is later: that of alpha (10.0.0.1), pid 1 began at ${iso(from)}; claims whose window ended before ${iso(clock.now() - historyKept)} may be forgotten`,
     });
   });
 
@@ -62,7 +62,7 @@ describe("why nobody made an ID", () => {
     expect((await explained(clock.now(), 8)).nobody).toEqual({ why: "unused", detail: "worker 8 was never claimed" });
     expect((await explained(clock.now() + 20_000)).nobody).toEqual({
       why: "future",
-      detail: `that time is yet to come: the registry's clock shows ${iso(clock.now())}; is the ID of another layout, or of another namespace?`,
+      detail: `that time is in the future: the registry's clock shows ${iso(clock.now())}; does the ID belong to another layout or namespace?`,
     });
   });
 
@@ -73,7 +73,7 @@ describe("why nobody made an ID", () => {
     expect((await explained(before, 9)).nobody).toEqual({
       why: "pinned",
       detail:
-        "worker 9 was not claimed by then; it is pinned (used by gamma), and a program without a lease may have made it",
+        "worker 9 was not claimed yet; it is pinned (used by gamma), and a program without a lease may have made the ID",
     });
     const holder = { ...alpha, ip: "10.0.0.9" };
     const { from, until } = await granted(registry, claimRequest({ namespace, holder, clock: clock.now() }));
@@ -93,7 +93,7 @@ test("a claim that went on past its end, or was never given back, is not called 
   };
   expect(await ends()).toEqual(["live"]);
   await clock.advance(1000);
-  expect(await ends()).toEqual(["never given back"]);
+  expect(await ends()).toEqual(["never released"]);
 });
 
 test("an ID of a layout that wraps is looked up near the time that is told", async () => {

@@ -59,7 +59,7 @@ describe("a list of hosts", () => {
   });
 
   test.each([
-    ["", "a line a host, got none"],
+    ["", "one host per line, got none"],
     ["\n10.0.0", "an IPv4 or IPv6 address, got `10.0.0`"],
     ["\n10.0.0.1 10.0.0.2", "one address in a line, got `10.0.0.1 10.0.0.2`"],
     ["\n10.0.0.1 a 10.0.0.2", "one address in a line"],

@@ -109,7 +109,7 @@ describe("a plan", () => {
     ] as const) {
       const text = typeof change === "string" ? change : JSON.stringify(change);
       const message = messageOf(() => readPlan(text, "plan.json"));
-      expect(message).toMatch(/^CONFIG_INVALID: [^\n]*correct plan\.json, or make it anew\.$/);
+      expect(message).toMatch(/^CONFIG_INVALID: [^\n]*correct plan\.json, or make a new plan\.$/);
       expect(message).toContain(rule);
     }
   });

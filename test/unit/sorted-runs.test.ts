@@ -83,7 +83,7 @@ describe("sorted runs", () => {
   test("say which folder they need", () => {
     const entries = Array.from({ length: runLength + 1 }, (_, i): Entry => [BigInt(i), i + 1]);
     expect(() => sorted(entries, newRuns("/none/such"))).toThrow(
-      /^Temporary files in `\/none\/such` cannot be used: ENOENT.*; make room .* TMPDIR\.$/,
+      /^Temporary files in `\/none\/such` cannot be written: ENOENT.*; free 12 bytes per ID there, .* TMPDIR\.$/,
     );
   });
 
@@ -95,6 +95,6 @@ describe("sorted runs", () => {
     expect(system("mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder)).toBe(0);
     onTestFinished(() => void system("umount", "--lazy", folder));
     const entries = Array.from({ length: 4 * runLength }, (_, i): Entry => [BigInt(i), i + 1]);
-    expect(() => sorted(entries, newRuns(folder))).toThrow(/ENOSPC.*; make room there/);
+    expect(() => sorted(entries, newRuns(folder))).toThrow(/ENOSPC.*; free 12 bytes per ID there/);
   });
 });

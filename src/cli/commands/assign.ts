@@ -8,23 +8,22 @@ import { aborted, onInterrupt } from "../processes/signals.ts";
 export const assign: CliCommand = {
   name: "assign",
   summary:
-    "Claim a worker ID, print it as a line of JSON, and hold it until stdin closes, or SIGINT, SIGTERM or SIGHUP comes.",
+    "Claim a worker ID, print it as one line of JSON, and hold it until stdin closes or SIGINT, SIGTERM or SIGHUP arrives.",
   details: [
-    "The worker ID may be used as long as this process lives: it keeps the window open beyond the `until` that it printed. It exits " +
-      "with 4 when the lease is lost, or about to be: stop using the worker ID then.",
-    "A stdin that is /dev/null, as a service has it, does not count as closed.",
+    "Use the worker ID only while this process lives: it keeps the window open beyond the printed `until`. It exits with 4 when the lease is lost or about to end: stop using the worker ID then.",
+    "A stdin that is /dev/null, as in a service, does not count as closed.",
   ],
   examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],
   settings: "cli",
   without: ["onLost", "maxTell", "mode", "spread"],
-  flags: [{ name: "once", description: "Give it back at once: the number tells something, but is nobody's any more." }],
+  flags: [{ name: "once", description: "Claims, prints and releases at once; do not make IDs with it." }],
 
   async run(invocation) {
     const { flags, output } = invocation;
     const config = await claimConfig(invocation);
     if (config.registryFrom === "borrowed") {
       throw configInvalid(
-        "Here `snowlease exec` has a worker ID for all that it runs: it stands in SNOWLEASE_WORKER_ID; name another namespace, or a registry by `--registry`, to claim one for a program of your own.",
+        "`snowlease exec` started this process and holds its worker ID (SNOWLEASE_WORKER_ID); to claim another one, name another namespace, or a registry with `--registry`.",
       );
     }
     const stop = onInterrupt();
@@ -40,9 +39,7 @@ export const assign: CliCommand = {
         // Its reader was gone before.
         if (output.closed.aborted) return await held.giveBack("untold");
         if (flags.has("once")) {
-          process.stderr.write(
-            `snowlease: worker ${workerId} is given back: it is nobody's now, so do not make IDs with it.\n`,
-          );
+          process.stderr.write(`snowlease: Released worker ${workerId}; do not make IDs with it.\n`);
           return;
         }
         const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);

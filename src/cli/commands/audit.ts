@@ -27,13 +27,12 @@ const chunkSize = 256 * 1024;
 export const audit: CliCommand = {
   name: "audit",
   summary:
-    "Read IDs, one a line, from files or stdin, and find duplicates and IDs outside of every recorded window. Exits with 1 when there are any.",
+    "Read IDs, one per line, from files or stdin; report duplicates and IDs outside of every recorded window. Exits with 1 when it finds any.",
   details: [
-    "Windows are looked at only where a registry is named; history that was pruned (30 days after a window's end) is not on record any more.",
-    "IDs of numbers that a foreign holder has, and of pinned ones from before they were claimed, are counted apart and are no finding: " +
-      "whoever made them records no windows. A duplicate among them is one.",
-    "Takes less than 200 MB of memory however many IDs there are, and beyond 2 million of them 12 bytes of disk for each, in the folder that TMPDIR names.",
-    "Empty lines are skipped. Lines without an ID, and IDs of more bits than the layout, count as findings. `-` is stdin.",
+    "Windows are checked only against a named registry. Its history keeps a window for 30 days after the window's end.",
+    "Two kinds of IDs are counted apart and are no findings, because their makers record no windows: IDs of a foreign holder, and IDs of a pinned worker ID from before its first claim. A duplicate among them is a finding.",
+    "Memory stays below 200 MB at any number of IDs. Beyond 2 million IDs, each ID takes 12 bytes of disk in the folder that TMPDIR names.",
+    "Empty lines are skipped. A line without an ID, and an ID with more bits than the layout, are findings. `-` is stdin.",
   ],
   examples: [
     "snowlease audit ids.txt",
@@ -45,13 +44,13 @@ export const audit: CliCommand = {
     {
       name: "format",
       value: "FORMAT",
-      description: `The form the IDs are written in: ${formatNames.join(", ")}; default decimal.`,
+      description: `The encoding of the IDs: ${formatNames.join(", ")}; default decimal.`,
     },
     nearFlag,
     {
       name: "limit",
       value: "NUMBER",
-      description: `How many findings of each kind to print, up to ${mostFindings}; default ${defaultLimit}. All are counted.`,
+      description: `How many findings of each kind to print, up to ${mostFindings}; default ${defaultLimit}. All findings are counted.`,
     },
   ],
   operands: { name: "[FILE…]", least: 0, most: Infinity },
@@ -152,15 +151,15 @@ function asText(finding: AuditFinding): string {
     }
     case "outside": {
       const { id, workerId, timestamp } = finding;
-      return `${id}: nobody on record held worker ${workerId} at ${timeText(timestamp)}: ${where}`;
+      return `${id}: no recorded holder of worker ${workerId} at ${timeText(timestamp)}: ${where}`;
     }
   }
 }
 
 function noteText({ kind, workerId, ids, by, reason }: UnleasedIds): string {
-  const those = `Worker ${workerId}: ${ids} ${ids === 1 ? "ID" : "IDs"} in no window`;
-  if (kind === "pinned") return `${those}, from before it was ever claimed: it is pinned (${reason}).`;
-  return `${those}: ${by === undefined ? "a foreign holder" : holderText(by)} has it, which records no windows.`;
+  const those = `Worker ${workerId}: ${ids} ${ids === 1 ? "ID" : "IDs"} outside of every window`;
+  if (kind === "pinned") return `${those}, older than its first claim: it is pinned (${reason}).`;
+  return `${those}: ${by === undefined ? "a foreign holder" : holderText(by)} holds it and records no windows.`;
 }
 
 function summaryOf(
@@ -171,16 +170,16 @@ function summaryOf(
   const total = duplicates + (outside ?? 0) + beyond + invalid;
   const unleased = [
     ...(foreign ? [`${foreign} made by foreign holders, which record no windows`] : []),
-    ...(pinned ? [`${pinned} of pinned numbers that had not moved yet`] : []),
+    ...(pinned ? [`${pinned} of pinned worker IDs, older than their first claim`] : []),
   ];
   return [
     ...(findings.length < total ? [`Shown: ${findings.length} of ${total} findings; --limit shows more.`] : []),
     ...(limit < notes.length
       ? [`Shown: ${limit} of ${notes.length} worker IDs without a lease; --limit shows more.`]
       : []),
-    `${ids} IDs. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not looked at"}. ` +
+    `${ids} IDs. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not checked"}. ` +
       `Beyond the layout: ${beyond}. Lines without an ID: ${invalid}.`,
     ...(unleased.length === 0 ? [] : [`Not counted as outside: ${unleased.join("; ")}.`]),
-    ...(outside === undefined ? ["Without a registry only duplicates are found; name one with --registry."] : []),
+    ...(outside === undefined ? ["Without a registry, only duplicates are found; name one with --registry."] : []),
   ].join("\n");
 }

@@ -11,10 +11,10 @@ import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 export const daemon: CliCommand = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains: it finishes what is in flight, and ends.",
+    "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
   details: [
-    "Prints where it listens and what to try; then logs to stderr, as JSON lines. `--listen HOST:0` takes a free port.",
-    "With `--tokens` or `--tls-cert`, SIGHUP does not end it, but reads these files again.",
+    "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen HOST:0` takes a free port.",
+    "With `--tokens` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
   ],
   examples: [
     "snowlease daemon",
@@ -61,7 +61,7 @@ function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
 function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): TlsFiles | undefined {
   if (cert !== undefined && key !== undefined) return { cert, key, clientCa };
   if (cert === undefined && key === undefined && clientCa === undefined) return undefined;
-  throw configInvalid("Expected `tlsCert` and `tlsKey` both, or no TLS at all; name the other one.");
+  throw configInvalid("Expected both `tlsCert` and `tlsKey`, or no TLS option; name the missing one.");
 }
 
 function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {

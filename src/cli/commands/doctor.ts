@@ -6,8 +6,7 @@ import { addressOf, openConfigured, registryConfig, registrySettings, withRegist
 
 export const doctor: CliCommand = {
   name: "doctor",
-  summary:
-    "Examine what making IDs here rests on: registry, clocks, layout, pool. Exits with 1 when anything is wrong.",
+  summary: "Check what IDs here depend on: registry, clocks, layout, pool. Exits with 1 when a check fails.",
   examples: [
     "snowlease doctor",
     "snowlease doctor --registry http://127.0.0.1:7070 --json",
@@ -17,7 +16,7 @@ export const doctor: CliCommand = {
   flags: [
     {
       name: "accept-clock",
-      description: "Your word that this host's clock is right, after a step ahead was refused with CLOCK_SKEW.",
+      description: "Confirms that this host's clock is right, after a forward step was refused with CLOCK_SKEW.",
     },
   ],
 
@@ -28,11 +27,11 @@ export const doctor: CliCommand = {
       const by = await withRegistry(config, (registry) => {
         if (registry.acceptClock !== undefined) return registry.acceptClock();
         throw configInvalid(
-          `Expected \`--accept-clock\` with an embedded registry, whose clock is this host's, got one of the kind \`${registry.kind}\`; set the clocks right instead.`,
+          `Expected \`--accept-clock\` with an embedded registry, which uses this host's clock, got the kind \`${registry.kind}\`; correct the clocks instead.`,
         );
       });
       if (json) return output.json(by);
-      return output.line(`The clock is accepted as it is: ${by.by} ms ahead of what was accepted before.`);
+      return output.line(`Accepted this host's clock, ${by.by} ms ahead of the last accepted time.`);
     }
 
     const { namespace, registryFrom, sources, layout, pool } = config;

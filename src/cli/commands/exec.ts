@@ -13,24 +13,13 @@ import { signalExitCode } from "../processes/signals.ts";
 
 export const exec: CliCommand = {
   name: "exec",
-  summary: "Claim a worker ID, and run a program that uses it.",
+  summary: "Claim a worker ID, and run a program with it.",
   details: [
-    "The program finds the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the " +
-      "layout has a datacenter (WORKER_ID is then the worker field alone). One that uses Snowlease itself borrows this lease " +
-      "over SNOWLEASE_LEASE_SOCKET, as many processes at a time as there are, and stays inside its window whatever happens. A program that " +
-      "names no namespace borrows that of this lease. A program that asks for another worker ID, pool or layout is refused; one that names another registry " +
-      "by flag or option claims there. A program that names another namespace claims it in a registry that is named by flag, option or environment, and is " +
-      "refused without one.",
-    "Any other generator in it is protected only by being stopped: when the lease is lost, or its window about to end, the " +
-      "program gets SIGTERM, and SIGKILL before the end of the window; the exit code is then 4. Started without a terminal it has a " +
-      "process group of its own, which is stopped as a whole, and also when the program itself has ended; on a terminal only the " +
-      "program is stopped. What leaves the group (setsid), or goes on after this process was killed with SIGKILL or stopped with " +
-      "SIGSTOP, is not reached: have the service manager end all of them together.",
-    "A program whose command line has -Dwestid.workerId with another number is not run; nor is one, without --java, for which " +
-      "JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or _JAVA_OPTIONS has it. What stands in a script or a file of arguments is not seen: use --java there.",
-    `Passes on ${passedSignals.join(", ")}. The exit code is the program's, or as a shell has it: 128 + n where signal n ended it, 127 ` +
-      "where there is no such program, 126 where it cannot be run (its worker ID is then free again at once). An error of our own has its " +
-      "usual exit code.",
+    "The program gets the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the layout has a datacenter (WORKER_ID is then the worker field alone).",
+    "A program that uses Snowlease itself borrows this lease over SNOWLEASE_LEASE_SOCKET, in any number of processes, and always stays inside its window. A program without a namespace of its own borrows the namespace of this lease. A program that asks for another worker ID, pool or layout is refused. A program that names another registry by flag or option claims there. A program that names another namespace claims it in the registry that a flag, an option or the environment names, and is refused without one.",
+    "Any other generator is protected only by stopping it: when the lease is lost or its window is about to end, the program gets SIGTERM, and SIGKILL before the window ends; the exit code is then 4. Without a terminal, the program has its own process group, which is stopped as a whole, also after the program itself has ended. On a terminal, only the program is stopped. A process that leaves the group (setsid), or goes on after this process got SIGKILL or SIGSTOP, is not reached: let the service manager end all of them together.",
+    "A program with -Dwestid.workerId and another number on its command line is refused. Without --java, so is a program with it in JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or _JAVA_OPTIONS. Scripts and files of arguments are not checked: use --java there.",
+    `Passes on ${passedSignals.join(", ")}. The exit code is that of the program, or as in a shell: 128 + n after signal n, 127 where the program does not exist, 126 where it cannot be run (its worker ID is then free again at once). An error of Snowlease has its usual exit code.`,
   ],
   examples: [
     "snowlease exec -- node server.js",
@@ -50,7 +39,7 @@ export const exec: CliCommand = {
 
   async run(invocation) {
     if (invocation.operands[0] === "") {
-      const message = "Expected the name of a program, got an empty one; see `snowlease exec --help`.";
+      const message = "Expected the name of a program, got an empty text; see `snowlease exec --help`.";
       throw configInvalid(message);
     }
     const config = await claimConfig(invocation);

@@ -9,9 +9,9 @@ import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts
 
 export const explain: CliCommand = {
   name: "explain",
-  summary: "Take IDs apart, and say who held their worker ID at that time, or that nobody did.",
+  summary: "Take IDs apart, and name the recorded holder of their worker ID at that time.",
   details: [
-    "A claim stays on record for 30 days after the end of its window, the last one of each worker ID for good.",
+    "The registry keeps a claim for 30 days after the end of its window, and the last claim of each worker ID forever.",
   ],
   examples: [
     "snowlease explain 1278549019894743040",
@@ -54,6 +54,6 @@ function asText({ id, parts, holders, nobody, clock }: Explanation): string {
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     ...(rollback === undefined ? [] : [`  rollback   ${rollback}`]),
     `  sequence   ${sequence}`,
-    `  held by    ${nobody === undefined ? makers.join("\n         or  ") : printable(`nobody on record: ${nobody.detail}`)}`,
+    `  held by    ${nobody === undefined ? makers.join("\n         or  ") : printable(`no recorded holder: ${nobody.detail}`)}`,
   ].join("\n");
 }

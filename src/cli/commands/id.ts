@@ -15,8 +15,8 @@ const [patience, usualWait] = [60_000, 4000];
 
 export const id: CliCommand = {
   name: "id",
-  summary: "Claim a worker ID, print IDs, give the worker ID back.",
-  details: ["JSON is an array of strings: an ID does not fit a number of JavaScript."],
+  summary: "Claim a worker ID, print IDs, release the worker ID.",
+  details: ["JSON is an array of strings: an ID does not fit a JavaScript number."],
   examples: [
     "snowlease id",
     "snowlease id -n 1000 --format base62",
@@ -24,8 +24,12 @@ export const id: CliCommand = {
   ],
   settings: "cli",
   flags: [
-    { name: "count", short: "n", value: "NUMBER", description: `How many, up to ${most}; default 10.` },
-    { name: "format", value: "FORMAT", description: `${formatNames.join(", ")}, or json; default decimal.` },
+    { name: "count", short: "n", value: "NUMBER", description: `How many IDs, up to ${most}; default 10.` },
+    {
+      name: "format",
+      value: "FORMAT",
+      description: `The encoding: ${formatNames.join(", ")}, or json; default decimal.`,
+    },
   ],
 
   async run(invocation) {

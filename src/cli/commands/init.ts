@@ -5,16 +5,10 @@ import { addressOf, openConfigured, registryConfig } from "../settings.ts";
 
 export const init: CliCommand = {
   name: "init",
-  summary: "Create a namespace in a registry, or check that it is as asked.",
+  summary: "Create a namespace in a registry, or check that an existing one has these options.",
   details: [
-    "Fixes the namespace's layout, its longest window and the largest difference of clocks that it tolerates. Run again with the " +
-      "same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades " +
-      "the tables; who may not make any has what --print shows run by somebody who may, and runs init then.",
-    "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new it makes the namespace in quarantine: it " +
-      "grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new is your word that the namespace never " +
-      "existed; it is refused where anything of the namespace stands, or a quarantine of it is recorded. A registry of another kind makes " +
-      "the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be " +
-      "repeated; after that, use init without --new.",
+    "Fixes the namespace's layout, its longest window and its tolerated clock difference. Repeated with the same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades the tables. Without the permission for that, have an administrator run the statements of --print, then run init.",
+    "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new, init makes the namespace in quarantine: it grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new confirms that the namespace never existed; it is refused where data of the namespace exists, or a quarantine of it is recorded. A registry of another kind makes the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be repeated; after that, use init without --new.",
   ],
   examples: [
     "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
@@ -23,8 +17,8 @@ export const init: CliCommand = {
   ],
   settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "token", "config"],
   flags: [
-    { name: "new", description: "Your word that this namespace never existed; refused where anything of it stands." },
-    { name: "print", description: "Show the statements that set up the store, and touch nothing." },
+    { name: "new", description: "Confirms that this namespace never existed; refused where data of it exists." },
+    { name: "print", description: "Print the statements that set up the store, and change nothing." },
   ],
 
   async run(invocation) {

@@ -9,8 +9,8 @@ import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts
 
 export const inspect: CliCommand = {
   name: "inspect",
-  summary: "Take IDs apart by their layout. Asks no registry.",
-  details: ["Times are those of the beginning of an ID's tick."],
+  summary: "Take IDs apart by their layout, without a registry.",
+  details: ["A time is the start of the ID's tick."],
   examples: ["snowlease inspect 1278549019894743040", "snowlease inspect --layout twitter --json 1541815603606036480"],
   settings: ["layout", "config"],
   flags: [inputFormat, nearFlag],

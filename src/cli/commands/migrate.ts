@@ -48,19 +48,12 @@ const stepsOf: Readonly<Record<string, readonly MigrationStep[]>> = {
 export const migrate: CliCommand = {
   name: "migrate",
   summary:
-    "Move a fleet from worker IDs of another scheme (its IP addresses, westid, Leaf, …) to leased ones, host by host.",
+    "Move a fleet from worker IDs of another scheme (IP addresses, westid, Leaf, …) to leased ones, host by host.",
   details: [
-    "plan reads where the worker IDs come from today, lists those that two hosts share, and writes a plan file. It changes nothing. " +
-      `apply PLAN pins those worker IDs: each for the host that uses it, a shared one for nobody. PLAN is ${defaultFile} where it is left out.`,
-    "Then stop each host's old program and start it with this registry, those that collide first. status shows how far that is; finish takes the " +
-      "pins back when all have moved. apply --revert takes them back at any time; while worker IDs are leased it wants --force. The source is " +
-      "only read.",
-    "An old scheme that goes on handing out worker IDs could hand out a leased one. So plan leases none that it can still reach: of Leaf and " +
-      "uid-generator those beyond the highest and the headroom; of westid and CosId, which hand out again what was given back, none of their " +
-      "own, so that plan refuses and names the other ways. apply, status and finish read the source again: status shows programs that have " +
-      "started since, and a worker ID that is used twice with both its holders; then finish refuses.",
-    "A host goes on with its own worker ID where the source gives that to no other (by its address, and Leaf), in a window that opens maxClockSkew " +
-      "later, at each start until finish; a host is known by its address, see --ip. All others get a new one.",
+    `plan reads the worker IDs of the old scheme, lists those that two hosts share, and writes a plan file. It changes nothing. apply PLAN pins those worker IDs: each for the host that uses it, a shared one for no host. PLAN is ${defaultFile} by default.`,
+    "Then stop each host's old program and start it with this registry, hosts with a shared worker ID first. status shows the progress; finish removes the pins when all hosts have moved. apply --revert removes them at any time; while worker IDs are leased it requires --force. The source is only read.",
+    "The old scheme could hand out a leased worker ID. So plan leases none that the scheme can still reach: of Leaf and uid-generator those above the highest and the headroom; of westid and CosId, which hand out released worker IDs again, none of their own, so that plan refuses and names the alternatives. apply, status and finish read the source again: status shows programs that have started since the plan, and for a worker ID in double use both its users; then finish refuses.",
+    "A host keeps its worker ID where the source gives that to no other host (by its address, and Leaf). Until finish, its window opens maxClockSkew later at each start. The registry knows a host by its address, see --ip. All other hosts get a new worker ID.",
   ],
   examples: [
     "snowlease migrate plan --from ip --hosts hosts.txt --registry redis://localhost:6379",
@@ -71,30 +64,33 @@ export const migrate: CliCommand = {
   ],
   settings: [...registrySettings, "layout", "window"],
   flags: [
-    { name: "from", value: "SOURCE", description: `plan: ${sourceKinds.join(", ")}; all but ip with a URL behind it.` },
+    {
+      name: "from",
+      value: "SOURCE",
+      description: `plan: ${sourceKinds.join(", ")}; each but ip needs a URL after it.`,
+    },
     {
       name: "hosts",
       value: "FILE",
       description:
-        "plan --from ip: a line a host: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
+        "plan --from ip: one host per line: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
     },
     {
       name: "source-layout",
       value: "LAYOUT",
       description:
-        "plan: the layout of the old IDs, where its programs are configured otherwise than by default; the namespace's own where `--layout` is left out.",
+        "plan: the layout of the old IDs, where the old programs do not use their default. Without `--layout`, it is the layout of the namespace, too.",
     },
     {
       name: "worker-bits",
       value: "BITS",
-      description:
-        "plan: of how many bits the worker IDs are that the old scheme hands out; default: as its layout has.",
+      description: "plan: how many bits the worker IDs of the old scheme have; default: as many as in its layout.",
     },
     {
       name: "headroom",
       value: "COUNT",
       description:
-        "plan --from leaf, uid-generator: worker IDs above the highest that are kept for the old scheme's next starts; default 20 % of what is used, at least 16.",
+        "plan --from leaf, uid-generator: how many worker IDs above the highest to keep for the next starts of the old scheme; default 20 % of the used ones, at least 16.",
     },
     {
       name: "pool",
@@ -105,15 +101,15 @@ export const migrate: CliCommand = {
       name: "source",
       value: "URL",
       description:
-        "apply, status, finish: the source, which they read again; default the plan's, where it wants no login.",
+        "apply, status, finish: the source to read again; default: the plan's source, where it needs no login.",
     },
     { name: "out", value: "FILE", description: `plan: the plan file; default ${defaultFile}.` },
-    { name: "renumber", description: "apply: pin for nobody, so that each host gets another number." },
-    { name: "revert", description: "apply: take the pins back." },
-    { name: "watch", description: "status: go on until all have moved." },
+    { name: "renumber", description: "apply: pin for no host, so that each host gets another worker ID." },
+    { name: "revert", description: "apply: remove the pins." },
+    { name: "watch", description: "status: go on until all hosts have moved." },
     {
       name: "force",
-      description: "finish: also with hosts that have not moved. apply --revert: also while worker IDs are leased.",
+      description: "finish: even if hosts have not moved. apply --revert: even if worker IDs are leased.",
     },
   ],
   operands: { name: "plan [URL] | apply|status|finish [PLAN]", least: 1, most: 2 },
@@ -206,7 +202,7 @@ function write(file: string, plan: Plan): void {
     writeFileSync(beside, planText(plan), { flag: "wx" });
     renameSync(beside, file);
   } catch (error) {
-    const why = isSnowleaseError(error) ? "it is no plan" : (error as Error).message;
+    const why = isSnowleaseError(error) ? "the file is not a plan" : (error as Error).message;
     throw configInvalid(`The plan cannot be written to ${file} (${why}); name another with \`--out\`.`);
   }
 }
@@ -221,7 +217,7 @@ async function ifReadable(again: Again): Promise<SourceContents | undefined> {
   } catch (error) {
     if (!isSnowleaseError(error)) throw error;
     process.stderr.write(
-      `snowlease: ${printable(`The source is not read again, so that programs which have started since the plan are not known: ${error.message}`)}\n`,
+      `snowlease: ${printable(`The source is not read again, so programs that have started since the plan are unknown: ${error.message}`)}\n`,
     );
     return undefined;
   }
@@ -255,7 +251,7 @@ async function applyStep(invocation: Invocation): Promise<void> {
     if (flags.has("renumber")) throw configInvalid("Expected `--revert` without `--renumber`; leave one out.");
     const reverted = await withPlan(invocation, "unpinned", (request) => revertPlan(request, flags.has("force")));
     if (json) return output.json(reverted);
-    await output.line(`Taken back: ${reverted.unpinned} pins.`);
+    await output.line(`Removed ${reverted.unpinned} pins.`);
     if (reverted.live === 0) return;
     return output.line(
       `${reverted.live} worker IDs are leased: a claim from now on may get one that a host of the old scheme uses. Move those hosts back first, or apply again.`,
@@ -269,15 +265,15 @@ async function applyStep(invocation: Invocation): Promise<void> {
   const { pinned, unchanged, others, left } = applied;
   for (const { workerId, reason } of others.slice(0, mostShown)) {
     await output.add(
-      `${printable(`Worker ${workerId} is pinned already (${reason}): left as it is, nobody takes it over.`)}\n`,
+      `${printable(`Worker ${workerId} is already pinned (${reason}): unchanged, and no host takes it over.`)}\n`,
     );
   }
   if (left.length > 0)
     await output.add(
-      `Pins of an earlier plan: ${left.length}; apply that plan with --revert first if they are wrong.\n`,
+      `Pins of an earlier plan: ${left.length}; if they are wrong, first apply that plan with --revert.\n`,
     );
   await output.line(
-    `Pinned: ${pinned}. Pinned before: ${unchanged}. Now move the hosts, one by one; \`snowlease migrate status\` shows how far that is.`,
+    `Pinned: ${pinned}. Pinned before: ${unchanged}. Now move the hosts, one by one; \`snowlease migrate status\` shows the progress.`,
   );
 }
 
@@ -306,7 +302,7 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
       if (stopped.aborted) return signalExitCode(stopped.reason as NodeJS.Signals);
     }
     progress.end();
-    if (!json) await output.line("All hosts have moved; `snowlease migrate finish` takes the pins back.");
+    if (!json) await output.line("All hosts have moved; `snowlease migrate finish` removes the pins.");
   });
 }
 
@@ -326,7 +322,7 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
     const wait = due.length === 0 ? 0 : readyAt - status.clock;
     if (wait > 0 && !json)
       await output.line(
-        `The pins go at ${timeText(readyAt)}, one window and maxClockSkew after the last program of the old scheme can have ended.`,
+        `The pins are removed at ${timeText(readyAt)}: one window and maxClockSkew after the latest end of an old program.`,
       );
     const stopped = onInterrupt();
     for (let now = status.clock; now < readyAt && wait > 0; { clock: now } = await registry.ping()) {
@@ -340,9 +336,9 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
     const unpinned = await unpinAll(registry, plan.namespace, pins, onProgress);
     progress.end();
     if (json) return output.json({ unpinned, staying, left: left.length });
-    const stay = staying === 0 ? "" : ` ${staying} stay pinned for good.`;
+    const stay = staying === 0 ? "" : ` ${staying} stay pinned forever.`;
     await output.line(
-      `Finished: ${unpinned} pins are taken back.${stay} No program of the old scheme may start from now on: its worker IDs are leased.`,
+      `Finished: removed ${unpinned} pins.${stay} From now on, start no program of the old scheme: its worker IDs are leased.`,
     );
   });
 }
@@ -360,7 +356,7 @@ function checkMoved({ hosts }: MigrationStatus): void {
   throw new SnowleaseError(
     "WORKER_ID_HELD",
     printable(
-      `${left.length} of ${hosts.length} hosts have not moved (${some}${left.length > 5 ? ", …" : ""})${conflict}: move them, or unpin their worker IDs all the same with \`--force\`.`,
+      `${left.length} of ${hosts.length} hosts have not moved (${some}${left.length > 5 ? ", …" : ""})${conflict}: move them, or remove their pins nevertheless with \`--force\`.`,
     ),
   );
 }
@@ -370,7 +366,7 @@ function unreadable(error: unknown): never {
   if (!isSnowleaseError(error)) throw error;
   throw new SnowleaseError(
     error.code,
-    `Whether programs have started the old way is not known: ${error.message.replace(/\.$/, "")}; or, where none can start any more, finish with \`--force\`.`,
+    `It is unknown whether programs of the old scheme have started: ${error.message.replace(/\.$/, "")}; or, if none can start any more, finish with \`--force\`.`,
     error.details,
     { cause: error },
   );

@@ -6,13 +6,15 @@ import { workerIdsOf } from "../values.ts";
 
 export const pin: CliCommand = {
   name: "pin",
-  summary: "Keep worker IDs out of the pool. A present holder goes on; pinning again replaces the reason.",
+  summary: "Keep worker IDs out of the pool. Their present holders go on. A repeated pin replaces the reason.",
   examples: [
     'snowlease pin 7 --reason "taken by the old billing host"',
     "snowlease pin 7 8 9 --reason reserved --json",
   ],
   settings: registrySettings,
-  flags: [{ name: "reason", value: "TEXT", description: "Why, for whoever meets it; up to 200 characters. Needed." }],
+  flags: [
+    { name: "reason", value: "TEXT", description: "The reason, for other operators; up to 200 characters. Required." },
+  ],
   operands: { name: "WORKER_ID…", least: 1, most: Infinity },
 
   async run(invocation) {
@@ -20,7 +22,7 @@ export const pin: CliCommand = {
     const workerIds = workerIdsOf(operands);
     const reason = flags.get("reason");
     if (typeof reason !== "string") {
-      throw configInvalid("Expected `--reason TEXT`, got nothing; say why they are kept out.");
+      throw configInvalid("Expected `--reason TEXT`, got nothing; give the reason.");
     }
     const config = await registryConfig(invocation);
     const { namespace } = config;

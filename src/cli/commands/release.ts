@@ -6,21 +6,20 @@ import { integerOf } from "../values.ts";
 
 export const release: CliCommand = {
   name: "release",
-  summary:
-    "End the claim of a holder that is gone. The worker ID's window stays closed: nobody gets it before that has passed.",
+  summary: "End the claim of a dead holder. The worker ID stays reserved until its window has passed.",
   examples: ["snowlease release 7", "snowlease release 7 --force"],
   settings: registrySettings,
   flags: [
     {
       name: "force",
-      description: "End it even while its window has not passed. The holder is told at its next renewal.",
+      description: "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
     },
     {
       name: "reset-window",
       description:
-        "Open the worker ID at once. If its holder still runs, two programs may make the same IDs. Needs --i-know.",
+        "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Requires --i-know.",
     },
-    { name: "i-know", description: "Your word that no holder of this worker ID runs any more." },
+    { name: "i-know", description: "Confirms that no holder of this worker ID runs any more." },
   ],
   operands: { name: "WORKER_ID", least: 1, most: 1 },
 
@@ -30,7 +29,7 @@ export const release: CliCommand = {
     const resetWindow = flags.has("reset-window");
     if (resetWindow !== flags.has("i-know")) {
       throw configInvalid(
-        "Expected `--reset-window` together with `--i-know`; without a holder that surely is gone, wait for the window to pass instead.",
+        "Expected `--reset-window` and `--i-know` together; where a holder may still run, wait until the window has passed instead.",
       );
     }
     const config = await registryConfig(invocation);
@@ -41,7 +40,7 @@ export const release: CliCommand = {
       if (json) return output.json({ namespace, workerId, fence, ...holder, until });
       const { host, ip, pid } = holder;
       await output.line(
-        `Worker ${workerId} of namespace ${namespace}, which ${host} (${ip}), pid ${pid} had, is nobody's now; nobody gets it before ${timeText(until)}.`,
+        `Released worker ${workerId} of namespace ${namespace} (last holder: ${host}, ${ip}, pid ${pid}). Reserved until ${timeText(until)}.`,
       );
     });
   },

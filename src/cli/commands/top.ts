@@ -20,10 +20,9 @@ const plainColumns = 120;
 
 export const top: CliCommand = {
   name: "top",
-  summary: "Watch a pool: how many worker IDs are taken, who holds them, whose window ends next, what happens.",
+  summary: "Watch a pool: how many worker IDs are taken, their holders, the windows that end next, and events.",
   details: [
-    "q or Esc quits; the arrows, PgUp, PgDn, Home and End scroll. Where stdout is no terminal, and with `--json`, it prints what there " +
-      "is and ends. No colours with NO_COLOR. Events are what differs from one look to the next, every 2 s.",
+    "q or Esc quits; the arrows, PgUp, PgDn, Home and End scroll. Where stdout is no terminal, and with `--json`, it prints the present state and ends. NO_COLOR turns colours off. Events are the differences between two looks, 2 s apart.",
   ],
   examples: [
     "snowlease top",

@@ -12,14 +12,13 @@ const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "fo
 
 export const workers: CliCommand = {
   name: "workers",
-  summary: "Show who holds, or last held, which worker ID. Those that were never used are not listed.",
+  summary: "List worker IDs with their present or last holder. Worker IDs that were never used are not listed.",
   details: [
-    "live: held. resting: given up or crashed, and its window has not passed. free: its window has passed. pinned: kept out of the " +
-      "pool. foreign: taken by a program that keeps no window.",
+    "live: held. resting: released or crashed, and its window has not passed. free: its window has passed. pinned: kept out of the pool. foreign: taken by a program that records no windows.",
   ],
   examples: ["snowlease workers", "snowlease workers --state live --json"],
   settings: registrySettings,
-  flags: [{ name: "state", value: "STATE", description: `Only those in this state: ${states.join(", ")}.` }],
+  flags: [{ name: "state", value: "STATE", description: `Only worker IDs in this state: ${states.join(", ")}.` }],
 
   async run(invocation) {
     const { output, json } = invocation;

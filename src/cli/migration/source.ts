@@ -28,7 +28,7 @@ export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback
   // That of a list of hosts is the namespace's own, which other commands judge.
   if (from === "ip" || layout.endOfLife > now) return layout;
   throw configInvalid(
-    `The layout ${layout.fingerprint} of ${from} came to its end at ${timeText(layout.endOfLife)}; name the one that its programs are configured with by \`--source-layout\`.`,
+    `The layout ${layout.fingerprint} of ${from} ended at ${timeText(layout.endOfLife)}; name the layout of its programs with \`--source-layout\`.`,
   );
 }
 
@@ -88,14 +88,14 @@ export async function readAgain(
   const [hosts, url] = [flags.get("hosts"), flags.get("source")];
   if (from === "ip") {
     if (url !== undefined)
-      throw configInvalid("Expected `--hosts FILE` and no `--source` for a plan of addresses; leave it out.");
+      throw configInvalid("Expected `--hosts FILE` and no `--source` for a plan of addresses; leave `--source` out.");
     const file = String(hosts ?? source);
     return hostFindings(readHosts(textOf(file), file), Layout.parse(sourceLayout));
   }
   if (hosts !== undefined) throw configInvalid(`Expected no \`--hosts\` for a plan of ${from}; leave it out.`);
   if (url === undefined && source.includes("***")) {
     throw configInvalid(
-      `The source ${source} wants a login, which the plan does not hold; name it with \`--source URL\`.`,
+      `The source ${source} needs a login, which the plan does not contain; name it with \`--source URL\`.`,
     );
   }
   try {
@@ -124,7 +124,7 @@ export function textOf(file: string): string {
   try {
     text = utf8Text(readFileSync(file));
   } catch (error) {
-    const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is none" : (error as Error).message;
+    const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "it does not exist" : (error as Error).message;
     throw configInvalid(printable(`The file \`${file}\` cannot be read (${what}); name another.`));
   }
   if (text !== undefined) return text;

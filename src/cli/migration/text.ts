@@ -12,10 +12,10 @@ export const mostShown = 50;
 export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, file: string): string {
   const { collisions, size, kept, renumbered, retired, taken, left } = outlook;
   return [
-    `Hosts: ${hosts.length}. Go on with their worker ID: ${kept}. Get another one: ${renumbered}. Shared worker IDs: ${collisions.length}.`,
-    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for nobody, ${taken === undefined ? "" : `${taken} taken otherwise, `}${left} left to claim.`,
+    `Hosts: ${hosts.length}. Keep their worker ID: ${kept}. Get another one: ${renumbered}. Shared worker IDs: ${collisions.length}.`,
+    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for no host, ${taken === undefined ? "" : `${taken} taken otherwise, `}${left} left to claim.`,
     ...(leased.last - leased.first + 1 < size
-      ? [`Leased are those from ${leased.first} to ${leased.last} while the fleet moves.`]
+      ? [`While the fleet moves, worker IDs ${leased.first} to ${leased.last} are leased.`]
       : []),
     ...(layout === defaultLayout.fingerprint
       ? []
@@ -23,7 +23,7 @@ export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, f
     ...(left < renumbered
       ? [`That is too few: ${renumbered} hosts need another one. Use a larger layout or another namespace.`]
       : []),
-    `Written to ${file}; nothing was changed. Go on with \`snowlease migrate apply ${file}\`.`,
+    `Wrote the plan to ${file}; the registry is unchanged. Next: \`snowlease migrate apply ${file}\`.`,
   ].join("\n");
 }
 
@@ -54,5 +54,5 @@ export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: 
 function headroomText({ kept, used }: NonNullable<MigrationStatus["headroom"]>): string {
   const text = `The source has handed out ${used} worker IDs since the plan was made, and ${kept} are kept for it`;
   if (used <= kept) return `${text}.`;
-  return `${text}: what it hands out now may be leased. Start no program the old way, and make a new plan with more \`--headroom\`.`;
+  return `${text}: its next worker ID may be leased. Start no program of the old scheme, and make a new plan with more \`--headroom\`.`;
 }

@@ -33,8 +33,8 @@ export class StartFailure extends SnowleaseError {
     const { code } = cause as NodeJS.ErrnoException;
     const missing = code === "ENOENT";
     const advice = missing
-      ? "no such program; look for it in PATH"
-      : `${code ?? String(cause)}; make it something that can be run`;
+      ? "PATH has no program of this name; correct the name"
+      : `${code ?? String(cause)}; make it executable`;
     super(missing ? "NOT_FOUND" : "CONFIG_INVALID", `\`${program}\` could not be started: ${advice}.`, {}, { cause });
     this.exitCode = missing ? 127 : 126;
   }

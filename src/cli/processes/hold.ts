@@ -118,15 +118,15 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
 
 function expiring({ workerId, until }: Lease, tried: boolean): SnowleaseError {
   const why = tried
-    ? "could not be renewed in time; see why the registry does not answer, then start again"
-    : "was not renewed, since this process was held up; give it a longer `window`, or its machine less to do, then start again";
+    ? "could not be renewed in time; find out why the registry does not answer, then start again"
+    : "was not renewed, because this process was delayed; use a longer `window`, or reduce the load of this machine, then start again";
   return new SnowleaseError("LEASE_EXPIRED", `The window of worker ${workerId} ends at ${timeText(until)} and ${why}.`);
 }
 
 function claimedLate({ workerId }: Lease, window: number): SnowleaseError {
   return new SnowleaseError(
     "LEASE_EXPIRED",
-    `The claim of worker ${workerId} took most of its window of ${window} ms, and the window was not renewed at once; ask for a longer \`window\`, or see why the registry is slow.`,
+    `The claim of worker ${workerId} took most of its window of ${window} ms, and the window was not renewed at once; use a longer \`window\`, or find out why the registry is slow.`,
   );
 }
 
@@ -134,7 +134,7 @@ function claimedLate({ workerId }: Lease, window: number): SnowleaseError {
 export function opensLater(workerId: number, opens: number, retryAfterMs: number): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
-    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms; have it waited for, by \`--claim-timeout\`.`,
+    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms; wait for it with \`--claim-timeout\`.`,
     { retryAfterMs },
   );
 }
@@ -142,6 +142,6 @@ export function opensLater(workerId: number, opens: number, retryAfterMs: number
 function notOpen({ workerId, from }: Lease): SnowleaseError {
   return new SnowleaseError(
     "WINDOW_NOT_OPEN",
-    `The clock was set back to before ${timeText(from)}, where the window of worker ${workerId} begins; set it right, then start again.`,
+    `The clock was set back to before ${timeText(from)}, the start of the window of worker ${workerId}; correct the clock, then start again.`,
   );
 }

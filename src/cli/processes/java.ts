@@ -31,14 +31,14 @@ export function checkJava(
 ): void {
   for (const word of command) checkText(word.startsWith("-D") ? word : "", "the program's command line", workerId);
   if (overridden) return;
-  for (const name of variables) checkText(env[name] ?? "", `${name}, or override it by \`--java\``, workerId);
+  for (const name of variables) checkText(env[name] ?? "", `${name}, or override it with \`--java\``, workerId);
 }
 
 function checkText(text: string, place: string, workerId: number): void {
   for (const [found, number = ""] of text.matchAll(property)) {
     if (number === String(workerId)) continue;
     throw configInvalid(
-      `This lease is of worker ${workerId}, and the program would use another one: \`${found}\`; remove that from ${place}, or lease that number with \`--worker-id\`.`,
+      `The lease is worker ${workerId}, but the program would use another worker ID: \`${found}\`; remove that from ${place}, or lease that worker ID with \`--worker-id\`.`,
     );
   }
 }

@@ -21,7 +21,7 @@ export function overview(commands: readonly Pick<CliCommand, "name" | "summary">
     "",
     ...listing(commands.map(({ name, summary }) => [name, summary])),
     "",
-    "`snowlease COMMAND --help` tells more; `snowlease --version` prints the version.",
+    "`snowlease COMMAND --help` explains a command; `snowlease --version` prints the version.",
     ...wrapped(
       "Options come from flags, else from the environment, else from a config file (snowlease.json), else from their defaults.",
     ),

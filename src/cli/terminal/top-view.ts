@@ -174,7 +174,7 @@ function holdersOf(holders: readonly WorkerRecord[], { now }: Scene, columns: nu
     [`  ${fitted(texts[3] ?? "", host)}`, look],
     [`  ${texts[4] ?? ""}`, look ?? dim],
   ];
-  if (holders.length === 0) return [[["Nobody holds a worker ID.", dim]]];
+  if (holders.length === 0) return [[["No worker ID is held.", dim]]];
   return [
     row(["ID", "LEFT", "HELD", "HOST", "ADDRESS, PID"], dim),
     ...holders.map(({ workerId, until, claimedAt, holder }) => {

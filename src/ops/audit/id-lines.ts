@@ -183,7 +183,7 @@ export function idOf(upper: number, lower: number): bigint {
 /** A source that cannot be read. */
 export function unreadable(name: string, error: unknown): SnowleaseError {
   const { code, message } = error as NodeJS.ErrnoException;
-  const why = code === "ENOENT" ? "there is none" : code === "EISDIR" ? "it is a folder" : message;
+  const why = code === "ENOENT" ? "it does not exist" : code === "EISDIR" ? "it is a folder" : message;
   return configInvalid(`IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
 }
 

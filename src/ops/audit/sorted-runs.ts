@@ -143,7 +143,7 @@ export class SortedRuns {
       return work();
     } catch (error) {
       throw configInvalid(
-        `Temporary files in \`${this.#folder}\` cannot be used: ${(error as Error).message}; make room there for 12 bytes an ID, or name another folder with TMPDIR.`,
+        `Temporary files in \`${this.#folder}\` cannot be written: ${(error as Error).message}; free 12 bytes per ID there, or name another folder with TMPDIR.`,
         error,
       );
     }

@@ -52,11 +52,11 @@ const firstPidNamespace = "pid:[4026531836]";
 
 /** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
 const unfit: ReadonlyMap<number, string> = new Map([
-  [0x01021994, "in memory (tmpfs): it is forgotten when the machine restarts"],
-  [0x794c7630, "in a container's own layer (overlayfs): it is forgotten with the container; keep it on a volume"],
-  [0x6969, "on NFS: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
-  [0xff534d42, "on CIFS: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
-  [0xfe534d42, "on SMB: its locks cannot be relied on; keep it on a local disk, or share a daemon"],
+  [0x01021994, "in memory (tmpfs): it is lost when the machine restarts"],
+  [0x794c7630, "in a container's own layer (overlayfs): it is lost with the container; keep it on a volume"],
+  [0x6969, "on NFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
+  [0xff534d42, "on CIFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
+  [0xfe534d42, "on SMB: its locks are unreliable; keep it on a local disk, or share a daemon"],
 ]);
 
 const unnamed: CheckResult = {
@@ -137,7 +137,7 @@ async function reach(registry: Registry, now: () => number): Promise<PingResult>
   }
   const { took = 0, ahead = 0, answer } = best ?? {};
   const isSlow = took > slow;
-  const advice = isSlow ? " Look at its load, and at the way there: every claim and renewal waits for it." : "";
+  const advice = isSlow ? " Check its load and the network: every claim and renewal waits for it." : "";
   const detail = `The ${registry.kind} registry answers in ${took.toFixed(2)} ms.${advice}`;
   return { finding: { check, status: isSlow ? "warn" : "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
 }
@@ -145,11 +145,11 @@ async function reach(registry: Registry, now: () => number): Promise<PingResult>
 function checkClock(kind: string, { ahead, margin }: PingResult, maxClockSkew: number): CheckResult {
   const check = "clock";
   if (kind === "sqlite" || kind === "memory") {
-    return { check, status: "ok", detail: "The registry goes by this host's own clock." };
+    return { check, status: "ok", detail: "The registry uses this host's own clock." };
   }
   const off = Math.abs(ahead);
   const detail = `The registry's clock is ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${margin} ms; up to ${maxClockSkew} ms is tolerated.`;
-  if (off > maxClockSkew) return { check, status: "fail", detail: `${detail} Set the clock that is wrong.` };
+  if (off > maxClockSkew) return { check, status: "fail", detail: `${detail} Correct the wrong clock.` };
   return { check, status: off > maxClockSkew / 2 ? "warn" : "ok", detail };
 }
 
@@ -164,7 +164,7 @@ async function checkNamespace(
   }
   const layout = Layout.parse(info.layout);
   const limits = `\`${namespace}\` has the layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`;
-  const mismatch = `\`${namespace}\` has the layout ${info.layout}, and claims here bring ${asked?.fingerprint}: each will be refused; set the namespace's.`;
+  const mismatch = `\`${namespace}\` has the layout ${info.layout}, but claims here ask for ${asked?.fingerprint} and will be refused; set the namespace's layout.`;
   return [
     asked === undefined || asked.fingerprint === info.layout
       ? { check, status: "ok", detail: limits }
@@ -182,7 +182,7 @@ function absence(kind: string, namespace: string): Omit<CheckResult, "check"> {
     case "redis":
       return {
         status: "warn",
-        detail: `${absent}, or was forgotten: a first claim begins a quarantine. Only where it never existed, \`snowlease init --new\` makes it without one.`,
+        detail: `${absent}, or was forgotten: a first claim starts a quarantine. Only if it never existed, make it without one: \`snowlease init --new\`.`,
       };
     case "memory":
     case "sqlite":
@@ -208,7 +208,7 @@ async function checkRenewal(
     await registry.rehearse?.(namespace);
     return askInTime(systemClock, request, (request) => registry.renew(request));
   });
-  return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are let through." };
+  return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are permitted." };
 }
 
 function checkEnd(layout: Layout, now: number): CheckResult {
@@ -241,7 +241,7 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const javaSees =
     marked === 0 || pool.first > 0
       ? ""
-      : ` ${marked} free ones still look taken to Java processes of westid; with \`beside=westid\` in the registry URL, claims give them back.`;
+      : ` ${marked} free ones still look taken to Java processes of westid; with \`beside=westid\` in the registry URL, claims release them.`;
   const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.${javaSees}${outlook}`;
   const isFullSoon = (forecast?.fullAt ?? Infinity) - now < soon;
   if (sum < size * crowded && !isFullSoon) return { check, status: "ok", detail };
@@ -259,7 +259,7 @@ async function checkFile(file: string): Promise<CheckResult> {
     return {
       check,
       status: "fail",
-      detail: `${file} and its folder cannot be written (${code}); mend their permissions.`,
+      detail: `${file} and its folder cannot be written (${code}); correct their permissions.`,
     };
   }
   const { type } = await statfs(nearestFolder(file));
@@ -285,12 +285,12 @@ async function checkSync(): Promise<CheckResult> {
   const check = "clock-sync";
   const sync = await clockSync();
   if (sync === undefined) {
-    const detail = "Whether this host's clock is synchronized is not told here (by timedatectl or chronyc).";
+    const detail = "Neither timedatectl nor chronyc tells here whether this host's clock is synchronized.";
     return { check, status: "unknown", detail };
   }
   const { synchronized, source } = sync;
-  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized, says ${source}.` };
-  const detail = `This host's clock is not synchronized, says ${source}: where it drifts too far from the registry's, claims and renewals are refused; run an NTP client.`;
+  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized (${source}).` };
+  const detail = `This host's clock is not synchronized (${source}): after a large drift from the registry's clock, claims and renewals are refused; run an NTP client.`;
   return { check, status: "warn", detail };
 }
 
@@ -298,12 +298,12 @@ function checkProcess(): CheckResult {
   const check = "process";
   const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
   if (own === undefined) {
-    return { check, status: "unknown", detail: "Whether process IDs here are those of the host is not told (/proc)." };
+    return { check, status: "unknown", detail: "/proc does not tell whether process IDs here are those of the host." };
   }
   const detail =
     own === firstPidNamespace
-      ? "Process IDs that the registry shows of this host are those of the host."
-      : `This is a PID namespace of its own (${own}), as of a container: process IDs that the registry shows of it mean nothing outside.`;
+      ? "The registry shows the host's own process IDs."
+      : `This process has its own PID namespace (${own}), as in a container: outside of it, its process IDs in the registry have no meaning.`;
   return { check, status: "ok", detail };
 }
 

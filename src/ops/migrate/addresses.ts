@@ -83,7 +83,7 @@ export function readHosts(text: string, file: string): readonly Host[] {
     }
   }
   if (hosts.size > 0) return Array.from(hosts.values(), ({ name, address }) => ({ name, address }));
-  throw configInvalid(`Expected a line a host, got none; correct ${file}.`);
+  throw configInvalid(`Expected one host per line, got none; correct ${file}.`);
 }
 
 /** Unspecified, multicast or reserved: no host has it. */

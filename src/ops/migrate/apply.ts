@@ -94,7 +94,7 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
   const what = outrun
     ? `${from} has handed out worker IDs up to ${reach.highest}, and the plan leases those from ${leased.first} on`
     : `${missing.length} hosts are not in the plan (${missing.slice(0, 5).map(hostText).join(", ")})`;
-  throw configInvalid(`Since the plan was made, ${timeText(createdAt)}, ${what}; plan again, and apply that.`);
+  throw configInvalid(`Since the plan was made, ${timeText(createdAt)}, ${what}; make a new plan, and apply it.`);
 }
 
 /**
@@ -123,7 +123,7 @@ function stillLeased(leased: readonly WorkerRecord[]): SnowleaseError {
   const more = leased.length > some.length ? ", …" : "";
   return new SnowleaseError(
     "WORKER_ID_HELD",
-    `${leased.length} worker IDs are leased (${some.join(", ")}${more}), and without the pins a claim may get one that a host of the old scheme uses: move those hosts back first, or take the pins back all the same with \`--force\`.`,
+    `${leased.length} worker IDs are leased (${some.join(", ")}${more}), and without the pins a claim may get one that a host of the old scheme uses: move those hosts back first, or remove the pins nevertheless with \`--force\`.`,
   );
 }
 

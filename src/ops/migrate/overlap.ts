@@ -48,7 +48,7 @@ export function checkOverlap(old: Layout, fresh: Layout, from: string, now: numb
   throw new SnowleaseError(
     "LAYOUT_MISMATCH",
     `IDs of the layout ${fresh.fingerprint} from now on equal IDs of ${from} (${old.fingerprint}), the first of them ${at <= now ? "made" : "to be made"} at ` +
-      `${timeText(at)}; plan for a namespace with the layout of ${from}: leave out \`layout\`, and name a namespace that is new or has that one.`,
+      `${timeText(at)}; plan for a namespace with the layout of ${from}: leave out \`layout\`, and name a namespace that is new or has that layout.`,
     { stored: old.fingerprint, asked: fresh.fingerprint },
   );
 }

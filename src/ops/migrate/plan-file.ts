@@ -58,7 +58,7 @@ export function planText(plan: Plan): string {
  */
 export function readPlan(content: string, file: string): Plan {
   const refuse = (rule: string, got: string): never => {
-    throw configInvalid(`Expected ${rule}, got ${got}; correct ${file}, or make it anew.`);
+    throw configInvalid(`Expected ${rule}, got ${got}; correct ${file}, or make a new plan.`);
   };
   let json: unknown;
   try {

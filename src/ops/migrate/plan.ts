@@ -155,7 +155,7 @@ export async function makePlan(
   if (outlook.left > 0) return { plan, outlook };
   throw new SnowleaseError(
     "POOL_EXHAUSTED",
-    `Each of the ${outlook.size} worker IDs of namespace \`${namespace}\` is pinned by the plan, or taken, and none is left to lease; name another namespace, or a layout with more bits for worker IDs.`,
+    `Each of the ${outlook.size} worker IDs of namespace \`${namespace}\` is pinned by the plan or taken, and none is left to lease; name another namespace, or a layout with more bits for worker IDs.`,
   );
 }
 

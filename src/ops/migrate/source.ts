@@ -28,7 +28,10 @@ const contents: Readonly<Record<SourceKind, string>> = {
 /** For a source that holds nothing: most likely another one is meant, and a plan of it would protect no host. */
 export function nothingThere(from: SourceKind, source: string): SnowleaseError {
   const what = `There is no ${contents[from]} at ${source}`;
-  return new SnowleaseError("NOT_FOUND", `${what}; name the server that the old programs use, and what is set there.`);
+  return new SnowleaseError(
+    "NOT_FOUND",
+    `${what}; name the server of the old programs, with its database and parameters.`,
+  );
 }
 
 /** Somebody who makes IDs without a lease, as far as a source tells. */

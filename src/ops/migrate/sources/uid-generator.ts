@@ -60,7 +60,7 @@ export async function readUidGenerator(request: SourceRequest): Promise<SourceCo
   const count = await counted(request);
   if (count === undefined)
     remarks.push(
-      "WORKER_NODE has no counter that can be found (a sequence behind a trigger, say): what was given out above its highest row is not known. Look there, and give `--headroom` as much.",
+      "WORKER_NODE has no visible counter (is it a sequence behind a trigger?): worker IDs above its highest row may have been given out. Check that, and choose `--headroom` accordingly.",
     );
   const last = Math.max(0, count ?? 0, ...makers.map(({ workerId }) => workerId));
   const ahead = request.address.kind === "postgres" && count !== undefined ? notedAhead : 0;

@@ -28,7 +28,7 @@ class Entries {
     const key = `${workerId} ${ip}`;
     if (host === undefined && this.#makers.has(key)) return;
     const why = whyUnknown(ip);
-    if (why !== undefined) this.remark(`${ip} tells no host apart: ${why}. Programs there get other worker IDs.`);
+    if (why !== undefined) this.remark(`${ip} does not identify a host: ${why}. Programs there get other worker IDs.`);
     const address = why === undefined ? plainAddress(ip) : undefined;
     this.#makers.set(key, { workerId, name: `${host ?? ip}/${pid}`, address });
   }
@@ -105,8 +105,8 @@ async function readUses({ ask }: RedisSource, entries: Entries, keys: readonly s
       continue;
     }
     const got = text === undefined ? "no text" : quoted(text);
-    entries.remark(`${key} is ${got} and not {pid}x{ip}x{hostname}: pinned for nobody.`);
-    entries.retire(workerId, `taken at ${key}, nobody knows by whom`);
+    entries.remark(`${key} is ${got} and not {pid}x{ip}x{hostname}: pinned for no host.`);
+    entries.retire(workerId, `taken at ${key} by an unknown program`);
   }
 }
 
