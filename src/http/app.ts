@@ -11,19 +11,19 @@ import type { IdMaker } from "../ops/ids.ts";
 import { AnswerMemory } from "./access/answer-memory.ts";
 import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
-import { type Direct, directRoutes, send } from "./direct.ts";
+import { type DirectRequest, directRoutes, send } from "./direct.ts";
 import type { EventStreams } from "./monitoring/event-streams.ts";
 import { eventRoutes } from "./routes/events.ts";
 import type { ClaimRate } from "./access/claim-rate.ts";
 import type { ClientQuota } from "./access/client-quota.ts";
-import { guard, type Hosts } from "./access/guard.ts";
+import { guard, type AllowedHosts } from "./access/guard.ts";
 import { idRoutes } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
 import { type Log, silent } from "./log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
-import { HttpRefusal, type Parts, problemParts, responseOf } from "./problem.ts";
+import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -53,7 +53,7 @@ export interface AppOptions {
   /** How many worker IDs each client may have. Default: any number. */
   readonly quota?: ClientQuota | undefined;
   /** By which names clients may call it. Default: this machine's own. */
-  readonly hosts?: Hosts | undefined;
+  readonly hosts?: AllowedHosts | undefined;
   /** Pages for people; without them there are no such routes. */
   readonly dashboard?: Dashboard | undefined;
   /** Called with the connection of each request that showed a token. */
@@ -71,13 +71,13 @@ export interface AppOptions {
 /** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
 export interface App {
   /** Answers anything. */
-  fetch(request: Request, connection?: Connection): Response | Promise<Response>;
+  fetch(request: Request, connection?: NodeBindings): Response | Promise<Response>;
   /** Answers what most clients ask most of the time, at half of the cost; false: it is for `fetch`. */
   answer(message: IncomingMessage, response: ServerResponse): boolean;
 }
 
 /** How a request came, as hono's server tells. */
-interface Connection {
+interface NodeBindings {
   readonly outgoing: ServerResponse;
 }
 
@@ -141,7 +141,7 @@ export function createApp(options: AppOptions): App {
     return visit;
   }
 
-  function refused(cause: unknown): Parts {
+  function refused(cause: unknown): AnswerParts {
     const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
     const parts = problemParts(error);
     metrics?.failed(error.code);
@@ -150,7 +150,7 @@ export function createApp(options: AppOptions): App {
     return parts;
   }
 
-  const app = new Hono<{ Bindings: Partial<Connection> }>();
+  const app = new Hono<{ Bindings: Partial<NodeBindings> }>();
   // One handler a route: hono then calls it as it is, without composing a chain for each request.
   for (const route of [...routes, ...(dashboard?.routes ?? [])]) {
     app.on(route.method, route.path, async (c) => {
@@ -173,8 +173,8 @@ export function createApp(options: AppOptions): App {
 
   const findDirect = directRoutes(routes);
 
-  async function serve({ route, request, param }: Direct, response: ServerResponse): Promise<void> {
-    let parts: Parts;
+  async function serve({ route, request, param }: DirectRequest, response: ServerResponse): Promise<void> {
+    let parts: AnswerParts;
     try {
       parts = await route.run(enter(route, request, param, response));
     } catch (cause) {

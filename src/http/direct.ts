@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
 import { maxBody } from "../api/requests.ts";
-import type { Parts } from "./problem.ts";
+import type { AnswerParts } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { JsonRoute, Route } from "./routes/route.ts";
 import type { Visit } from "./visit.ts";
@@ -13,7 +13,7 @@ import type { Visit } from "./visit.ts";
  */
 
 /** A request that one of the routes takes as it is. */
-export interface Direct extends Pick<Visit, "param"> {
+export interface DirectRequest extends Pick<Visit, "param"> {
   readonly route: JsonRoute;
   readonly request: ApiRequest;
 }
@@ -22,7 +22,7 @@ const plainPath = /^\/[\w/-]+$/;
 const plainHost = /^(?:[\w.-]+|\[[\da-f:]+\])(?::[1-5]?\d{1,4})?$/i;
 
 /** Finds the route of a plain request, among those that take JSON and answer with it; undefined: it is not plain, or for none of them. */
-export function directRoutes(routes: readonly Route[]): (message: IncomingMessage) => Direct | undefined {
+export function directRoutes(routes: readonly Route[]): (message: IncomingMessage) => DirectRequest | undefined {
   const patterns = routes.flatMap((route) => {
     if (!("run" in route) || route.body === undefined) return [];
     return [{ route, path: new RegExp(`^${route.path.replace(/:(\w+)/g, "(?<$1>[^/]+)")}$`) }];
@@ -48,7 +48,7 @@ function isPlain({ headers, rawHeaders }: IncomingMessage): boolean {
 }
 
 /** Sends an answer. */
-export function send(response: ServerResponse, { status, headers, body }: Parts): void {
+export function send(response: ServerResponse, { status, headers, body }: AnswerParts): void {
   if (status === 204) return void response.writeHead(status, headers).end();
   const length = Buffer.byteLength(body);
   // A list: an object that is made for each answer takes Node ten times as long.

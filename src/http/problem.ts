@@ -24,7 +24,7 @@ export class HttpRefusal extends SnowleaseError {
 }
 
 /** An answer in its parts, for whoever has no Response to send. */
-export interface Parts {
+export interface AnswerParts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** Bytes: they are shared by all who are sent this answer. */
@@ -34,12 +34,12 @@ export interface Parts {
 /** Statuses whose answers have no body. */
 const bodiless: readonly number[] = [204, 304];
 
-export function responseOf({ body, ...init }: Parts): Response {
+export function responseOf({ body, ...init }: AnswerParts): Response {
   return new Response(bodiless.includes(init.status) ? null : body, init);
 }
 
 /** An error as RFC 9457 has it. */
-export function problemParts(error: SnowleaseError): Parts {
+export function problemParts(error: SnowleaseError): AnswerParts {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;
   const status = error instanceof HttpRefusal ? error.status : statusOf[code];

@@ -19,7 +19,7 @@ export interface Allowances {
 }
 
 /** Who may make a request: of a route, whether browsers that were signed in may, too. */
-interface Entry {
+interface Admission {
   readonly access: Access;
   readonly signedIn?: true;
 }
@@ -31,13 +31,13 @@ export class Visit {
   readonly param: (name: string) => string | undefined;
   /** What tells this client from others; undefined: there are no tokens. */
   readonly client: string | undefined;
-  readonly #entry: Entry;
+  readonly #entry: Admission;
   readonly #allowances: Allowances;
   readonly #response: ServerResponse | undefined;
 
   /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
   constructor(
-    entry: Entry,
+    entry: Admission,
     allowances: Allowances,
     request: ApiRequest,
     param: Visit["param"],

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { type Tokens, tokenFile } from "../../src/http/access/tokens.ts";
-import { Sessions } from "../../src/http/dashboard/sessions.ts";
+import { SignIns } from "../../src/http/dashboard/sign-ins.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { makeDashboard } from "../support/dashboard.ts";
 
@@ -389,7 +389,7 @@ describe("with tokens", () => {
   });
 
   test("keeps at most a thousand signed in, ends the oldest of the token that has the most, and keeps daemons of one host apart", () => {
-    const sessions = new Sessions(fakeClock());
+    const sessions = new SignIns(fakeClock());
     const at = (url: string, headers: Record<string, string> = {}): Request =>
       new Request(url, { headers: { host: new URL(url).host, ...headers } });
     const first = sessions.start(at("https://h:7070/"), "t");

@@ -3,7 +3,7 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Refusal } from "../../rule/registry.ts";
 
 /** What one client leases in one namespace. */
-interface Leases {
+interface ClientLeases {
   /** Token of a lease -> end of its window, Unix ms. Those that have passed are forgotten at `next`. */
   readonly until: Map<string, number>;
   /** Claims under way. */
@@ -33,7 +33,7 @@ const mostRemembered = 10_000;
 export class ClientQuota {
   readonly #percent: number;
   readonly #clock: Clock;
-  readonly #clients = new Map<string, Leases>();
+  readonly #clients = new Map<string, ClientLeases>();
 
   /** @param percent of the worker IDs of a pool, from 1 to 100; of a small pool one at least. */
   constructor(percent: number, clock: Clock) {
@@ -80,7 +80,7 @@ export class ClientQuota {
     else leases.until.delete(token);
   }
 
-  #leasesOf(client: string, namespace: string): Leases {
+  #leasesOf(client: string, namespace: string): ClientLeases {
     const key = `${namespace} ${client}`;
     const found = this.#clients.get(key);
     if (found !== undefined) return found;
@@ -99,7 +99,7 @@ export class ClientQuota {
     if (this.#clients.size >= mostRemembered && first !== undefined) this.#clients.delete(first);
   }
 
-  #forgetPassed(leases: Leases): void {
+  #forgetPassed(leases: ClientLeases): void {
     const now = this.#clock.now();
     if (now < leases.next) return;
     leases.next = Infinity;
@@ -110,7 +110,7 @@ export class ClientQuota {
   }
 }
 
-function set(leases: Leases, token: string, until: number): void {
+function set(leases: ClientLeases, token: string, until: number): void {
   leases.until.set(token, until);
   leases.next = Math.min(leases.next, until);
 }

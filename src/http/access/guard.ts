@@ -6,7 +6,7 @@ import type { ApiRequest } from "../request.ts";
  * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,
  * which nobody can register. `any`: whatever the name; for who asks for tokens, which a browser sends only to the name it has them for.
  */
-export type Hosts = "loopback" | "private" | "any";
+export type AllowedHosts = "loopback" | "private" | "any";
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
@@ -16,7 +16,7 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
  * @param isPage whether it is asked for a page for people.
  * @throws SnowleaseError FORBIDDEN
  */
-export function guard({ headers, url, method }: ApiRequest, hosts: Hosts, isPage = false): void {
+export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts, isPage = false): void {
   const host = headers.get("host");
   if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
     const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";

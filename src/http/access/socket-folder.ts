@@ -10,7 +10,7 @@ const sticky = 0o1000;
 const mostLinks = 40;
 
 /** One step on the way to a socket: an entry of a folder. */
-interface Step {
+interface PathEntry {
   readonly parent: string;
   readonly parentMode: number;
   readonly entry: string;
@@ -53,7 +53,7 @@ export function checkSocketFolder(socket: string, log: Log): void {
 }
 
 /** The entries on the way to a folder, each link followed. */
-function* stepsTo(path: string): Generator<Step> {
+function* stepsTo(path: string): Generator<PathEntry> {
   const names = partsOf(path);
   let parent = "/";
   for (let name = names.shift(), links = 0; name !== undefined; name = names.shift()) {

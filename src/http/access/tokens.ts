@@ -23,7 +23,7 @@ export interface Tokens {
 }
 
 /** One line: what a token may do, and where. */
-interface Grant {
+interface TokenRight {
   readonly sha256: Buffer;
   readonly role: Role;
   readonly namespaces: RegExp;
@@ -37,7 +37,7 @@ const realm = 'realm="snowlease"';
  * @throws SnowleaseError CONFIG_INVALID, also of `reload`, which then leaves everything as it was.
  */
 export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
-  const read = (): readonly Grant[] => parseTokens(readGuardedFile(path, "tokens", log), path);
+  const read = (): readonly TokenRight[] => parseTokens(readGuardedFile(path, "tokens", log), path);
   let grants = read();
 
   return {
@@ -52,7 +52,7 @@ export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
       // All of them, however early one fits: how long it takes tells nothing.
       const own = grants.filter((grant) => timingSafeEqual(grant.sha256, sha256));
       if (own.length === 0) throw unknown("another came", `Bearer ${realm}, error="invalid_token", Basic ${realm}`);
-      const suffices = ({ role, namespaces }: Grant): boolean =>
+      const suffices = ({ role, namespaces }: TokenRight): boolean =>
         access === "any"
           ? namespace === undefined || namespaces.test(namespace)
           : (role === access || role === "admin") && namespaces.test(namespace ?? "");
@@ -63,8 +63,8 @@ export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID that names the line, and nothing that stands in it: it may be a token. */
-export function parseTokens(text: string, path: string): readonly Grant[] {
-  const grants: Grant[] = [];
+export function parseTokens(text: string, path: string): readonly TokenRight[] {
+  const grants: TokenRight[] = [];
   for (const [i, line] of text.split(/\r?\n/).entries()) {
     const words = line
       .replace(/(?:^|\s)#.*$/, "")

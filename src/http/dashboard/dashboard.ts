@@ -15,7 +15,7 @@ import { eventNames, type Journal } from "../monitoring/journal.ts";
 import { noticeOverdue } from "../monitoring/notices.ts";
 import { statusOf } from "../../api/problem.ts";
 import { problemParts } from "../problem.ts";
-import type { Refusals } from "../monitoring/refusals.ts";
+import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
 import type { OtherRoute } from "../routes/route.ts";
 import type { Tokens } from "../access/tokens.ts";
@@ -23,9 +23,9 @@ import { alarmsPart } from "./alarms.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
 import { notice, page, signInPart } from "./page.ts";
-import { type Address, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
+import { type PageLink, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
 import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
-import { Sessions } from "./sessions.ts";
+import { SignIns } from "./sign-ins.ts";
 import { askPart, eventsPart, outlookPart } from "./side.ts";
 import type { Html } from "./text.ts";
 
@@ -36,7 +36,7 @@ export interface DashboardOptions {
   /** Worker IDs to show. Default: all of a namespace's layout. */
   readonly pool?: PoolBounds | undefined;
   readonly journal: Journal;
-  readonly refusals: Refusals;
+  readonly refusals: RefusalCounter;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
   /** Who may look. Default: everybody. */
@@ -54,7 +54,7 @@ export interface Dashboard {
 }
 
 /** What the address of a page asks for. */
-interface Asked {
+interface PageQuery {
   readonly namespace?: string | undefined;
   /** Details of this worker ID. */
   readonly worker?: number | undefined;
@@ -97,7 +97,7 @@ const pageHeaders = {
 /** Pages for people: the same facts as the API's, read and never changed. */
 export function createDashboard(options: DashboardOptions): Dashboard {
   const { registry, clock, pool, journal, refusals, namespaces, tokens, onSignOut, version } = options;
-  const sessions = new Sessions(clock);
+  const sessions = new SignIns(clock);
   const watches = new BoundedMap<string, PoolWatch>(mostWatched);
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
   const noticed = noticeOverdue(journal);
@@ -164,7 +164,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 
   /** `taken`: what the page comes to without these, bytes. */
-  async function parts(picture: Picture, asked: Asked, address: Address, taken: number): Promise<Html> {
+  async function parts(picture: Picture, asked: PageQuery, address: PageLink, taken: number): Promise<Html> {
     const { namespace } = picture;
     const entries = journal.after(namespace, "").entries.slice(-eventsShown);
     const at = asked.at === undefined ? undefined : String(asked.at);
@@ -185,7 +185,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       </div>`;
   }
 
-  async function detailsOf(picture: Picture, asked: Asked, address: Address): Promise<Html | string> {
+  async function detailsOf(picture: Picture, asked: PageQuery, address: PageLink): Promise<Html | string> {
     const { namespace, layout, pool, cellSize, clock } = picture;
     if (asked.id !== undefined) {
       const explanation = await explain(registry, namespace, asked.id.trim(), { at: asked.at });
@@ -331,7 +331,7 @@ function absentPart(namespace: string, unknown: boolean): Html {
   </section>`;
 }
 
-function addressesIn(namespace: string): Address {
+function addressesIn(namespace: string): PageLink {
   return (query) => {
     const asked = Object.entries(query).map(([name, value]) => `&${name}=${value}`);
     return `/?namespace=${namespace}${asked.join("")}`;
@@ -339,7 +339,7 @@ function addressesIn(namespace: string): Address {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID */
-function readAsked(query: URLSearchParams): Asked {
+function readAsked(query: URLSearchParams): PageQuery {
   // A box that was left empty asks for nothing.
   const text = (name: string): string | undefined => query.get(name)?.trim() || undefined;
   const integer = (name: string): number | undefined => {

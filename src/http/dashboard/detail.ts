@@ -1,7 +1,7 @@
 import { html } from "hono/html";
 import type { HistoryRow, WorkerRecord } from "../../rule/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
-import { type Address, stateOf } from "./pool.ts";
+import { type PageLink, stateOf } from "./pool.ts";
 import { detailRoom, fitting } from "./room.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
@@ -11,7 +11,7 @@ export function workerPart(
   record: WorkerRecord | undefined,
   history: readonly HistoryRow[],
   clock: number,
-  address: Address,
+  address: PageLink,
 ): Html {
   return html`<section aria-labelledby="detail-title" id="detail" class="detail">
     <h2 id="detail-title" tabindex="-1">Worker ${workerId}</h2>
@@ -111,7 +111,7 @@ function historyRow(row: HistoryRow, clock: number): Html {
 }
 
 /** What an ID tells, and who made it. */
-export function explanationPart({ id, parts, holders, nobody, clock }: Explanation, address: Address): Html {
+export function explanationPart({ id, parts, holders, nobody, clock }: Explanation, address: PageLink): Html {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   return html`<section aria-labelledby="explained-title" id="explained" class="detail">

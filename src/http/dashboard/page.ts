@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import type { Html } from "./text.ts";
 
 /** What all pages share. */
-export interface Frame {
+export interface PageFrame {
   readonly title: string;
   /** Path of a file of the dashboard. */
   readonly assetUrl: (name: string) => string;
@@ -13,7 +13,7 @@ export interface Frame {
 }
 
 /** A whole page. Nothing in it is of another host, and nothing that runs or looks is written inline. */
-export function page({ title, assetUrl, version, header, main }: Frame): Html {
+export function page({ title, assetUrl, version, header, main }: PageFrame): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>

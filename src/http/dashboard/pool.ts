@@ -17,7 +17,7 @@ const labelLengths = [160, 80, 44, 24] as const;
 const steps = 8;
 
 /** Addresses within the dashboard. */
-export type Address = (query: Readonly<Record<string, number>>) => string;
+export type PageLink = (query: Readonly<Record<string, number>>) => string;
 
 /** How many worker IDs are in each state: also the legend of the grid. */
 export function countsPart({ counts, pool, read }: Picture): Html {
@@ -45,7 +45,7 @@ export function countsPart({ counts, pool, read }: Picture): Html {
 /** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
 export function gridPart(
   { cells, cellSize: size, pool }: Picture,
-  address: Address,
+  address: PageLink,
   selected: number | undefined,
 ): Html {
   // What was not read yet has its place already.
@@ -124,7 +124,7 @@ function labelOfMany({ first, last, counts }: Cell): string {
 }
 
 /** Who holds what, a page of it of so many bytes: the grid for reading. */
-export function holdersPart(picture: Picture, address: Address, after: number, room: number): Html {
+export function holdersPart(picture: Picture, address: PageLink, after: number, room: number): Html {
   const { holders, counts, clock } = picture;
   const rest = holders.filter(({ workerId }) => workerId > after);
   const { shown: page, pieces } = fitting(rest.slice(0, holdersAPage), room, (holder) =>
@@ -174,7 +174,7 @@ export function holdersPart(picture: Picture, address: Address, after: number, r
 function holderRow(
   { workerId, holder, claimedAt, until, fence, pinned }: WorkerRecord,
   clock: number,
-  address: Address,
+  address: PageLink,
 ): Html {
   return html`<tr id="w${workerId}">
     <th scope="row">
@@ -194,7 +194,7 @@ export function workersPart(
   { workers, more }: { readonly workers: readonly WorkerRecord[]; readonly more: boolean },
   { first, last }: PoolBounds,
   clock: number,
-  address: Address,
+  address: PageLink,
 ): Html {
   const { shown, pieces } = fitting(workers, detailRoom, (worker) => workerRow(worker, clock, address));
   const end = shown.at(-1)?.workerId ?? last;
@@ -226,7 +226,7 @@ export function workersPart(
   </section>`;
 }
 
-function workerRow(worker: WorkerRecord, clock: number, address: Address): Html {
+function workerRow(worker: WorkerRecord, clock: number, address: PageLink): Html {
   const { workerId, state, holder, until } = worker;
   const window = !hasWindow(worker) ? "-" : until > clock ? left(until, clock) : when(until);
   return html`<tr>

@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import { forecastText, layoutEnd } from "../../ops/forecast.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
-import type { Address } from "./pool.ts";
+import type { PageLink } from "./pool.ts";
 import { eventsRoom, fitting } from "./room.ts";
 import { type Html, recently } from "./text.ts";
 
@@ -90,7 +90,7 @@ function clockText(offset: number, latency: number): string {
 }
 
 /** What this daemon saw happen, newest first. */
-export function eventsPart(entries: readonly JournalEntry[], clock: number, address: Address): Html {
+export function eventsPart(entries: readonly JournalEntry[], clock: number, address: PageLink): Html {
   const { pieces } = fitting(
     entries.toReversed(),
     eventsRoom,
@@ -108,7 +108,7 @@ export function eventsPart(entries: readonly JournalEntry[], clock: number, addr
   </section>`;
 }
 
-function eventText(event: JournalEvent, address: Address): Html {
+function eventText(event: JournalEvent, address: PageLink): Html {
   const { workerId, own, host, ip } = event;
   const worker = workerId === undefined ? "" : html`<a href="${address({ worker: workerId })}#detail">${workerId}</a> `;
   const holder =

@@ -23,7 +23,7 @@ const retry = 2000;
 const encoder = new TextEncoder();
 
 /** One reader. */
-interface Stream {
+interface EventStream {
   readonly namespace: string;
   readonly client: string | undefined;
   readonly admit: () => void;
@@ -41,7 +41,7 @@ interface Stream {
 export class EventStreams {
   readonly #journal: Journal;
   readonly #limits: StreamLimits;
-  readonly #streams = new Set<Stream>();
+  readonly #streams = new Set<EventStream>();
   readonly #silence: () => void;
   #heart: NodeJS.Timeout | undefined;
   #cut = 0;
@@ -101,7 +101,7 @@ export class EventStreams {
     const first = encoder.encode(texts.join(""));
     // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
     const room = backlog + first.byteLength;
-    let stream: Stream;
+    let stream: EventStream;
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -161,24 +161,24 @@ export class EventStreams {
     return `id: ${this.#journal.placeOf()}\n\n`;
   }
 
-  #send(stream: Stream, chunk: Uint8Array): void {
+  #send(stream: EventStream, chunk: Uint8Array): void {
     stream.controller.enqueue(chunk);
     stream.sent += chunk.byteLength;
     if ((stream.controller.desiredSize ?? 0) <= 0) this.#cutOff(stream);
   }
 
-  #cutOff(stream: Stream): void {
+  #cutOff(stream: EventStream): void {
     this.#cut++;
     this.#end(stream);
   }
 
   /** What waits for the reader is still delivered; one that takes nothing at all is the server's to hang up on. */
-  #end(stream: Stream): void {
+  #end(stream: EventStream): void {
     stream.controller.close();
     this.#forget(stream);
   }
 
-  #forget(stream: Stream): void {
+  #forget(stream: EventStream): void {
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
     clearInterval(this.#heart);

@@ -46,7 +46,7 @@ export interface Continuation {
   readonly missed: boolean;
 }
 
-type Listener = (entry: JournalEntry) => void;
+type JournalListener = (entry: JournalEntry) => void;
 
 /** Of as many events it is remembered that they were told. */
 const longestMemory = 10_000;
@@ -65,7 +65,7 @@ export class Journal implements Log {
   readonly #kept: number;
   readonly #entries: JournalEntry[] = [];
   readonly #told = new Set<string>();
-  readonly #listeners = new Set<Listener>();
+  readonly #listeners = new Set<JournalListener>();
   /** Tells the places of this run from those of an earlier one. */
   readonly #run: string = randomBytes(4).toString("hex");
   #last = 0;
@@ -90,7 +90,7 @@ export class Journal implements Log {
   }
 
   /** Adds a listener for events, and returns the function that takes it away again. */
-  on(listener: Listener): () => void {
+  on(listener: JournalListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -119,7 +119,7 @@ export class Journal implements Log {
     for (const listener of this.#listeners) listener(entry);
   }
 
-  #repeats({ event, namespace, workerId, fence }: Fields): boolean {
+  #repeats({ event, namespace, workerId, fence }: EventFields): boolean {
     if (!onceAClaim.has(event) || fence === undefined) return false;
     const key = `${event} ${namespace} ${workerId} ${fence}`;
     if (this.#told.has(key)) return true;
@@ -129,8 +129,8 @@ export class Journal implements Log {
   }
 }
 
-type Fields = Pick<JournalEvent, "event" | "namespace" | "workerId" | "fence">;
+type EventFields = Pick<JournalEvent, "event" | "namespace" | "workerId" | "fence">;
 
-function isEvent(fields: object): fields is Fields {
+function isEvent(fields: object): fields is EventFields {
   return "event" in fields && names.has(fields.event) && "namespace" in fields;
 }

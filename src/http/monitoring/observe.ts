@@ -7,7 +7,7 @@ import { Journal } from "./journal.ts";
 import type { Log } from "../log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
-import { Refusals } from "./refusals.ts";
+import { RefusalCounter } from "./refusal-counter.ts";
 
 /** What to watch, and where to tell. */
 export interface ObserveOptions<Watched extends Registry> {
@@ -25,7 +25,7 @@ export interface Observed<Watched extends Registry> {
   readonly journal: Journal;
   readonly streams: EventStreams;
   readonly metrics: Metrics;
-  readonly refusals: Refusals;
+  readonly refusals: RefusalCounter;
 }
 
 /** Watches a registry. What is done with it is to be told to the journal, in place of the log. */
@@ -34,7 +34,7 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const journal = new Journal(log, { clock });
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
-  const refusals = new Refusals(journal, clock);
+  const refusals = new RefusalCounter(journal, clock);
   const registry = instrumentedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);

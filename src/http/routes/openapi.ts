@@ -5,24 +5,24 @@ import { maxBody, namespacePattern, workerId } from "../../api/requests.ts";
 import { jsonSchema, type Schema } from "../../api/schema.ts";
 import type { Route } from "./route.ts";
 
-type Json = Record<string, unknown>;
+type JsonObject = Record<string, unknown>;
 
 /** Errors that every route may answer with. */
 const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGISTRY_UNAVAILABLE"];
 
-const parameterSchemas: Readonly<Record<string, Json>> = {
+const parameterSchemas: Readonly<Record<string, JsonObject>> = {
   namespace: { type: "string", pattern: namespacePattern.source },
   workerId: jsonSchema(workerId, "input"),
   id: { type: "string" },
 };
 
-const bodyRefusals: Json = {
+const bodyRefusals: JsonObject = {
   413: problemResponse(`CONFIG_INVALID: a body of more than ${maxBody} bytes`),
   415: problemResponse("CONFIG_INVALID: a body that is not application/json, or has a content-encoding"),
 };
 
 /** How a token is sent: one or the other. */
-const securitySchemes: Json = {
+const securitySchemes: JsonObject = {
   bearer: { type: "http", scheme: "bearer" },
   basic: { type: "http", scheme: "basic", description: "The token is the password; the user does not matter." },
 };
@@ -31,8 +31,8 @@ const securitySchemes: Json = {
  * The description of the routes as OpenAPI 3.1, made of the schemas that validate.
  * @param hasTokens whether a token is needed, but for what is open.
  */
-export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
-  const paths: Record<string, Json> = {};
+export function openapi(routes: readonly Route[], hasTokens: boolean): JsonObject {
+  const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, hasTokens) };
@@ -59,7 +59,7 @@ export function openapi(routes: readonly Route[], hasTokens: boolean): Json {
 function operation(
   { path, summary, access, status, body, query, answer, media, problems = [] }: Route,
   hasTokens: boolean,
-): Json {
+): JsonObject {
   const closed = hasTokens && access !== "open";
   return {
     summary,
@@ -80,34 +80,34 @@ function operation(
 }
 
 /** A body that may be `{}` may be left out. */
-function requestBody(body: Schema<unknown>): Json {
+function requestBody(body: Schema<unknown>): JsonObject {
   return { required: !body.safeParse({}).success, content: content(jsonSchema(body, "input")) };
 }
 
-function pathParameters(path: string): readonly Json[] {
+function pathParameters(path: string): readonly JsonObject[] {
   return Array.from(path.matchAll(/:(\w+)/g), ([, name = ""]) => {
     return { name, in: "path", required: true, schema: parameterSchemas[name] };
   });
 }
 
-function queryParameters(query: Schema<unknown> | undefined): readonly Json[] {
+function queryParameters(query: Schema<unknown> | undefined): readonly JsonObject[] {
   if (query === undefined) return [];
-  const { properties = {} } = jsonSchema(query, "input") as { properties?: Record<string, Json> };
+  const { properties = {} } = jsonSchema(query, "input") as { properties?: Record<string, JsonObject> };
   return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", schema }));
 }
 
-function problemResponses(codes: readonly ErrorCode[]): Json {
-  const responses: Json = {};
+function problemResponses(codes: readonly ErrorCode[]): JsonObject {
+  const responses: JsonObject = {};
   for (const status of new Set(codes.map((code) => statusOf[code]))) {
     responses[status] = problemResponse(codes.filter((code) => statusOf[code] === status).join(", "));
   }
   return responses;
 }
 
-function problemResponse(description: string): Json {
+function problemResponse(description: string): JsonObject {
   return { description, content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } } };
 }
 
-function content(schema: Json, media: string = "application/json"): Json {
+function content(schema: JsonObject, media: string = "application/json"): JsonObject {
   return { [media]: { schema } };
 }

@@ -3,12 +3,12 @@ import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 import { namespacePattern, workerPath } from "../../api/requests.ts";
 import { readJson } from "../body.ts";
 import { checked, type Schema } from "../../api/schema.ts";
-import type { Parts } from "../problem.ts";
+import type { AnswerParts } from "../problem.ts";
 import type { Access } from "../access/tokens.ts";
 import type { Visit } from "../visit.ts";
 
 /** A request that was read and checked. What its path does not name is empty. */
-interface Call<Body, Query> {
+interface RouteCall<Body, Query> {
   readonly visit: Visit;
   readonly namespace: string;
   readonly workerId: number;
@@ -18,7 +18,7 @@ interface Call<Body, Query> {
 }
 
 /** What there is to say of a route: the same schemas validate, and describe. */
-interface Facts<Body, Query> {
+interface RouteFacts<Body, Query> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
@@ -41,25 +41,25 @@ interface Facts<Body, Query> {
 }
 
 /** A route that answers with JSON, or with nothing. */
-export interface JsonRoute extends Facts<unknown, unknown> {
-  readonly run: (visit: Visit) => Promise<Parts>;
+export interface JsonRoute extends RouteFacts<unknown, unknown> {
+  readonly run: (visit: Visit) => Promise<AnswerParts>;
 }
 
 /** A route that answers with something else. */
-export interface OtherRoute extends Facts<unknown, unknown> {
+export interface OtherRoute extends RouteFacts<unknown, unknown> {
   readonly respond: (visit: Visit) => Promise<Response>;
 }
 
 export type Route = JsonRoute | OtherRoute;
 
-interface JsonRouteSpec<Body, Query, Answer> extends Facts<Body, Query> {
+interface JsonRouteSpec<Body, Query, Answer> extends RouteFacts<Body, Query> {
   readonly answer?: Schema<Answer>;
-  readonly handle: (call: Call<Body, Query>) => Promise<Answer>;
+  readonly handle: (call: RouteCall<Body, Query>) => Promise<Answer>;
 }
 
-interface OtherRouteSpec<Body, Query> extends Facts<Body, Query> {
+interface OtherRouteSpec<Body, Query> extends RouteFacts<Body, Query> {
   readonly media: string;
-  readonly handle: (call: Call<Body, Query>) => Promise<Response>;
+  readonly handle: (call: RouteCall<Body, Query>) => Promise<Response>;
 }
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
@@ -83,10 +83,10 @@ export function route<Body = undefined, Query = undefined, Answer = void>(
 
 /** A route whose answer is always the same: it is made once, when it is first asked for, and a client that has it is told so. */
 export function constantRoute<Answer>(
-  facts: Facts<undefined, undefined> & { readonly answer: Schema<Answer> },
+  facts: RouteFacts<undefined, undefined> & { readonly answer: Schema<Answer> },
   make: () => Answer,
 ): JsonRoute {
-  let made: Parts | undefined;
+  let made: AnswerParts | undefined;
   const read = reader(facts);
   return {
     ...facts,
@@ -102,7 +102,7 @@ export function constantRoute<Answer>(
   };
 }
 
-function constantParts(status: number, text: string): Parts {
+function constantParts(status: number, text: string): AnswerParts {
   const etag = `"${createHash("sha256").update(text).digest("hex").slice(0, 32)}"`;
   return {
     status,
@@ -118,7 +118,11 @@ export function otherRoute<Body = undefined, Query = undefined>(spec: OtherRoute
 }
 
 /** Reads and checks requests for a route. */
-function reader<Body, Query>({ path, query, body }: Facts<Body, Query>): (visit: Visit) => Promise<Call<Body, Query>> {
+function reader<Body, Query>({
+  path,
+  query,
+  body,
+}: RouteFacts<Body, Query>): (visit: Visit) => Promise<RouteCall<Body, Query>> {
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
   return async (visit) => {
     const { request, param } = visit;

@@ -31,7 +31,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
       async handle({ namespace, query }) {
         const { state } = query;
         const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
-        const page = new Page<WorkerJson>();
+        const page = new RowPage<WorkerJson>();
         let more = true;
         for (let { after } = query; more && !page.isFull && page.rows.length < limit;) {
           const asked = Math.min(step, limit - page.rows.length);
@@ -79,7 +79,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         const rows = await registry.history(namespace, workerId, wanted);
         if (rows.length === 0) await presentNamespace(registry, namespace);
         const found = rows.filter(({ fence }) => fence < (before ?? Infinity)).slice(-limit);
-        const page = new Page<HistoryJson>();
+        const page = new RowPage<HistoryJson>();
         for (const row of found.toReversed()) page.add(historyJson(row));
         const more = page.isFull || found.length === limit;
         return { rows: page.rows.toReversed(), ...(more && { next: page.rows.at(-1)?.fence }) };
@@ -194,7 +194,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
 }
 
 /** The rows of one answer: as many of those that are added as fit it, and at least one. */
-class Page<Row> {
+class RowPage<Row> {
   readonly rows: Row[] = [];
   #size = 0;
   #isFull = false;

@@ -20,7 +20,7 @@ const endReasons = ["idle", "full", "ahead"] as const;
 export type EndReason = (typeof endReasons)[number];
 
 /** One connection. */
-interface Connection {
+interface ClientConnection {
   readonly address: string | undefined;
   /** The TLS one, once the handshake is done. */
   socket: Socket;
@@ -64,11 +64,11 @@ export function usualConnections(): number {
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #log: Log;
-  readonly #all = new Set<Connection>();
-  readonly #spare = new Set<Connection>();
-  readonly #bySocket = new WeakMap<Socket, Connection>();
+  readonly #all = new Set<ClientConnection>();
+  readonly #spare = new Set<ClientConnection>();
+  readonly #bySocket = new WeakMap<Socket, ClientConnection>();
   /** Those in a TLS handshake, by address and port of the client. */
-  readonly #handshakes = new Map<string, Connection>();
+  readonly #handshakes = new Map<string, ClientConnection>();
   readonly #unknown = new Map<string, number>();
   readonly #ended = new Map<EndReason, number>(endReasons.map((reason) => [reason, 0]));
   #uses = 0;
@@ -144,7 +144,7 @@ export class Connections {
     const address = socket.remoteAddress;
     const spare = !this.#hasRoom(address);
     if (spare && this.#spare.size >= mostSpare && !this.#makeRoom(this.#spare)) return this.end(socket, "full");
-    const connection: Connection = { address, socket, known: false, spare, answer: undefined, lastUse: 0 };
+    const connection: ClientConnection = { address, socket, known: false, spare, answer: undefined, lastUse: 0 };
     this.#homeOf(connection).add(connection);
     this.#bySocket.set(socket, connection);
     this.#countUnknown(connection, 1);
@@ -168,7 +168,7 @@ export class Connections {
   }
 
   /** Ends idle connections: those without a token first, then those that were used the longest ago. */
-  #makeRoom(among: Iterable<Connection>): boolean {
+  #makeRoom(among: Iterable<ClientConnection>): boolean {
     const idle = [...among].filter(({ answer }) => answer === undefined || answer.writableFinished);
     idle.sort((a, b) => Number(a.known) - Number(b.known) || a.lastUse - b.lastUse);
     for (const connection of idle.slice(0, Math.ceil(Math.min(mostEnded, idle.length / 100)))) {
@@ -178,15 +178,15 @@ export class Connections {
     return idle.length > 0;
   }
 
-  #homeOf({ spare }: Connection): Set<Connection> {
+  #homeOf({ spare }: ClientConnection): Set<ClientConnection> {
     return spare ? this.#spare : this.#all;
   }
 
-  #forget(connection: Connection): void {
+  #forget(connection: ClientConnection): void {
     if (this.#homeOf(connection).delete(connection) && !connection.known) this.#countUnknown(connection, -1);
   }
 
-  #countUnknown({ address }: Connection, by: 1 | -1): void {
+  #countUnknown({ address }: ClientConnection, by: 1 | -1): void {
     if (address === undefined) return;
     const count = (this.#unknown.get(address) ?? 0) + by;
     if (count === 0) this.#unknown.delete(address);

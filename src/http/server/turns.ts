@@ -1,7 +1,7 @@
 import { IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Requests of one connection that may wait behind the answer under way; each is some 3 KiB of objects. */
 const mostWaiting = 100;
@@ -32,7 +32,7 @@ export class Turns {
   }
 
   /** What serves each request when its turn comes. */
-  inTurn(serve: Serve): Serve {
+  inTurn(serve: RequestHandler): RequestHandler {
     return (request, response) => {
       // Node gives a response its socket when the one before it is finished.
       if (response.socket !== null) return serve(request, response);

@@ -1,6 +1,6 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 
-interface Waiting {
+interface PendingCall {
   /** On the monotonic clock, ms. */
   readonly end: number;
   readonly tooLate: () => void;
@@ -12,7 +12,7 @@ interface Waiting {
  */
 export class Deadlines {
   readonly #clock: Clock;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<PendingCall>();
   /** When the next sleep ends. */
   #wakes = Infinity;
 
@@ -22,7 +22,7 @@ export class Deadlines {
 
   /** Calls `tooLate` after `ms`, unless the function that is returned was called before. */
   within(ms: number, tooLate: () => void): () => void {
-    const waiting: Waiting = { end: monotonic(this.#clock) + ms, tooLate };
+    const waiting: PendingCall = { end: monotonic(this.#clock) + ms, tooLate };
     this.#waiting.add(waiting);
     this.#watch(waiting.end);
     return () => void this.#waiting.delete(waiting);

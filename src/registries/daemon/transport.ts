@@ -50,7 +50,7 @@ const maxAnswer = 4 * 1024 * 1024;
 /** Idle connections are kept so many, and no more are opened at once. */
 const maxSockets = 32;
 
-interface Address {
+interface DaemonTarget {
   /** Without user and password. */
   readonly shown: string;
   readonly options: RequestOptions;
@@ -61,14 +61,14 @@ interface Address {
 }
 
 /** How one attempt ended. */
-type Attempt<Answer> =
+type CallOutcome<Answer> =
   | { readonly outcome: "answered"; readonly answer: Answer }
   /** The daemon said no, and no other would say otherwise. */
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
-  | Failure;
+  | FailedCall;
 
 /** Not applied, or not known to be: `sent` tells which. */
-interface Failure {
+interface FailedCall {
   readonly outcome: "failed";
   readonly error: SnowleaseError;
   readonly sent: boolean;
@@ -92,12 +92,12 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   async function round<Answer>(
     call: ApiCall<Answer>,
     deadline: number,
-  ): Promise<Exclude<Attempt<Answer>, Failure> | readonly Failure[]> {
+  ): Promise<Exclude<CallOutcome<Answer>, FailedCall> | readonly FailedCall[]> {
     const start = favourite;
-    const failures: Failure[] = [];
+    const failures: FailedCall[] = [];
     for (let i = 0; i < targets.length; i++) {
       const at = (start + i) % targets.length;
-      const target = targets[at] as Address;
+      const target = targets[at] as DaemonTarget;
       // One that keeps silent must leave the others their share of the time.
       const share = (deadline - monotonic(clock)) / (targets.length - i);
       if (share <= 0) break;
@@ -144,13 +144,13 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
 }
 
 /** Of several failures, the word of a daemon says more than the silence of another. */
-function tellingOf(failures: readonly Failure[]): Failure | undefined {
+function tellingOf(failures: readonly FailedCall[]): FailedCall | undefined {
   const refused = failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE");
   return refused ?? failures.find(({ told }) => told) ?? failures[0];
 }
 
 /** In how many ms one of the daemons may have another answer; Infinity: not within an operation. */
-function passesIn(failures: readonly Failure[]): number {
+function passesIn(failures: readonly FailedCall[]): number {
   const waits: number[] = [];
   for (const { error, lasting } of failures) {
     if (lasting === true) continue;
@@ -161,7 +161,7 @@ function passesIn(failures: readonly Failure[]): number {
   return Math.min(...waits);
 }
 
-function parseTarget(address: string, { token, tls }: TransportOptions): Address {
+function parseTarget(address: string, { token, tls }: TransportOptions): DaemonTarget {
   if (address.startsWith("unix:")) {
     const agent = new Agent({ keepAlive: true, maxSockets });
     const options = { socketPath: address.slice("unix:".length), host: "localhost" };
@@ -201,11 +201,11 @@ function bearing(token: string | undefined): OutgoingHttpHeaders {
 
 /** One request to one address. Never rejects. */
 async function exchange<Answer>(
-  target: Address,
+  target: DaemonTarget,
   call: ApiCall<Answer>,
   timeout: number,
   deadlines: Deadlines,
-): Promise<Attempt<Answer>> {
+): Promise<CallOutcome<Answer>> {
   const body = call.body === undefined ? undefined : JSON.stringify(call.body);
   const request = target.send({
     ...target.options,
@@ -267,11 +267,11 @@ function answerTo(
 }
 
 function read<Answer>(
-  target: Address,
+  target: DaemonTarget,
   call: ApiCall<Answer>,
   response: IncomingMessage,
   text: string,
-): Attempt<Answer> {
+): CallOutcome<Answer> {
   const { statusCode: status = 0, headers } = response;
   if (status >= 200 && status < 300) {
     if (call.answer === undefined) return { outcome: "answered", answer: undefined as Answer };
@@ -324,13 +324,13 @@ function restored({ code, detail, retryAfterMs, details }: Problem): SnowleaseEr
   return new SnowleaseError(code, detail, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
 }
 
-function nonsense<Answer>(target: Address, what: string): Attempt<Answer> {
+function nonsense<Answer>(target: DaemonTarget, what: string): CallOutcome<Answer> {
   const error = unavailable(target, `gave an answer that is not a snowlease daemon's (${what}); check the address`);
   return { outcome: "failed", error, sent: true };
 }
 
 function unavailable(
-  { shown: address }: Address,
+  { shown: address }: DaemonTarget,
   what: string,
   { cause, lasting = false }: { readonly cause?: unknown; readonly lasting?: boolean } = {},
 ): SnowleaseError {
@@ -338,7 +338,7 @@ function unavailable(
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The daemon at ${address} ${what}.`, details, { cause });
 }
 
-function late(targets: readonly Address[], timeout: number): SnowleaseError {
+function late(targets: readonly DaemonTarget[], timeout: number): SnowleaseError {
   const where = targets.map(({ shown }) => shown).join(", ");
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",

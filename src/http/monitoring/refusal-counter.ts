@@ -15,7 +15,7 @@ const eventInterval = 10_000;
 const mostNamespaces = 200;
 
 /** The refused claims of one namespace. */
-interface Counted {
+interface RefusalCount {
   /** Oldest first. */
   readonly spans: { readonly since: number; count: number }[];
   last: RefusedClaims["last"];
@@ -25,10 +25,10 @@ interface Counted {
 }
 
 /** Counts claims that the registry refused, and tells of them: one event for the first, and one for all of the next 10 s. */
-export class Refusals {
+export class RefusalCounter {
   readonly #journal: Journal;
   readonly #clock: Clock;
-  readonly #counted = new Map<string, Counted>();
+  readonly #counted = new Map<string, RefusalCount>();
 
   constructor(journal: Journal, clock: Clock) {
     this.#journal = journal;
@@ -71,7 +71,7 @@ export class Refusals {
     if (!counted.waits) void this.#tell(namespace, counted);
   }
 
-  async #tell(namespace: string, counted: Counted): Promise<void> {
+  async #tell(namespace: string, counted: RefusalCount): Promise<void> {
     counted.waits = true;
     while (counted.untold > 0) {
       const { untold: count, last } = counted;

@@ -7,7 +7,7 @@ const lifetime = 12 * 3_600_000;
 /** Of more than so many, the oldest of the token that has the most ends. */
 const mostSessions = 1000;
 
-interface Session {
+interface SignIn {
   readonly token: string;
   /** On the monotonic clock, ms. */
   readonly ends: number;
@@ -18,9 +18,9 @@ interface Session {
  * listens on another port of the same host, too. The token is asked for again at each request, so that one which was revoked is at once
  * worth nothing.
  */
-export class Sessions {
+export class SignIns {
   readonly #clock: Clock;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, SignIn>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
