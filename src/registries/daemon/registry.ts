@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { isSnowleaseError } from "../../id/errors.ts";
-import type { ForceReleased, Grant, HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
+import { type ErrorCode, isSnowleaseError } from "../../id/errors.ts";
+import type { ForceReleased, Grant, Lost, Registry } from "../../rule/registry.ts";
 import {
   type ClaimAnswer,
   claimAnswer,
@@ -17,12 +17,13 @@ import {
 } from "../../api/answers.ts";
 import { checkpointJson, historyOf, recentsJson, recentsOf, workerOf } from "../../api/codec.ts";
 import { forceRefused, refusal } from "../../api/problem.ts";
+import type { Schema } from "../../api/schema.ts";
 import { StoreFile } from "../../store-file.ts";
 import type {
+  BlocksBody,
   ClaimBody,
   ForceReleaseBody,
   InitBody,
-  BlocksBody,
   PinBody,
   PinsBody,
   ReleaseBody,
@@ -60,169 +61,134 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
   const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
 
-  const once = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
-    transport.call({ ...call, repeatable: false });
-  const call = <Answer>(call: Omit<ApiCall<Answer>, "repeatable">): Promise<Answer> =>
-    transport.call({ ...call, repeatable: true });
+  const request =
+    (repeatable: boolean) =>
+    <Answer = void>(
+      method: ApiCall<Answer>["method"],
+      path: string,
+      contract: Pick<ApiCall<Answer>, "body" | "answer"> = {},
+    ): Promise<Answer> =>
+      transport.call({ method, path, ...contract, repeatable });
+  const once = request(false);
+  const call = request(true);
 
   return {
     kind: "daemon",
 
     init({ namespace, layout, ...limits }) {
       const body: InitBody = { layout, ...limits };
-      return call({ method: "PUT", path: pathOf(namespace), body, answer: namespaceAnswer });
+      return call("PUT", pathOf(namespace), { body, answer: namespaceAnswer });
     },
 
     describe(namespace) {
-      return absentWhereMissing(call({ method: "GET", path: pathOf(namespace), answer: namespaceAnswer }));
+      return instead("NOT_FOUND", undefined, call("GET", pathOf(namespace), { answer: namespaceAnswer }));
     },
 
-    async claim(request) {
-      const {
-        namespace,
-        token,
-        workerId,
-        pool,
-        layout,
-        reuse,
-        continues,
-        lead: leadMs,
-        limits,
-        clock: now,
-        window: windowMs,
-      } = request;
-      const { host, ip, pid, instance } = request.holder;
-      const preferred = request.preferred?.slice(0, mostPreferred);
+    async claim({ namespace, holder, lead: leadMs, clock: now, window: windowMs, ...rest }) {
+      const { token, workerId, pool, layout, reuse, continues, limits } = rest;
+      const { host, ip, pid, instance } = holder;
+      const preferred = rest.preferred?.slice(0, mostPreferred);
       // Field by field: the daemon refuses what it does not know.
       const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
       const body: ClaimBody = { ...what, host, ip, pid, instance };
       try {
-        return grantOf(await call({ method: "POST", path: pathOf(namespace, "leases"), body, answer: claimAnswer }));
+        return grantOf(await call("POST", pathOf(namespace, "leases"), { body, answer: claimAnswer }));
       } catch (error) {
-        const refused = isSnowleaseError(error) ? refusal.safeParse(error.details["refusal"]) : undefined;
-        if (refused?.success === true) return refused.data;
-        throw error;
+        return detailOf(error, "refusal", refusal);
       }
     },
 
-    async renew({ namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint }) {
+    renew({ namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint }) {
       const body: RenewBody = { token, fence, now, windowMs, ...checkpointJson(checkpoint) };
-      try {
-        const path = pathOf(namespace, "leases", workerId);
-        const { from, until, clock } = await call({ method: "PATCH", path, body, answer: renewAnswer });
+      return orLost(call("PATCH", pathOf(namespace, "leases", workerId), { body, answer: renewAnswer }), (answer) => {
+        const { from, until, clock } = answer;
         return { outcome: "renewed", from, until, clock };
-      } catch (error) {
-        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
-        throw error;
-      }
+      });
     },
 
-    async release({ namespace, workerId, fence, token, clock: now, used }) {
+    release({ namespace, workerId, fence, token, clock: now, used }) {
       const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
       const body: ReleaseBody = { token, fence, now, ...usage };
-      try {
-        await call({ method: "DELETE", path: pathOf(namespace, "leases", workerId), body });
-        return { outcome: "released" };
-      } catch (error) {
-        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
-        throw error;
-      }
+      return orLost(call("DELETE", pathOf(namespace, "leases", workerId), { body }), () => ({ outcome: "released" }));
     },
 
-    async takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held }) {
+    takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held }) {
       const body: BlocksBody = { token, fence, first, spans, blocks, held };
-      try {
-        const path = pathOf(namespace, "leases", workerId, "blocks");
-        return { outcome: "taken", ...(await call({ method: "POST", path, body, answer: blocksAnswer })) };
-      } catch (error) {
-        if (isSnowleaseError(error, "LEASE_LOST")) return { outcome: "lost" };
-        throw error;
-      }
+      const path = pathOf(namespace, "leases", workerId, "blocks");
+      return orLost(call("POST", path, { body, answer: blocksAnswer }), ({ blocks }) => ({ outcome: "taken", blocks }));
     },
 
     async workers(namespace, { state, after, limit = defaultLimit } = {}) {
-      const found: WorkerRecord[] = [];
-      for (let next = after; found.length < limit;) {
-        const path = pathOf(namespace, "workers") + query({ state, after: next, limit: limit - found.length });
-        const page = await absentWhereMissing(call({ method: "GET", path, answer: workersAnswer }));
-        found.push(...(page?.workers ?? []).map(workerOf));
-        if (page?.next === undefined || page.workers.length === 0) break;
-        next = page.next;
-      }
-      return found;
+      const pages = await pagesOf(limit, after, async (left, after) => {
+        const path = pathOf(namespace, "workers") + query({ state, after, limit: left });
+        const page = await instead("NOT_FOUND", undefined, call("GET", path, { answer: workersAnswer }));
+        return { rows: page?.workers ?? [], next: page?.next };
+      });
+      return pages.flat().map(workerOf);
     },
 
     async worker(namespace, workerId) {
       const path = pathOf(namespace, "workers", workerId);
-      const found = await absentWhereMissing(call({ method: "GET", path, answer: workerAnswer }));
+      const found = await instead("NOT_FOUND", undefined, call("GET", path, { answer: workerAnswer }));
       return found && workerOf(found);
     },
 
     async history(namespace, workerId, { from, until, limit = defaultLimit } = {}) {
-      const found: HistoryRow[] = [];
-      for (let before: number | undefined; found.length < limit;) {
-        const page = query({ from, until, before, limit: limit - found.length });
-        const path = pathOf(namespace, "workers", workerId, "history") + page;
-        const older = await absentWhereMissing(call({ method: "GET", path, answer: historyAnswer }));
-        found.unshift(...(older?.rows ?? []).map(historyOf));
-        if (older?.next === undefined || older.rows.length === 0) break;
-        before = older.next;
-      }
-      return found;
+      const path = pathOf(namespace, "workers", workerId, "history");
+      const pages = await pagesOf(limit, undefined, (left, before) => {
+        const page = path + query({ from, until, before, limit: left });
+        return instead("NOT_FOUND", { rows: [] }, call("GET", page, { answer: historyAnswer }));
+      });
+      return pages.toReversed().flat().map(historyOf);
     },
 
     async forceRelease({ namespace, workerId, force, fence, resetWindow }): Promise<ForceReleased> {
       const path = pathOf(namespace, "workers", workerId, "release");
-      // Whoever calls the port has been asked already.
+      // The caller of the port was asked already.
       const body: ForceReleaseBody = { force, fence, ...(resetWindow === true && { resetWindow, iKnow: true }) };
       try {
-        const { until } = await once({ method: "POST", path, body, answer: forceReleaseAnswer });
-        return { outcome: "released", until };
+        return { outcome: "released", ...(await once("POST", path, { body, answer: forceReleaseAnswer })) };
       } catch (error) {
-        const refused = isSnowleaseError(error) ? forceRefused.safeParse(error.details["answer"]) : undefined;
-        if (refused?.success === true) return refused.data;
         if (isSnowleaseError(error, "NOT_FOUND")) return { outcome: "absent" };
-        throw error;
+        return detailOf(error, "answer", forceRefused);
       }
     },
 
-    async pin(namespace, workerId, reason, owner) {
+    pin(namespace, workerId, reason, owner) {
       const body: PinBody = { reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
-      await call({ method: "PUT", path: pathOf(namespace, "workers", workerId, "pin"), body });
+      return call("PUT", pathOf(namespace, "workers", workerId, "pin"), { body });
     },
 
-    async unpin(namespace, workerId) {
-      try {
-        await once({ method: "DELETE", path: pathOf(namespace, "workers", workerId, "pin") });
-        return true;
-      } catch (error) {
-        if (isSnowleaseError(error, "NOT_FOUND")) return false;
-        throw error;
-      }
+    unpin(namespace, workerId) {
+      const unpinned = once("DELETE", pathOf(namespace, "workers", workerId, "pin"));
+      return instead(
+        "NOT_FOUND",
+        false,
+        unpinned.then(() => true),
+      );
     },
 
-    async pinAll(namespace, pins) {
+    pinAll(namespace, pins) {
       const body: PinsBody = {
         pins: pins.map(({ workerId, reason, owner }) => {
           return { workerId, reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
         }),
       };
-      await call({ method: "PUT", path: pathOf(namespace, "pins"), body });
+      return call("PUT", pathOf(namespace, "pins"), { body });
     },
 
     async unpinAll(namespace, workerIds) {
       const body: UnpinsBody = { workerIds };
-      const path = pathOf(namespace, "pins");
-      return (await absentWhereMissing(once({ method: "DELETE", path, body, answer: unpinsAnswer })))?.unpinned ?? [];
+      const answer = once("DELETE", pathOf(namespace, "pins"), { body, answer: unpinsAnswer });
+      return (await instead("NOT_FOUND", { unpinned: [] }, answer)).unpinned;
     },
 
     async prune(namespace, before) {
-      const path = pathOf(namespace, "prune");
-      return (await once({ method: "POST", path, body: { before }, answer: pruneAnswer })).pruned;
+      return (await once("POST", pathOf(namespace, "prune"), { body: { before }, answer: pruneAnswer })).pruned;
     },
 
     async ping() {
-      const { registry: _, ...pong } = await call({ method: "GET", path: "/readyz", answer: readyAnswer });
+      const { registry: _, ...pong } = await call("GET", "/readyz", { answer: readyAnswer });
       return pong;
     },
 
@@ -236,18 +202,48 @@ function pathOf(...parts: ReadonlyArray<string | number>): string {
   return `/v1/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-async function absentWhereMissing<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
+function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
+}
+
+/** The answer; or `value`, where the daemon refuses with this code. */
+async function instead<Answer>(code: ErrorCode, value: Answer, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;
   } catch (error) {
-    if (isSnowleaseError(error, "NOT_FOUND")) return undefined;
+    if (isSnowleaseError(error, code)) return value;
     throw error;
   }
 }
 
-function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
+function orLost<Answer, Outcome>(answer: Promise<Answer>, read: (answer: Answer) => Outcome): Promise<Outcome | Lost> {
+  return instead<Outcome | Lost>("LEASE_LOST", { outcome: "lost" }, answer.then(read));
+}
+
+/** What a problem says in one of its details. Throws the error where it says nothing there. */
+function detailOf<Detail>(error: unknown, name: string, schema: Schema<Detail>): Detail {
+  const detail = isSnowleaseError(error) ? schema.safeParse(error.details[name]) : undefined;
+  if (detail?.success === true) return detail.data;
+  throw error;
+}
+
+/** Asks for pages until they have `limit` rows, or there are no more. */
+async function pagesOf<Row>(
+  limit: number,
+  first: number | undefined,
+  ask: (left: number, next: number | undefined) => Promise<{ rows: readonly Row[]; next?: number | undefined }>,
+): Promise<(readonly Row[])[]> {
+  const pages: (readonly Row[])[] = [];
+  let left = limit;
+  for (let next = first; left > 0;) {
+    const page = await ask(left, next);
+    pages.push(page.rows);
+    left -= page.rows.length;
+    if (page.next === undefined || page.rows.length === 0) break;
+    next = page.next;
+  }
+  return pages;
 }
 
 /** The grant as the port has it. */
