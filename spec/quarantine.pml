@@ -1,5 +1,5 @@
 /*
- * A store that forgets what it acknowledged, as src/registries/redis meets it: sql/redis/prologue.lua (guard) notices, and
+ * A store that forgets what it acknowledged, as src/registries/redis meets it: sql/redis/includes/quarantine.lua (checkQuarantine) notices, and
  * quarantines. Two servers, 0 and 1. One copies the other, late; at any moment it is promoted, and the old primary answers on for
  * as long as min-replicas-max-lag lets it (maxLag). It may then copy the new one, or be told to and get nothing over a link that is
  * cut, and be promoted in its turn. A primary may be flushed under our eyes, and may change its replication id without losing anything, as it does when its last replica leaves.

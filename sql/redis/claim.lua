@@ -1,28 +1,53 @@
-local token, clock, window, layout, host, ip, pid, instance, pool, first, last, lag, reuse, continues, lead,
-  process, wanted, preferred, maxWindow, maxClockSkew, beside, looks, gone, there = unpack(ARGV)
-
--- Picks a free worker ID, raises its fence, stores token and window: one step. The decision is rule/pool.ts and rule/window.ts.
+-- Picks a free worker ID, raises its fence and stores token and window: `decideClaim` in rule/pool.ts, with the rule of rule/window.ts.
 --
--- pool: first-last, or '*' for the whole layout. preferred: numbers with blanks between. process: which process asks, '' where that
--- cannot be told. looks: '1' where it can look at others of its place (all of `process` but pid and start). gone, there: "N:fence"
--- of claims of this host whose processes it looked at, with blanks between: dead, or alive.
---
--- granted clock workerId fence from until rollback recentFrom recent (nil where there is none) | held + record |
--- foreign + workerId use | exhausted + first last freeAt? | unfiled (ask again: there is more to look at) | look + N:fence process … | refused + | quarantine + until
+-- answers: granted clock workerId fence from until rollback? recentFrom? recent? | held info record | foreign workerId use clock
+--   | exhausted first last clock freeAt? | unfiled (claim again: each call files some records) | refused info
+--   | look N:fence process... (say which of these processes of the caller's place are alive) | quarantine until clock
+-- include: namespace quarantine records marks unused pins bands foreign
 
-clock, window, first, last, wanted = tonumber(clock), tonumber(window), tonumber(first), tonumber(last), tonumber(wanted)
-lead = tonumber(lead) or 0
-local disposable = reuse == 'never'
--- The registry's clock and the claimer's: what both have passed.
+-- KEYS[1]: the prefix of the namespace's keys
+local token = ARGV[1] -- made for this claim
+local clock = tonumber(ARGV[2]) -- the claimer's, Unix ms
+local window = tonumber(ARGV[3]) -- its length, ms
+local layout = ARGV[4] -- its fingerprint
+local host = ARGV[5] -- the claimer's host name
+local ip = ARGV[6] -- the claimer's address
+local pid = ARGV[7] -- the claimer's process ID
+local instance = ARGV[8] -- the claimer's label
+local poolName = ARGV[9] -- FIRST-LAST, or '*' for all worker IDs of the layout
+local first = tonumber(ARGV[10]) -- the lowest worker ID of the pool
+local last = tonumber(ARGV[11]) -- the highest worker ID of the pool
+local maxLag = tonumber(ARGV[12]) -- how much longer a quarantine lasts, ms
+local reuse = ARGV[13] -- 'never': only a worker ID that was never claimed
+local continues = ARGV[14] -- '0': the claimer cannot go on behind recents
+local lead = tonumber(ARGV[15]) or 0 -- by how much the claimer can lead its clock, ms; '': 0
+local process = ARGV[16] -- which process claims (redis/processes.ts); '': unknown
+local wanted = tonumber(ARGV[17]) -- the only worker ID that will do; '': any of the pool
+local preferred = ARGV[18] -- worker IDs to try first, separated by spaces
+local maxWindow = tonumber(ARGV[19]) -- the limit that the caller expects, ms; '': any
+local maxClockSkew = tonumber(ARGV[20]) -- the limit that the caller expects, ms; '': any
+local beside = ARGV[21] -- 'westid': programs that keep no window take worker IDs here
+local looks = ARGV[22] -- '1': the caller can look at other processes of its place
+local gone = ARGV[23] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
+local there = ARGV[24] -- claims of this host whose process the caller found alive
+
+-- How far into an index a claim looks: `look` in rule/pool.ts.
+local look = 8
+-- How many worker IDs of a pool a claim looks at where the indexes lack some.
+local sweep = 128
+-- Two requests of one host that overtake each other may differ by so much, ms: `overtaking` in rule/window.ts.
+local overtaking = 50
+
+local neverUsed = reuse == 'never'
+-- The time that both clocks, the server's and the claimer's, have passed.
 local passed = math.min(clock, now)
 
 local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
--- Whatever is wrong with the request is told by rule/window.ts, from the same figures.
+-- `checkClaim` in rule/window.ts makes the error from the same figures.
 local longest, skew = meta.maxWindow, meta.maxClockSkew
-maxWindow, maxClockSkew = tonumber(maxWindow), tonumber(maxClockSkew)
 if meta.layout == nil then
   longest, skew = maxWindow or longest, maxClockSkew or skew
 end
@@ -37,7 +62,7 @@ then
   return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
 end
 
-local quarantined = guard(lag)
+local quarantined = checkQuarantine(maxLag)
 if quarantined then
   return quarantined
 end
@@ -48,13 +73,13 @@ end
 
 local function granted(record, rollback)
   local continued = record.recentFrom
-  return {
-    'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false,
-    continued or false, continued and record.recent or false,
-  }
+  return listed({ 'granted', 'clock', now }, {
+    workerId = record.workerId, fence = record.fence, from = record.from, ['until'] = record['until'], rollback = rollback,
+    recentFrom = continued, recent = continued and record.recent,
+  })
 end
 
-local repeated = read(tokenKey, redis.pcall('HGET', tokenKey, token))
+local repeated = read('HGET', tokenKey, token)
 if repeated then
   local record = load(tonumber(repeated))
   if record ~= nil and record.token == token and sameEra(record) then
@@ -63,11 +88,11 @@ if repeated then
 end
 
 local function inherits(record)
-  -- An owner may have used the number without a lease since.
+  -- An owner may have used the worker ID without a lease since.
   return record.owner == nil and record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
 end
 
--- rule/window.ts: isFree.
+-- `isFree` in rule/window.ts.
 local function isFree(record)
   if record.pinned ~= nil and record.owner ~= ip then
     return false
@@ -84,7 +109,7 @@ local function isFree(record)
   return record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)
 end
 
--- rule/window.ts: rollbackOf.
+-- `rollbackOf` in rule/window.ts.
 local function rollbackOf(record)
   local behind = record.seenClock - clock
   local tolerated = record.host == host and overtaking or skew
@@ -93,183 +118,25 @@ local function rollbackOf(record)
   end
 end
 
--- Somebody who keeps no window takes numbers here, or may: what none of us held all the time may have been used by them.
+-- Such programs may have used a worker ID at any time at which no holder of ours had it.
 if beside == 'westid' then
   noteBeside()
 end
-local foreignKey = prefix .. 'foreign'
 
--- Whether none of us ever used a number that has no record. Where one did, the record was deleted, and a window with it.
-local function isNew(n)
-  local from = rangeAt(n)
-  return meta.layout == nil or (from ~= nil and from <= n) or read(foreignKey, redis.pcall('ZSCORE', foreignKey, n))
-end
-
--- Whoever deleted one record may have deleted others. After the quarantine the number is as good as unused.
-local function forgotten(n)
-  addRange(n, n)
-  beginQuarantine(redis.call('INFO', 'replication'), lag)
+-- Records of these worker IDs may have been deleted, and others, too: a quarantine begins. After it they count as unused.
+local function forgotten(from, to)
+  addRange(from, to)
+  beginQuarantine(redis.call('INFO', 'replication'), maxLag)
   return inQuarantine()
 end
 
-local function noteForeign(n, record)
-  expect('zset', foreignKey)
-  if record == nil then
-    if not isNew(n) then
-      noteBeside()
-      return
-    end
-    use(n)
-  else
-    expectFiled(record)
-    unindex(record)
-  end
-  noteBeside()
-  redis.call('ZADD', foreignKey, now, n)
-end
-
--- Which numbers are filed under which name: registries/bands.ts. In `meta`, `first:last:name:filed` with blanks between. The name '*' is that
--- of a band that was made for the whole layout.
-local bands, bandsChanged = {}, false
-for a, b, name, filed in string.gmatch(meta.bands, '(%d+):(%d+):(%S-):(%d+)') do
-  table.insert(bands, { first = tonumber(a), last = tonumber(b), name = name, filed = tonumber(filed) })
-end
-
-local function writeBands()
-  if bandsChanged then
-    local list = {}
-    for i, band in ipairs(bands) do
-      list[i] = string.format('%.0f:%.0f:%s:%.0f', band.first, band.last, band.name, band.filed)
-    end
-    redis.call('HSET', metaKey, 'bands', table.concat(list, ' '))
-    bandsChanged = false
-  end
-end
-
-local function bandAt(n)
-  for _, band in ipairs(bands) do
-    if n >= band.first and n <= band.last then
-      return band
-    end
-  end
-end
-
--- The bands of this pool, once they are cut at its limits: cutBands.
-local function cutBands()
-  local cut = {}
-  for _, band in ipairs(bands) do
-    local begins = { band.first }
-    for _, at in ipairs({ first, last + 1 }) do
-      if at > band.first and at <= band.last then
-        table.insert(begins, at)
-      end
-    end
-    for i, a in ipairs(begins) do
-      local b = (begins[i + 1] or band.last + 1) - 1
-      table.insert(cut, { first = a, last = b, name = band.name, filed = math.min(math.max(band.filed, a), b + 1) })
-    end
-    bandsChanged = bandsChanged or #begins > 1
-  end
-  local inside, outside = {}, {}
-  for _, band in ipairs(cut) do
-    table.insert(band.first >= first and band.last <= last and inside or outside, band)
-  end
-  local function named(a, b)
-    bandsChanged = true
-    local name = string.format('%.0f-%.0f', a, b)
-    return a == first and b == last and pool or name
-  end
-  -- Whether records of the other band may be filed under this one's name.
-  local function isMixed(band, other)
-    if band.name == other.name then
-      return true
-    end
-    local a, b = string.match(band.name, '^(%d+)-(%d+)$')
-    return other.filed <= other.last and (a == nil or (tonumber(a) <= other.first and tonumber(b) >= other.last))
-  end
-  for _, band in ipairs(inside) do
-    for _, other in ipairs(outside) do
-      if isMixed(band, other) then
-        band.name, band.filed = named(band.first, band.last), band.first
-        break
-      end
-    end
-  end
-  -- Numbers of the pool that are in no band: they have no records.
-  local at, filled = first, {}
-  for i = 1, #inside + 1 do
-    local band = inside[i] or { first = last + 1 }
-    if band.first > at then
-      table.insert(filled, { first = at, last = band.first - 1, name = named(at, band.first - 1), filed = band.first })
-    end
-    if inside[i] ~= nil then
-      table.insert(filled, band)
-      at = band.last + 1
-    end
-  end
-  bands = {}
-  for _, list in ipairs({ outside, filled }) do
-    for _, band in ipairs(list) do
-      table.insert(bands, band)
-    end
-  end
-  table.sort(bands, function(a, b)
-    return a.first < b.first
-  end)
-  return filled
-end
--- A claim of one number cuts nothing, where that is in a band.
-local inside = {}
+-- A claim of one worker ID cuts nothing where its band exists.
 if wanted == nil or bandAt(wanted) == nil then
-  inside = cutBands()
-else
-  for _, band in ipairs(bands) do
-    if band.first >= first and band.last <= last then
-      table.insert(inside, band)
-    end
-  end
+  cutBands(first, last, poolName)
 end
+local inside = bandsIn(first, last)
 
--- What of ours goes back to those who keep no window: the numbers that have rested longest, a few a claim, once no clock can show a
--- time in their windows. They begin at 0: a pool that begins above it is a band of our own, and nothing of it goes back.
-local few = 4
-local filedAtOnce = 128
-local function resting(n)
-  local list, latest = {}, now - skew
-  if not meta.beside or first > 0 or meta.quarantine > latest then
-    return list
-  end
-  for _, band in ipairs(inside) do
-    local key = restingKey(band.name)
-    for _, text in ipairs(read(key, redis.pcall('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, few + 1))) do
-      local record = load(tonumber(text))
-      if record ~= nil and record.workerId ~= n and record['until'] <= latest and #list < few then
-        expectFiled(record)
-        local _, own = foreignUse(record.workerId, record)
-        table.insert(list, { record = record, own = own })
-      end
-    end
-  end
-  return list
-end
-
--- The record stays, and its window with it. Whatever stands at its key from here on is somebody else's, even if it looks the same.
-local function giveBack(list)
-  for _, each in ipairs(list) do
-    local record = each.record
-    if each.own then
-      record.vacated = true
-      write(record)
-    end
-    unindex(record)
-    redis.call('ZADD', foreignKey, now, record.workerId)
-    if each.own then
-      redis.call('DEL', prefix .. 'use:' .. record.workerId)
-    end
-  end
-end
-
--- rule/window.ts: claimed.
+-- `claimed` in rule/window.ts. `before`: the record of the worker ID, if it has one.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
   -- A record stays in its band.
@@ -278,28 +145,28 @@ local function grant(n, before, rollback)
   local later = before ~= nil and before.fence > 0
   local takenOver = later and before.ended == nil
 
-  expect('list', listKey)
-  expect('zset', restingKey(name))
-  expect('zset', hostKey(name, host))
+  expectType('list', listKey)
+  expectIndexes(name, host)
   if before == nil then
-    expect('zset', unusedKey)
+    expectType('zset', unusedKey)
   elseif moves then
-    expectFiled(before)
+    expectIndexes(before.pool, before.host)
   end
   if takenOver and before.ip ~= ip then
-    expect('list', hostList(before.ip))
+    expectType('list', hostList(before.ip))
   end
   if meta.beside then
-    expect('zset', foreignKey)
+    expectType('zset', foreignKey)
   end
   local note = later and historyOf(n)
-  local goBack = resting(n)
+  -- Java processes count up from 0: a pool that begins above it is a band of our own, and nothing of it goes back.
+  local goBack = first == 0 and rested(inside, n, skew) or {}
 
   if meta.layout == nil then
     makeNamespace(layout, longest, skew)
   end
   local old = before and before['until'] or 0
-  local from = math.max(old, now - skew, meta.quarantine)
+  local from = math.max(old, now - skew, meta.quarantineEnd)
   local inherited = before ~= nil and inherits(before)
   local ends = math.max(clock, now) + window
   if before ~= nil and before.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
@@ -310,7 +177,7 @@ local function grant(n, before, rollback)
   end
   local record = {
     workerId = n,
-    fence = math.max(before and before.fence or 0, meta.quarantine) + 1,
+    fence = math.max(before and before.fence or 0, meta.quarantineEnd) + 1,
     token = token,
     from = from,
     ['until'] = math.max(old, ends),
@@ -341,9 +208,9 @@ local function grant(n, before, rollback)
   if later then
     local _, text = load(n)
     if takenOver then
-      leave(before)
+      leaveHostList(before)
       before.ended, before.releasedAt = 'taken-over', now
-      text = packed(before)
+      text = packRecord(before)
     end
     note(before, text)
   end
@@ -363,7 +230,7 @@ end
 
 if wanted ~= nil then
   local record = load(wanted)
-  if disposable and record ~= nil and record.fence > 0 then
+  if neverUsed and record ~= nil and record.fence > 0 then
     return { 'exhausted', 'first', wanted, 'last', wanted, 'clock', now }
   end
   local foreign = foreignUse(wanted, record)
@@ -372,7 +239,7 @@ if wanted ~= nil then
     return { 'foreign', 'workerId', wanted, 'use', foreign, 'clock', now }
   end
   if record == nil and not isNew(wanted) then
-    return forgotten(wanted)
+    return forgotten(wanted, wanted)
   end
   if record == nil or isFree(record) then
     return grant(wanted, record)
@@ -380,85 +247,22 @@ if wanted ~= nil then
   return listed({ 'held', info() }, record)
 end
 
--- Whether a record lies under another name than that of its band, and can be filed there.
-local function isMisfiled(record, name)
-  if record == nil or record.pool == nil or record.pool == name then
-    return false
-  end
-  expectFiled(record)
-  expect('zset', restingKey(name))
-  expect('zset', hostKey(name, record.host))
-  return true
-end
+local unfiled = fileSome(inside)
 
--- Files a record under the name of its band.
-local function file(record, name)
-  local before = { workerId = record.workerId, pool = record.pool, host = record.host }
-  -- One that is pinned or foreign is in no index.
-  local isIndexed = redis.call('ZSCORE', restingKey(record.pool), record.workerId)
-  record.pool = name
-  write(record)
-  unindex(before)
-  if isIndexed then
-    index(record)
+-- The names of the pool's bands, each once.
+local names, isListed = {}, {}
+for _, band in ipairs(inside) do
+  if not isListed[band.name] then
+    isListed[band.name] = true
+    table.insert(names, band.name)
   end
 end
 
--- Some of the records that are not where they belong are filed there: a few with each claim. Returns whether there are more.
-local function fileSome()
-  local band = nil
-  for _, each in ipairs(inside) do
-    if each.filed <= each.last then
-      band = each
-      break
-    end
-  end
-  if band == nil then
-    return false
-  end
-  -- All are looked at before the first is written: what is wrong with one of them leaves all where they are.
-  local n, looked, misfiled = band.filed, 0, {}
-  while n <= band.last and looked < filedAtOnce do
-    local record = load(n)
-    if isMisfiled(record, band.name) then
-      table.insert(misfiled, record)
-    end
-    if record ~= nil then
-      n = n + 1
-    else
-      local from, to = rangeAt(n)
-      n = from ~= nil and from <= n and to + 1 or n + 1
-    end
-    looked = looked + 1
-  end
-  for _, record in ipairs(misfiled) do
-    file(record, band.name)
-  end
-  band.filed = math.min(n, band.last + 1)
-  bandsChanged = true
-  writeBands()
-  return band.filed <= band.last or band ~= inside[#inside]
-end
-local unfiled = fileSome()
-
--- The names of the bands of the pool, each once.
-local names = {}
-do
-  local seen = {}
-  for _, band in ipairs(inside) do
-    if not seen[band.name] then
-      seen[band.name] = true
-      table.insert(names, band.name)
-    end
-  end
-end
-
--- The first few of the indexes, the oldest window first, as worker IDs.
+-- Worker IDs of the pool from the first entries of an index, the oldest window first.
 local function oldest(keyOf)
   local found = {}
   for _, name in ipairs(names) do
-    local key = keyOf(name)
-    local page = read(key, redis.pcall('ZRANGE', key, 0, look - 1, 'WITHSCORES'))
+    local page = read('ZRANGE', keyOf(name), 0, look - 1, 'WITHSCORES')
     for i = 1, #page, 2 do
       if inPool(tonumber(page[i])) then
         table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
@@ -480,15 +284,14 @@ local ofHost = oldest(function(name)
   return hostKey(name, host)
 end)
 
--- The record with the newest window of this host: has its clock been set back?
+-- The record with the newest window of this host shows whether the host's clock was set back.
 local newest = nil
 if #names == 1 and #ofHost < look then
   newest = ofHost[1] and load(ofHost[#ofHost])
 else
   for _, name in ipairs(names) do
-    local key = hostKey(name, host)
-    local text = read(key, redis.pcall('ZREVRANGE', key, 0, 0))[1]
-    local record = text and inPool(tonumber(text)) and load(tonumber(text))
+    local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
+    local record = n and inPool(n) and load(n)
     if record and (newest == nil or record['until'] > newest['until']) then
       newest = record
     end
@@ -496,11 +299,12 @@ else
 end
 local rollback = newest and rollbackOf(newest)
 
+-- Whether `gone` or `there` names the claim of a record.
 local function isNamed(list, record)
-  return string.find(' ' .. (list or '') .. ' ', ' ' .. record.workerId .. ':' .. record.fence .. ' ', 1, true) ~= nil
+  return string.find(' ' .. list .. ' ', ' ' .. record.workerId .. ':' .. record.fence .. ' ', 1, true) ~= nil
 end
 
--- A record that can be had now, and that no foreigner has taken.
+-- The record of a worker ID that can be granted now, or nil.
 local function available(n)
   local record = load(n)
   if record == nil or not isFree(record) then
@@ -514,7 +318,7 @@ local function available(n)
 end
 
 local stalled = nil
-if not disposable then
+if not neverUsed then
   for text in string.gmatch(pinsOf(ip) or '', '%d+') do
     local n = tonumber(text)
     local record = inPool(n) and available(n)
@@ -522,7 +326,7 @@ if not disposable then
       return grant(n, record, rollback)
     end
   end
-  for text in string.gmatch(preferred or '', '%d+') do
+  for text in string.gmatch(preferred, '%d+') do
     local n = tonumber(text)
     if inPool(n) then
       if load(n) ~= nil then
@@ -533,7 +337,7 @@ if not disposable then
       elseif foreignUse(n, nil) then
         noteForeign(n, nil)
       elseif not isNew(n) then
-        return forgotten(n)
+        return forgotten(n, n)
       else
         return grant(n, nil, rollback)
       end
@@ -545,7 +349,7 @@ if not disposable then
   for _, n in ipairs(ofHost) do
     local record = available(n)
     if record ~= nil then
-      -- A process of this very place that did not give back: dead, or only cut off, and then it may still renew.
+      -- A process of the caller's place that did not give back is dead, or only cut off: then it may still renew.
       local here = record.token and record.process and place and string.sub(record.process, 1, #place) == place
       if not here or isNamed(gone, record) then
         return grant(n, record, rollback)
@@ -562,14 +366,12 @@ if not disposable then
   end
 end
 
--- The last range has no end, so that without any range `unused` was deleted. Whoever did that may have deleted records, too.
+-- The last range has no end, so `unused` is empty only where its key was deleted. Then records may have been deleted, too.
 if meta.layout ~= nil and rangeAt(0) == nil then
-  addRange(0, highest)
-  beginQuarantine(redis.call('INFO', 'replication'), lag)
-  return inQuarantine()
+  return forgotten(0, highest)
 end
 
--- The lowest number that nobody ever used. A foreigner's is set aside the first time it is met.
+-- The lowest worker ID that was never used. One that another program has is put aside when a claim first meets it.
 while true do
   local from, to = rangeAt(first)
   if meta.layout == nil then
@@ -592,10 +394,11 @@ while true do
     use(n)
   end
 end
-if disposable then
+if neverUsed then
   return { 'exhausted', 'first', first, 'last', last, 'clock', now }
 end
 
+-- The worker ID whose window ended longest ago.
 local freeAt = nil
 for _ = 1, look do
   local candidates = oldest(restingKey)
@@ -625,9 +428,9 @@ if unfiled then
   return { 'unfiled' }
 end
 
--- Numbers of foreigners who have left in the meantime, a few at a time.
+-- Worker IDs that other programs have left since, a few with each claim.
 if meta.beside then
-  for _, text in ipairs(read(foreignKey, redis.pcall('ZRANGE', foreignKey, 0, 63))) do
+  for _, text in ipairs(read('ZRANGE', foreignKey, 0, 63)) do
     local n = tonumber(text)
     if inPool(n) then
       local record = load(n)
@@ -635,19 +438,19 @@ if meta.beside then
         return grant(n, record, rollback)
       end
     end
-    -- Those of other pools go to the end, too, or they would hide the ones behind them.
+    -- Those of other pools move to the end, too; otherwise they would hide the others.
     redis.call('ZADD', foreignKey, now, n)
   end
 end
 
--- The indexes lack numbers of this pool: those that are pinned or foreign, or all whose index was deleted by hand. A part of the pool is
--- looked through, and filed again; the next claim goes on behind it. `+`: since the pool's begin some were found.
+-- Where the indexes lack worker IDs of this pool, some are pinned or foreign, or an index was deleted by hand. The claim looks at a
+-- part of the pool and indexes it anew; the next claim goes on behind it. '+' in `meta`: this round has found some.
 local indexed = 0
 for _, name in ipairs(names) do
-  indexed = indexed + read(restingKey(name), redis.pcall('ZCARD', restingKey(name)))
+  indexed = indexed + read('ZCARD', restingKey(name))
 end
 if indexed <= last - first then
-  local place = 'sweep:' .. pool
+  local place = 'sweep:' .. poolName
   local begin, found = string.match(redis.call('HGET', metaKey, place) or '', '^(%d+)(%+?)$')
   begin = tonumber(begin)
   if begin == nil or not inPool(begin) then
@@ -659,28 +462,23 @@ if indexed <= last - first then
     if isMisfiled(record, bandAt(n).name) then
       file(record, bandAt(n).name)
     end
-    local filed = record ~= nil and record.pool ~= nil and restingKey(record.pool)
-    if filed and record.pinned == nil and not read(filed, redis.pcall('ZSCORE', filed, n)) then
+    local key = record ~= nil and record.pool ~= nil and restingKey(record.pool)
+    if key and record.pinned == nil and not read('ZSCORE', key, n) then
       found = '+'
       if available(n) ~= nil then
         redis.call('HSET', metaKey, place, begin .. found)
         return grant(n, record, rollback)
       end
-      expectFiled(record)
+      expectIndexes(record.pool, record.host)
       index(record)
       freeAt = math.min(freeAt or highest, record['until'])
     end
   end
   redis.call('HSET', metaKey, place, ends < last and ends + 1 .. found or first)
   if found ~= '' and ends < last then
-    -- What lies behind it may be free.
+    -- The next part may have a free one.
     freeAt = now
   end
 end
 
-local list = { 'exhausted', 'first', first, 'last', last, 'clock', now }
-if freeAt ~= nil then
-  table.insert(list, 'freeAt')
-  table.insert(list, freeAt)
-end
-return list
+return listed({ 'exhausted', 'first', first, 'last', last, 'clock', now }, { freeAt = freeAt })

@@ -1,9 +1,12 @@
--- What is fixed for a namespace.
+-- Reads what is fixed for a namespace.
 --
--- found + layout maxWindow maxClockSkew quarantine clock | absent | quarantine + until clock
+-- answers: found layout maxWindow maxClockSkew quarantine clock | absent | quarantine until clock
+-- include: namespace quarantine
+
+-- KEYS[1]: the prefix of the namespace's keys
 
 if meta.layout == nil then
-  if now < meta.quarantine then
+  if now < meta.quarantineEnd then
     return inQuarantine()
   end
   return { 'absent' }

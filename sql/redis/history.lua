@@ -1,15 +1,20 @@
-local workerId, from, till, limit, below = unpack(ARGV)
-
--- Claims of a worker ID, the newest first, whose window, continued part included, meets [from, till), below a fence.
+-- Lists claims of a worker ID, the newest first, whose window (with the part that it continues) meets [from, to).
 --
--- rows + next? (the fence to go on below); then for each: its fields as a list
+-- answers: page next? (the fence to go on below) row...
+-- include: namespace records
 
-from, till, limit, below = tonumber(from), tonumber(till), tonumber(limit), tonumber(below)
-local list, count = { 'rows' }, 0
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+local from = tonumber(ARGV[2]) -- Unix ms
+local to = tonumber(ARGV[3]) -- Unix ms
+local limit = tonumber(ARGV[4]) -- how many claims at most
+local below = tonumber(ARGV[5]) -- only claims with a lower fence
+
+local list, count = { 'page' }, 0
 
 local function add(record)
-  local ends, begin = record.reopened or record['until'], record.continuedFrom or record.from
-  if count < limit and ends > from and begin < till then
+  local ends, begin = closedUntil(record), record.continuedFrom or record.from
+  if count < limit and ends > from and begin < to then
     table.insert(list, listed({}, {
       workerId = record.workerId, fence = record.fence, from = record.from, ['until'] = ends,
       host = record.host, ip = record.ip, pid = record.pid, instance = record.instance, claimedAt = record.claimedAt,
@@ -19,15 +24,15 @@ local function add(record)
   end
 end
 
-local record = load(tonumber(workerId))
+local record = load(workerId)
 if record ~= nil and record.claimedAt ~= nil and record.fence < below then
   add(record)
 end
 local page, key = 1000, prefix .. 'history:' .. workerId
-local found = read(key, redis.pcall('ZREVRANGEBYSCORE', key, '(' .. string.format('%.0f', below), '-inf', 'LIMIT', 0, page))
+local found = read('ZREVRANGEBYSCORE', key, '(' .. string.format('%.0f', below), '-inf', 'LIMIT', 0, page)
 local last = nil
 for _, text in ipairs(found) do
-  last = unpacked(key, text)
+  last = unpackRecord(key, text)
   add(last)
 end
 if #found == page and count < limit then

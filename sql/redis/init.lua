@@ -1,9 +1,16 @@
-local layout, maxWindow, maxClockSkew, lag, isNew, found = unpack(ARGV)
-
--- Makes a namespace, or tells what is fixed for it. What is not here may have been forgotten, so that a namespace is made in
--- quarantine. isNew: an operator's word that it never existed. found: a key of it that contradicts that, beside `meta` and `unused`.
+-- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
+-- quarantine, unless an operator says that it never existed.
 --
--- ready + layout maxWindow maxClockSkew quarantine clock | stands + key quarantine?
+-- answers: ready layout maxWindow maxClockSkew quarantine clock | exists key quarantine?
+-- include: namespace quarantine unused
+
+-- KEYS[1]: the prefix of the namespace's keys
+local layout = ARGV[1] -- its fingerprint
+local maxWindow = tonumber(ARGV[2]) -- ms; '': the default
+local maxClockSkew = tonumber(ARGV[3]) -- ms; '': the default
+local maxLag = tonumber(ARGV[4]) -- how much longer a quarantine lasts, ms
+local isNew = ARGV[5] -- '1': an operator says that the namespace never existed
+local found = ARGV[6] -- a key that contradicts this, from find-key.lua; '': there is none
 
 if isNew == '1' then
   local first, last = rangeAt(0)
@@ -11,19 +18,19 @@ if isNew == '1' then
   if meta.layout == nil then
     isUnused = first == nil
   end
-  if found or not isUnused then
-    return { 'stands', 'key', found or unusedKey }
+  if found ~= '' or not isUnused then
+    return { 'exists', 'key', found ~= '' and found or unusedKey }
   end
   if meta.layout == nil and meta.replId == nil then
     beginEra(redis.call('INFO', 'replication'), 0)
   end
 end
--- Before new limits are set: the windows that may be out there were granted under others.
-guard(lag)
-if isNew == '1' and meta.quarantine > 0 then
-  return { 'stands', 'key', metaKey, 'quarantine', meta.quarantine }
+-- Before new limits are set: windows that still stand were granted under the old ones.
+checkQuarantine(maxLag)
+if isNew == '1' and meta.quarantineEnd > 0 then
+  return { 'exists', 'key', metaKey, 'quarantine', meta.quarantineEnd }
 end
 if meta.layout == nil then
-  makeNamespace(layout, tonumber(maxWindow) or meta.maxWindow, tonumber(maxClockSkew) or meta.maxClockSkew)
+  makeNamespace(layout, maxWindow or meta.maxWindow, maxClockSkew or meta.maxClockSkew)
 end
 return { 'ready', info() }

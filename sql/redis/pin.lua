@@ -1,21 +1,21 @@
-local workerId, reason, lag, owner, usedUntil = unpack(ARGV)
-
--- Keeps a worker ID out of the pool, for the host with the address `owner` where one is named: rule/pin.ts, checkOwner and
--- pinnedRecord.
+-- Keeps a worker ID out of the pool, or for one address: `checkPin` and `pinnedRecord` in rule/pin.ts.
 --
--- pinned | absent (no such namespace) | refused + record
+-- answers: pinned | absent (no such namespace) | refused info record
+-- include: namespace quarantine records marks unused pins
 
-local n = tonumber(workerId)
-local record = load(n)
-readUse(n)
-expect('zset', unusedKey)
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+local reason = ARGV[2] -- why it is kept out
+local maxLag = tonumber(ARGV[3]) -- how much longer a quarantine lasts, ms
+local owner = ARGV[4] ~= '' and ARGV[4] or nil -- the address that may claim it; '': none
+local usedUntil = tonumber(ARGV[5]) or 0 -- no window begins before this, Unix ms; '': 0
+
+local record = load(workerId)
+readUse(workerId)
+expectType('zset', unusedKey)
 if record ~= nil then
-  expectFiled(record)
+  expectIndexes(record.pool, record.host)
 end
-if owner == '' then
-  owner = nil
-end
-usedUntil = tonumber(usedUntil) or 0
 local left = record and record.owner ~= owner and record.owner or nil
 local leftPins, pins = left and pinsOf(left), owner and pinsOf(owner)
 if meta.layout == nil then
@@ -25,25 +25,25 @@ if
   usedUntil > now + meta.maxWindow + meta.maxClockSkew
   or (record ~= nil and record.token ~= nil and usedUntil > record.from)
 then
-  return listed({ 'refused', info() }, record or { workerId = n, ['until'] = 0 })
+  return listed({ 'refused', info() }, record or { workerId = workerId, ['until'] = 0 })
 end
-guard(lag)
+checkQuarantine(maxLag)
 
 local unused = record == nil
-record = record or { workerId = n, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, floor = 0 }
+record = record or { workerId = workerId, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, floor = 0 }
 record.pinned, record.owner = reason, owner
 if usedUntil > record['until'] then
   record['until'], record.clean, record.recentFrom = usedUntil, false, nil
 end
 write(record)
 if unused then
-  use(n)
+  use(workerId)
 end
 unindex(record)
 if left then
-  setPins(left, n, leftPins, false)
+  setPins(left, workerId, leftPins, false)
 end
 if owner then
-  setPins(owner, n, pins, true)
+  setPins(owner, workerId, pins, true)
 end
 return { 'pinned' }

@@ -1,9 +1,12 @@
--- This server's clock; and that it takes writes.
+-- Reads this server's clock, and shows that it takes writes.
 --
--- pong + clock
+-- answers: pong clock
+-- include: namespace
+
+-- KEYS[1]: the prefix of a namespace's keys
 
 local key = prefix .. 'ping'
-expect('string', key)
+expectType('string', key)
 redis.call('SET', key, now)
 redis.call('DEL', key)
 return { 'pong', 'clock', now }

@@ -1,22 +1,23 @@
-local before, limit = unpack(ARGV)
-
--- Deletes claims from the history whose window ended before a time, those of a worker ID in their order, a batch at a time. The
--- last claim of a worker ID stays: it is its record.
+-- Deletes claims from the history, a batch at a time, those of a worker ID in their order. The last claim of a worker ID stays: it is
+-- its record.
 --
--- pruned + count
+-- answers: pruned count
+-- include: namespace records
 
-before, limit = tonumber(before), tonumber(limit)
+-- KEYS[1]: the prefix of the namespace's keys
+local before = tonumber(ARGV[1]) -- only claims whose window ended before this, Unix ms
+local limit = tonumber(ARGV[2]) -- how many claims at most
+
 local prunable, count = prefix .. 'prunable', 0
 
 local function endOf(key, text)
-  local record = unpacked(key, text)
-  return record.reopened or record['until']
+  return closedUntil(unpackRecord(key, text))
 end
 
 local till = '(' .. string.format('%.0f', before)
-for _, n in ipairs(read(prunable, redis.pcall('ZRANGEBYSCORE', prunable, '-inf', till, 'LIMIT', 0, limit))) do
+for _, n in ipairs(read('ZRANGEBYSCORE', prunable, '-inf', till, 'LIMIT', 0, limit)) do
   local key = prefix .. 'history:' .. n
-  local found = read(key, redis.pcall('ZRANGE', key, 0, limit - count))
+  local found = read('ZRANGE', key, 0, limit - count)
   local ended = 0
   while count < limit and found[ended + 1] and endOf(key, found[ended + 1]) < before do
     ended, count = ended + 1, count + 1

@@ -1,64 +1,57 @@
-local workerId, fence, token, clock, ends, lastTimestamp, lastSequence, recentFrom, recent, lag = unpack(ARGV)
-
--- Gives a worker ID back, and stores what was used: rule/window.ts, released. Without `ends` the window stays as it is.
+-- Gives a worker ID back, and stores what its holder used: `released` in rule/window.ts.
 --
--- released | lost | refused + record
+-- answers: released | lost | refused info record
+-- include: namespace quarantine records marks
 
-local record = load(tonumber(workerId))
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+local fence = tonumber(ARGV[2]) -- of the claim
+local token = ARGV[3] -- of the claim
+local clock = tonumber(ARGV[4]) -- the holder's, Unix ms
+local ends = tonumber(ARGV[5]) -- where the window closes, Unix ms; '': the holder does not know, and the window stays
+local lastTimestamp = tonumber(ARGV[6]) -- the newest tick that was used, Unix ms; '': none
+local lastSequence = tonumber(ARGV[7]) -- the highest sequence in it
+local recentFrom = tonumber(ARGV[8]) -- where the recents begin, Unix ms; '': no claim can continue here
+local recent = ARGV[9] -- the recents
+local maxLag = tonumber(ARGV[10]) -- how much longer a quarantine lasts, ms
+
+local record = load(workerId)
 local doubtful = false
 if meta.replId ~= nil then
   local _
-  _, doubtful = guard(lag, tonumber(clock))
+  _, doubtful = checkQuarantine(maxLag, clock)
 end
-ends, fence = tonumber(ends), tonumber(fence)
 if record ~= nil and record.token == nil and record.fence == fence then
-  -- An operator may have ended the claim in between: what was used can then no longer be told.
+  -- It was released before; or an operator ended the claim, and what was used can no longer be stored.
   return { (record.clean or ends == nil) and 'released' or 'lost' }
 end
 if record == nil or record.token ~= token or record.fence ~= fence then
   return { 'lost' }
 end
-local use = readUse(workerId)
-expectFiled(record)
-expect('hash', tokenKey)
-expect('list', hostList(record.ip))
+local use = expectEnd(record)
 
-local clean = false
--- What was granted under another era is not what is stored: how far it reached nobody knows here. Nor is it where a renewal raised the
--- window to this era, and its holder never heard.
-if ends ~= nil and not doubtful and record.era == meta.era and not beforeEra(record, ends) then
-  local timestamp, sequence, begin = tonumber(lastTimestamp), tonumber(lastSequence), tonumber(recentFrom)
-  if timestamp ~= nil and beforeEra(record, timestamp) then
-    timestamp = nil
+-- A window of another era may have reached further than this server remembers. The same holds where a renewal raised the window to this
+-- era and its holder never received the answer.
+local clean = ends ~= nil and not doubtful and record.era == meta.era and not isBeforeEra(record, ends)
+if clean then
+  if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
+    lastTimestamp = nil
   end
   local least = math.max(record.from, (record.lastTimestamp or 0) + 1)
   if
     not (ends % 1 == 0 and ends >= least and ends <= record['until'])
-    or (timestamp ~= nil and not (timestamp >= record.floor and timestamp < ends))
-    or (begin ~= nil and not (begin >= record.floor and begin <= ends))
+    or (lastTimestamp ~= nil and not (lastTimestamp >= record.floor and lastTimestamp < ends))
+    or (recentFrom ~= nil and not (recentFrom >= record.floor and recentFrom <= ends))
   then
     return listed({ 'refused', info() }, record)
   end
-  clean = true
-  record['until'], record.floor = ends, begin or ends
-  record.recentFrom, record.recent = begin, recent
-  local known, highestKnown = record.lastTimestamp or -1, record.lastSequence or -1
-  if timestamp ~= nil and (timestamp > known or (timestamp == known and sequence > highestKnown)) then
-    record.lastTimestamp, record.lastSequence = timestamp, sequence
-  end
+  record['until'], record.floor = ends, recentFrom or ends
+  record.recentFrom, record.recent = recentFrom, recent
+  advance(record, lastTimestamp, lastSequence)
 else
   record.recentFrom = nil
 end
-record.token, record.clean, record.seenClock = nil, clean, tonumber(clock)
+record.token, record.clean, record.seenClock = nil, clean, clock
 record.releasedAt, record.ended = now, 'released'
--- For those who look at nothing else it is taken until its window has passed; and for good where they have ever been seen.
-local vacates = record['until'] <= now and not meta.beside and not record.vacated and use == useOf(record)
-record.vacated = record.vacated or vacates or nil
-write(record)
-index(record)
-redis.call('HDEL', tokenKey, token)
-leave(record)
-if vacates then
-  redis.call('DEL', prefix .. 'use:' .. workerId)
-end
+endClaim(record, token, use, record['until'] <= now)
 return { 'released' }

@@ -1,11 +1,18 @@
-local workerId, fence, token, clock, window, lag, lastTimestamp, lastSequence = unpack(ARGV)
-
--- Raises `until` and the checkpoint of a claim that is still the asker's: rule/window.ts, renewed.
+-- Raises the end and the checkpoint of a claim that the caller still holds: `renewed` in rule/window.ts.
 --
--- renewed clock from until | lost | refused + record? | quarantine + until
+-- answers: renewed clock from until | lost | refused info record? | quarantine until clock
+-- include: namespace quarantine records marks
 
-clock, window = tonumber(clock), tonumber(window)
-local timestamp, sequence = tonumber(lastTimestamp), tonumber(lastSequence)
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+local fence = tonumber(ARGV[2]) -- of the claim
+local token = ARGV[3] -- of the claim
+local clock = tonumber(ARGV[4]) -- the holder's, Unix ms
+local window = tonumber(ARGV[5]) -- its length, ms
+local maxLag = tonumber(ARGV[6]) -- how much longer a quarantine lasts, ms
+local lastTimestamp = tonumber(ARGV[7]) -- the newest tick that was used, Unix ms; '': none
+local lastSequence = tonumber(ARGV[8]) -- the highest sequence in it
+
 if
   not (window % 1 == 0 and window >= 1 and window <= meta.maxWindow)
   or not (math.abs(clock - now) <= meta.maxClockSkew)
@@ -13,48 +20,42 @@ then
   return { 'refused', info() }
 end
 
-local quarantined = guard(lag)
+local quarantined = checkQuarantine(maxLag)
 if quarantined then
   return quarantined
 end
 
-local n = tonumber(workerId)
-local record, text = load(n)
-if record == nil or record.token ~= token or record.fence ~= tonumber(fence) then
+local record, text = load(workerId)
+if record == nil or record.token ~= token or record.fence ~= fence then
   return { 'lost' }
 end
--- The number is somebody's who keeps no window, or may be: what would be made from here on would be made twice.
-if record.vacated or readUse(n) ~= useOf(record) then
+-- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.
+if record.vacated or readUse(workerId) ~= useOf(record) then
   noteBeside()
   return { 'lost' }
 end
-if timestamp ~= nil and beforeEra(record, timestamp) then
-  timestamp = nil
+if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
+  lastTimestamp = nil
 end
-if timestamp ~= nil and not (timestamp >= record.floor and timestamp < record['until']) then
+if lastTimestamp ~= nil and not (lastTimestamp >= record.floor and lastTimestamp < record['until']) then
   return listed({ 'refused', info() }, record)
 end
-expectFiled(record)
-local note = record.era ~= meta.era and historyOf(n)
+expectIndexes(record.pool, record.host)
+local note = record.era ~= meta.era and historyOf(workerId)
 
--- From here on the holder's own memory is the only one.
+-- From here on only the holder's own memory counts.
 record.recentFrom = nil
 if note then
-  -- The window from before the quarantine is closed for good, and was used all the same: history tells of it, too.
+  -- The window from before the quarantine is closed for good. It was used, so it goes into the history.
   note(record, text)
   record.continuedFrom = nil
   record.era = meta.era
-  record.from = math.max(record.from, meta.quarantine)
+  record.from = math.max(record.from, meta.quarantineEnd)
   record.floor = record.from
 end
 record['until'] = math.max(record['until'], math.max(clock, now) + window)
 record.seenClock = clock
-if timestamp ~= nil then
-  local known, highestKnown = record.lastTimestamp or -1, record.lastSequence or -1
-  if timestamp > known or (timestamp == known and sequence > highestKnown) then
-    record.lastTimestamp, record.lastSequence = timestamp, sequence
-  end
-end
+advance(record, lastTimestamp, lastSequence)
 write(record)
 index(record)
-return { 'renewed', now, record.from, record['until'] }
+return { 'renewed', 'clock', now, 'from', record.from, 'until', record['until'] }

@@ -1,14 +1,16 @@
-local workerId, lag = unpack(ARGV)
-
--- Puts a pinned worker ID back; its window stays as it was. One that nobody ever used is unused again.
+-- Puts a pinned worker ID back. Its window stays as it was; a worker ID that was never claimed is unused again.
 --
--- unpinned | absent (it was not pinned)
+-- answers: unpinned | absent (it was not pinned)
+-- include: namespace quarantine records unused pins
 
-local n = tonumber(workerId)
-local record = load(n)
-expect('zset', unusedKey)
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+local maxLag = tonumber(ARGV[2]) -- how much longer a quarantine lasts, ms
+
+local record = load(workerId)
+expectType('zset', unusedKey)
 if meta.replId ~= nil then
-  guard(lag)
+  checkQuarantine(maxLag)
 end
 if record == nil or record.pinned == nil then
   return { 'absent' }
@@ -17,18 +19,18 @@ local owner = record.owner
 local pins = owner and pinsOf(owner)
 if record.fence == 0 then
   redis.call('DEL', prefix .. 'window:' .. workerId)
-  addRange(n, n)
+  addRange(workerId, workerId)
 else
-  expectFiled(record)
+  expectIndexes(record.pool, record.host)
   record.pinned, record.owner = nil, nil
   if owner and record.token == nil then
-    -- It may have used the number without a lease since: nobody continues there.
+    -- The owner may have used the worker ID without a lease since: no claim continues there.
     record.clean, record.recentFrom = false, nil
   end
   write(record)
   index(record)
 end
 if owner then
-  setPins(owner, n, pins, false)
+  setPins(owner, workerId, pins, false)
 end
 return { 'unpinned' }

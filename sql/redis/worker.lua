@@ -1,20 +1,9 @@
-local workerId = unpack(ARGV)
-
--- One worker ID.
+-- Reads one worker ID.
 --
--- worker + clock use? own? + record | absent
+-- answers: worker info use? (another program's mark) own? (its holder's mark) record | absent
+-- include: namespace records marks
 
-local record = load(tonumber(workerId))
-local use, own = foreignUse(workerId, record)
-if record == nil and not use then
-  return { 'absent' }
-end
-local list = listed({ 'worker', info() }, record or { workerId = workerId, ['until'] = 0 })
-if use then
-  table.insert(list, 'use')
-  table.insert(list, use)
-elseif own then
-  table.insert(list, 'own')
-  table.insert(list, own)
-end
-return list
+-- KEYS[1]: the prefix of the namespace's keys
+local workerId = tonumber(ARGV[1])
+
+return listedWorker({ 'worker', info() }, workerId) or { 'absent' }

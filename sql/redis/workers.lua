@@ -1,14 +1,16 @@
-local after, limit, foreignLast = unpack(ARGV)
-
--- A page of records in ascending order of worker ID, and what foreigners hold among them (up to `foreignLast`).
+-- Lists worker IDs that have a record, or another program's mark: a page, in ascending order but for the marks.
 --
--- page + clock next?; then for each a list: `worker` use? (a foreigner's) own? (of the record's holder) and the record
+-- answers: page clock next? row... (use? own? record, as in worker.lua)
+-- include: namespace records marks
 
-after, limit, foreignLast = tonumber(after), tonumber(limit), tonumber(foreignLast)
+-- KEYS[1]: the prefix of the namespace's keys
+local after = tonumber(ARGV[1]) -- only worker IDs above this one
+local limit = tonumber(ARGV[2]) -- how many worker IDs to look at, at most
+local foreignLast = tonumber(ARGV[3]) -- the highest worker ID at which to look for another program's mark
 
--- What is not unused has a record, or a foreigner had it when it was met.
+-- A worker ID outside of the unused ranges has a record, or another program had it when a claim met it.
 local found, n, full = {}, after + 1, false
-local ranges = read(unusedKey, redis.pcall('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, limit + 1))
+local ranges = read('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
 for i = 1, #ranges, 2 do
   local first, last = tonumber(ranges[i]), tonumber(ranges[i + 1])
   while n < first and not full do
@@ -26,28 +28,16 @@ if full then
   table.insert(list, 'next')
   table.insert(list, found[#found])
 end
-local used = {}
+local isFound = {}
 for _, each in ipairs(found) do
-  used[each] = true
+  isFound[each] = true
 end
 for each = after + 1, math.min(foreignLast, full and found[#found] or foreignLast) do
-  if not used[each] and redis.call('EXISTS', prefix .. 'use:' .. each) == 1 then
+  if not isFound[each] and redis.call('EXISTS', prefix .. 'use:' .. each) == 1 then
     table.insert(found, each)
   end
 end
 for _, each in ipairs(found) do
-  local record = load(each)
-  local use, own = foreignUse(each, record)
-  if record ~= nil or use then
-    local row = listed({ 'worker' }, record or { workerId = each, ['until'] = 0 })
-    if use then
-      table.insert(row, 'use')
-      table.insert(row, use)
-    elseif own then
-      table.insert(row, 'own')
-      table.insert(row, own)
-    end
-    table.insert(list, row)
-  end
+  table.insert(list, listedWorker({}, each))
 end
 return list

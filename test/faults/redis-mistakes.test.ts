@@ -40,7 +40,7 @@ const mistakes: readonly {
 }[] = [
   {
     fault: "never notices that the server is another one",
-    file: "redis/prologue.lua",
+    file: "redis/includes/quarantine.lua",
     right: "if not own then",
     wrong: "if meta.replId == nil then",
     first: "claim",
@@ -48,7 +48,7 @@ const mistakes: readonly {
   },
   {
     fault: "does not wait for windows to pass",
-    file: "redis/prologue.lua",
+    file: "redis/includes/quarantine.lua",
     right: "now + meta.maxWindow + 2 * meta.maxClockSkew",
     wrong: "now",
     first: "claim",
@@ -57,7 +57,7 @@ const mistakes: readonly {
   {
     fault: "grants without looking",
     file: "redis/claim.lua",
-    right: "local quarantined = guard(lag)",
+    right: "local quarantined = checkQuarantine(maxLag)",
     wrong: "local quarantined = nil",
     first: "claim",
     leadsTo: ["a claim overlaps"],
@@ -65,7 +65,7 @@ const mistakes: readonly {
   {
     fault: "begins a window before the quarantine ended",
     file: "redis/claim.lua",
-    right: "now - skew, meta.quarantine",
+    right: "now - skew, meta.quarantineEnd",
     wrong: "now - skew",
     first: "claim",
     leadsTo: ["a window begins too early"],
@@ -73,7 +73,7 @@ const mistakes: readonly {
   {
     fault: "does not raise the fence above forgotten ones",
     file: "redis/claim.lua",
-    right: "math.max(before and before.fence or 0, meta.quarantine) + 1",
+    right: "math.max(before and before.fence or 0, meta.quarantineEnd) + 1",
     wrong: "(before and before.fence or 0) + 1",
     first: "claim",
     leadsTo: ["a fence comes again"],
@@ -97,7 +97,7 @@ const mistakes: readonly {
   {
     fault: "renews without looking",
     file: "redis/renew.lua",
-    right: "local quarantined = guard(lag)",
+    right: "local quarantined = checkQuarantine(maxLag)",
     wrong: "local quarantined = nil",
     first: "renewal",
     leadsTo: ["a renewal overlaps"],
@@ -105,7 +105,7 @@ const mistakes: readonly {
   {
     fault: "renews a window as if it had never been closed",
     file: "redis/renew.lua",
-    right: "record.from = math.max(record.from, meta.quarantine)",
+    right: "record.from = math.max(record.from, meta.quarantineEnd)",
     wrong: "",
     first: "renewal",
     leadsTo: ["a renewal overlaps"],
@@ -113,7 +113,7 @@ const mistakes: readonly {
   {
     fault: "lets `init` end any quarantine",
     file: "redis/init.lua",
-    right: "guard(lag)\nif isNew == '1' and",
+    right: "checkQuarantine(maxLag)\nif isNew == '1' and",
     wrong: "beginEra(redis.call('INFO', 'replication'), 0)\nif isNew == '1' and",
     first: "init",
     leadsTo: ["a claim overlaps", "a renewal overlaps"],

@@ -84,8 +84,8 @@ describe("the fields of a record", () => {
   });
 
   test("are those that the scripts of Redis know, which add their own", () => {
-    const script = readFileSync("sql/redis/prologue.lua", "utf8");
-    const [, table = ""] = /^local kinds = \{\n(.*?)^\}/ms.exec(script) ?? [];
+    const script = readFileSync("sql/redis/includes/records.lua", "utf8");
+    const [, table = ""] = /^local fieldTypes = \{\n(.*?)^\}/ms.exec(script) ?? [];
     const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
     const own = ["process", "pool", "era", "continuedFrom", "vacated", "ended", "reopened"];
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import {
   isElsewhere,
   isReply,
+  isTemporary,
   isUnknownScript,
   isUnsent,
-  passes,
   replyError,
   silentError,
 } from "../../src/registries/redis/errors.ts";
@@ -41,7 +41,7 @@ describe("what a Redis answers with", () => {
     const error = replyError(reply(message), "10.0.0.1:6379");
     expect(error.code).toBe(code);
     expect(error.message).toMatch(/^Redis 10\.0\.0\.1:6379 [^\n]+[;:] [^\n]+\.$/);
-    expect(passes(reply(message))).toBe(again);
+    expect(isTemporary(reply(message))).toBe(again);
   });
 
   test("a record with something else in it is told with its key, its field and what is there", () => {
@@ -67,7 +67,7 @@ describe("what a Redis answers with", () => {
     expect(isUnknownScript(reply("NOSCRIPT No matching script."))).toBe(true);
     expect(isUnknownScript(reply("ERR NOSCRIPT"))).toBe(false);
     const unsent = new Error("Stream isn't writeable and enableOfflineQueue options is false");
-    expect([isUnsent(unsent), passes(unsent)]).toEqual([true, true]);
+    expect([isUnsent(unsent), isTemporary(unsent)]).toEqual([true, true]);
     expect(isUnsent(new Error("Connection is closed."))).toBe(false);
   });
 

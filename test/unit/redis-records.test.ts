@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { foreignHolder, historyRowOf, infoOf, recordOf, workerOf } from "../../src/registries/redis/records.ts";
-import type { Fields } from "../../src/registries/redis/scripts.ts";
+import type { AnswerFields } from "../../src/registries/redis/answers.ts";
 import { thrown } from "../support/generator.ts";
 
-const fieldsOf = (fields: Readonly<Record<string, string | number>>): Fields =>
+const fieldsOf = (fields: Readonly<Record<string, string | number>>): AnswerFields =>
   new Map(Object.entries(fields).map(([name, value]) => [name, Buffer.from(String(value))]));
 
 const stored = {

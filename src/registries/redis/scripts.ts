@@ -2,214 +2,230 @@ import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { defaultLimits } from "../../rule/registry.ts";
-import type { Command, Connection, Reply } from "./connection.ts";
+import { numberOf, readAnswer, type ScriptAnswer } from "./answers.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisCommand, RedisReply } from "./driver.ts";
+import { checkEviction } from "./durability.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
+import type { RedisSettings } from "./address.ts";
 
-/** What a script is told, under the names that its first line gives to ARGV. What is undefined, or no name there, it is not told. */
-export type Arguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
+/** The arguments of each script of `sql/redis` in the order of its ARGV. The script itself says what each one means. */
+export const scriptArguments = {
+  claim: [
+    "token",
+    "clock",
+    "window",
+    "layout",
+    "host",
+    "ip",
+    "pid",
+    "instance",
+    "poolName",
+    "first",
+    "last",
+    "maxLag",
+    "reuse",
+    "continues",
+    "lead",
+    "process",
+    "wanted",
+    "preferred",
+    "maxWindow",
+    "maxClockSkew",
+    "beside",
+    "looks",
+    "gone",
+    "there",
+  ],
+  describe: [],
+  "find-key": ["cursor"],
+  "force-release": ["workerId", "force", "fence", "resetWindow", "maxLag"],
+  history: ["workerId", "from", "to", "limit", "below"],
+  init: ["layout", "maxWindow", "maxClockSkew", "maxLag", "isNew", "found"],
+  pin: ["workerId", "reason", "maxLag", "owner", "usedUntil"],
+  ping: [],
+  prune: ["before", "limit"],
+  release: [
+    "workerId",
+    "fence",
+    "token",
+    "clock",
+    "ends",
+    "lastTimestamp",
+    "lastSequence",
+    "recentFrom",
+    "recent",
+    "maxLag",
+  ],
+  renew: ["workerId", "fence", "token", "clock", "window", "maxLag", "lastTimestamp", "lastSequence"],
+  unpin: ["workerId", "maxLag"],
+  worker: ["workerId"],
+  workers: ["after", "limit", "foreignLast"],
+} as const;
 
-/** The fields of an answer by name, their bytes. */
-export type Fields = ReadonlyMap<string, Uint8Array>;
+type ScriptName = keyof typeof scriptArguments;
 
-/** What a script answers with. */
-export interface Answer {
-  /** The first of its list. */
-  readonly outcome: string;
-  /** The list itself. */
-  readonly values: readonly Reply[];
-  /** The same where it is names and values. */
-  readonly fields: Fields;
-  /** Lists inside it: rows. */
-  readonly rows: readonly Fields[];
+/** An argument is left out where it is undefined. */
+type ScriptArguments<Name extends ScriptName> = Readonly<
+  Record<(typeof scriptArguments)[Name][number], string | number | boolean | Uint8Array | undefined>
+>;
+
+interface ScriptOptions {
+  readonly settings: RedisSettings;
+  /** Deadline of one operation, ms. */
+  readonly operationTimeout: number;
 }
 
-/** The scripts of `sql/redis`, each by its file's name, on the keys of one namespace. */
-export interface Scripts {
-  run(deadline: number, name: string, prefix: string, args: Arguments): Promise<Answer>;
-  /** The same with commands right behind it, over the same connection; a reply that is an error is its Error. */
-  runWith(
-    deadline: number,
-    name: string,
-    prefix: string,
-    args: Arguments,
-    ...behind: readonly Command[]
-  ): Promise<readonly [Answer, ...(Reply | Error)[]]>;
+/** The scripts of `sql/redis`, on a server that does not delete records by itself. */
+export interface RedisScripts {
+  /** The beginning of the names of a namespace's keys. */
+  prefixOf(namespace: string): string;
+  /** Runs a script. `deadline`: on the monotonic clock, ms; by default that of an operation which begins now. */
+  run<Name extends ScriptName>(
+    name: Name,
+    namespace: string,
+    args: ScriptArguments<Name>,
+    deadline?: number,
+  ): Promise<ScriptAnswer>;
+  /**
+   * Runs a claim or a renewal, and waits until the replicas confirm it that `wait` asks for. `undo`: takes back what too few confirmed.
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when too few confirmed.
+   */
+  runConfirmed<Name extends "claim" | "renew">(
+    name: Name,
+    namespace: string,
+    args: ScriptArguments<Name>,
+    undo: (answer: ScriptAnswer) => Promise<unknown>,
+    deadline?: number,
+  ): Promise<ScriptAnswer>;
+  /** The server's clock, and what CONFIG GET replies about its persistence and its replicas. */
+  ping(): Promise<{ readonly answer: ScriptAnswer; readonly config: readonly (RedisReply | Error)[] }>;
 }
 
-interface Script {
-  readonly text: string;
-  readonly sha: string;
-  /** What it calls its arguments, in their order. */
-  readonly names: readonly string[];
-}
-
-const decoder = new TextDecoder();
-
-export function scriptsOn(connection: Connection): Scripts {
+export function scriptsOn(connection: RedisConnection, { settings, operationTimeout }: ScriptOptions): RedisScripts {
   const { where } = connection;
-  const loaded = new Map<string, Script>();
+  const { wait, maxLag } = settings;
+  const loaded = new Map<ScriptName, { readonly text: string; readonly sha: string }>();
+  // A server that lacks the script is asked twice, and each time has to wait.
+  const confirmTime = Math.max(1, Math.floor(operationTimeout / 3));
+  let checking: Promise<void> | undefined;
+  let checked = false;
 
-  function script(name: string): Script {
-    const found = loaded.get(name);
-    if (found !== undefined) return found;
-    const own = readSql(`redis/${name}.lua`);
-    const text = `${readSql("redis/prologue.lua")}\n${own}`;
-    const [, names = ""] = /^local ([^=]+) = unpack\(ARGV\)/.exec(own) ?? [];
-    const made = { text, sha: createHash("sha1").update(text).digest("hex"), names: names.match(/\w+/g) ?? [] };
-    loaded.set(name, made);
-    return made;
+  function prefixOf(namespace: string): string {
+    const prefix = namespace === "default" ? "workerId" : `workerId/${namespace}`;
+    // On a cluster, the braces put all keys of a namespace on one node.
+    return connection.cluster ? `{${prefix}}` : prefix;
   }
 
-  /** Its replies: that of the script, and those of the commands behind it. */
-  async function replies(
+  function load(name: ScriptName): { readonly text: string; readonly sha: string } {
+    let script = loaded.get(name);
+    if (script === undefined) {
+      const text = scriptText(name);
+      script = { text, sha: createHash("sha1").update(text).digest("hex") };
+      loaded.set(name, script);
+    }
+    return script;
+  }
+
+  /** A server that evicts keys would forget windows unnoticed. */
+  async function checkOnce(deadline: number): Promise<void> {
+    checking ??= checkEviction(connection, deadline);
+    try {
+      await checking;
+      checked = true;
+    } finally {
+      checking = undefined;
+    }
+  }
+
+  /** Runs a script, and commands right behind it over the same connection. */
+  async function runWith<Name extends ScriptName>(
+    name: Name,
+    namespace: string,
+    args: ScriptArguments<Name>,
     deadline: number,
-    name: string,
-    prefix: string,
-    args: Arguments,
-    behind: readonly Command[],
-  ): Promise<readonly (Reply | Error)[]> {
-    const { text, sha, names } = script(name);
-    const list = names.map((each) => argumentOf(args[each]));
-    // Nothing stands for what is not given at the end, which is where a script names what seldom is.
-    while (list.at(-1) === "") list.pop();
-    const told = await connection.send(deadline, ["EVALSHA", sha, 1, prefix, ...list], ...behind);
-    // It was not run, so it may be sent as a text.
-    if (!isUnknownScript(told[0])) return told;
-    return connection.send(deadline, ["EVAL", text, 1, prefix, ...list], ...behind);
+    ...behind: readonly RedisCommand[]
+  ): Promise<readonly [ScriptAnswer, ...(RedisReply | Error)[]]> {
+    const { text, sha } = load(name);
+    const names: readonly (keyof typeof args)[] = scriptArguments[name];
+    const list = [1, prefixOf(namespace), ...names.map((each) => argumentOf(args[each]))];
+    let replies = await connection.send(deadline, ["EVALSHA", sha, ...list], ...behind);
+    // The server did not run it, so it may get the text.
+    if (isUnknownScript(replies[0])) replies = await connection.send(deadline, ["EVAL", text, ...list], ...behind);
+    const [reply, ...others] = replies;
+    if (reply instanceof Error) throw replyError(reply, where);
+    const answer = readAnswer(reply, name, where);
+    if (answer.outcome === "quarantine") throw quarantineError(answer, where, maxLag);
+    return [answer, ...others];
   }
 
-  function answerOf(reply: Reply | Error | undefined, name: string, { lag = 0 }: Arguments): Answer {
-    if (reply instanceof Error) throw replyError(reply, where);
-    return checked(new ScriptAnswer(reply, name, where), where, Number(lag));
-  }
+  const run: RedisScripts["run"] = async (name, namespace, args, deadline = connection.deadline()) => {
+    if (!checked) await checkOnce(deadline);
+    return (await runWith(name, namespace, args, deadline))[0];
+  };
 
   return {
-    async run(deadline, name, prefix, args) {
-      return answerOf((await replies(deadline, name, prefix, args, []))[0], name, args);
+    prefixOf,
+    run,
+
+    async runConfirmed(name, namespace, args, undo, deadline = connection.deadline()) {
+      if (wait === 0) return run(name, namespace, args, deadline);
+      if (!checked) await checkOnce(deadline);
+      const [answer, replicas] = await runWith(name, namespace, args, deadline, ["WAIT", wait, confirmTime]);
+      if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
+      const confirming = typeof replicas === "number" ? replicas : 0;
+      if (confirming >= wait) return answer;
+      await undo(answer);
+      throw new SnowleaseError(
+        "REGISTRY_UNAVAILABLE",
+        `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
+      );
     },
-    async runWith(deadline, name, prefix, args, ...behind) {
-      const [reply, ...others] = await replies(deadline, name, prefix, args, behind);
-      return [answerOf(reply, name, args), ...others];
+
+    async ping() {
+      const [answer, ...config] = await runWith(
+        "ping",
+        "default",
+        {},
+        connection.deadline(),
+        ["CONFIG", "GET", "append*"],
+        ["CONFIG", "GET", "min-replicas-*"],
+      );
+      return { answer, config };
     },
   };
 }
 
-function argumentOf(value: Arguments[string]): string | Uint8Array {
-  if (typeof value === "string") return value;
+/** A script with the files that its line `-- include: NAME NAME` names. */
+function scriptText(name: string): string {
+  return readSql(`redis/${name}.lua`).replace(/^-- include: (.*)$/m, (_, names: string) =>
+    names
+      .split(" ")
+      .map((each) => readSql(`redis/includes/${each}.lua`))
+      .join("\n"),
+  );
+}
+
+function argumentOf(value: string | number | boolean | Uint8Array | undefined): string | Uint8Array {
   if (value === undefined) return "";
   if (typeof value === "boolean") return value ? "1" : "0";
-  // The driver takes only a Buffer as it is.
+  // The driver accepts bytes only in a Buffer.
   return typeof value === "object" ? Buffer.from(value) : String(value);
 }
 
-/** A list that a script answered with, read as far as somebody asks. */
-class ScriptAnswer implements Answer {
-  readonly outcome: string;
-  readonly values: readonly Reply[];
-  readonly #name: string;
-  readonly #where: string;
-
-  constructor(reply: Reply | undefined, name: string, where: string) {
-    const values = Array.isArray(reply) ? (reply as readonly Reply[]) : [];
-    const [head] = values;
-    if (!(head instanceof Uint8Array)) throw nonsense(name, where);
-    this.outcome = decoder.decode(head);
-    this.values = values;
-    this.#name = name;
-    this.#where = where;
-  }
-
-  get fields(): Fields {
-    const flat = this.values.filter((part, i) => i > 0 && !Array.isArray(part));
-    return fieldsOf(flat, this.#name, this.#where);
-  }
-
-  get rows(): readonly Fields[] {
-    const rows = this.values.filter((part) => Array.isArray(part)).map((row) => row as readonly Reply[]);
-    // A row of records begins with what it is.
-    return rows.map((row) => fieldsOf(row.length % 2 === 1 ? row.slice(1) : row, this.#name, this.#where));
-  }
-}
-
-function fieldsOf(list: readonly Reply[], name: string, where: string): Fields {
-  const fields = new Map<string, Uint8Array>();
-  for (let i = 0; i < list.length; i += 2) {
-    const [key, value] = [list[i], list[i + 1]];
-    const bytes = typeof value === "number" ? new TextEncoder().encode(String(value)) : value;
-    if (!(key instanceof Uint8Array) || !(bytes instanceof Uint8Array)) throw nonsense(name, where);
-    fields.set(decoder.decode(key), bytes);
-  }
-  return fields;
-}
-
-function nonsense(name: string, where: string): SnowleaseError {
+function quarantineError({ fields }: ScriptAnswer, where: string, maxLag: number): SnowleaseError {
+  const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
+  const retryAfterMs = Math.max(1, until - clock);
+  const { maxWindow, maxClockSkew } = defaultLimits;
+  const longest = maxWindow + 2 * maxClockSkew + maxLag;
+  const why = `Redis ${where} was restarted, promoted or flushed, or holds nothing of this namespace, and may have forgotten windows`;
+  // The forgotten windows may reach as far, so no clock shortens a quarantine.
   return new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `Redis ${where} answered the script ${name} with something that makes no sense: look what answers in its place.`,
-  );
-}
-
-/** What any script may answer with. `lag`: by how much it was told to lengthen a quarantine, ms. */
-function checked(answer: Answer, where: string, lag: number): Answer {
-  if (answer.outcome === "quarantine") {
-    const { fields } = answer;
-    const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
-    const retryAfterMs = Math.max(1, until - clock);
-    const { maxWindow, maxClockSkew } = defaultLimits;
-    const longest = maxWindow + 2 * maxClockSkew + lag;
-    const why = `Redis ${where} was restarted, promoted or flushed, or holds nothing of this namespace, and may have forgotten windows`;
-    // Those windows may reach as far: a quarantine is never shortened because of what a clock shows.
-    throw new SnowleaseError(
-      "QUARANTINE",
-      retryAfterMs <= longest
-        ? `${why}: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
-        : `${why}: nothing is granted until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; ` +
-            "set the clock right if it is behind, otherwise wait.",
-      { retryAfterMs, until, clock },
-    );
-  }
-  return answer;
-}
-
-/** For an answer that says neither yes nor why not. */
-export function unclear(name: string, where: string): SnowleaseError {
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `Redis ${where} refused what the script ${name} was asked, and does not say why: look whether it is of this version.`,
-  );
-}
-
-/** A number of an answer that is no names and values, by its place behind the outcome. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
-export function numberAt({ outcome, values }: Answer, at: number): number {
-  const value = values[at + 1];
-  if (Number.isSafeInteger(value)) return value as number;
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `A Redis script answered \`${outcome}\` without the number that belongs there: look whether it is of this version.`,
-  );
-}
-
-/** A text; empty where there is none. */
-export function textOf(fields: Fields, name: string): string {
-  const bytes = fields.get(name);
-  return bytes === undefined ? "" : decoder.decode(bytes);
-}
-
-/** A number. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
-export function numberOf(fields: Fields, name: string): number {
-  const number = maybeNumber(fields, name);
-  if (number !== undefined) return number;
-  throw new SnowleaseError("SCHEMA_INCOMPATIBLE", `The Redis registry stores no \`${name}\` where one belongs.`);
-}
-
-/** A number, or undefined where there is none. @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is no whole number. */
-export function maybeNumber(fields: Fields, name: string): number | undefined {
-  const text = textOf(fields, name);
-  if (text === "") return undefined;
-  const number = Number(text);
-  if (/^-?\d+$/.test(text) && Number.isSafeInteger(number)) return number;
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `The Redis registry stores \`${text.slice(0, 40)}\` as \`${name}\`, which Snowlease never wrote: put the record right, or release the worker ID.`,
+    "QUARANTINE",
+    retryAfterMs <= longest
+      ? `${why}: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
+      : `${why}: nothing is granted until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; ` +
+          "set the clock right if it is behind, otherwise wait.",
+    { retryAfterMs, until, clock },
   );
 }

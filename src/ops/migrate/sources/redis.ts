@@ -1,4 +1,5 @@
-import { type Command, type Connection, openConnection, type Reply } from "../../../registries/redis/connection.ts";
+import { openConnection } from "../../../registries/redis/connection.ts";
+import type { IoredisClient, RedisCommand, RedisReply } from "../../../registries/redis/driver.ts";
 import { isReply, replyError, silentError } from "../../../registries/redis/errors.ts";
 import { parseSettings } from "../../../registries/redis/address.ts";
 import type { SourceRequest } from "../source.ts";
@@ -8,7 +9,7 @@ export interface RedisSource {
   /** For messages. */
   readonly where: string;
   /** Asks for several things at once; what is of another type than the command reads is undefined. */
-  ask(...commands: readonly Command[]): Promise<readonly (Reply | undefined)[]>;
+  ask(...commands: readonly RedisCommand[]): Promise<readonly (RedisReply | undefined)[]>;
   /** The keys that match, a page at a time; of a cluster, those of all its primaries. One may come twice. */
   scan(match: string): AsyncIterable<readonly string[]>;
 }
@@ -36,7 +37,7 @@ export async function readRedis<Result>(
         const command = ["SCAN", cursor, "MATCH", match, "COUNT", 1000] as const;
         const [reply] =
           node === undefined ? await ask(command) : [await nodeReply(node, command, where, operationTimeout)];
-        const [next, keys] = Array.isArray(reply) ? (reply as readonly Reply[]) : [];
+        const [next, keys] = Array.isArray(reply) ? (reply as readonly RedisReply[]) : [];
         cursor = textOf(next) ?? "0";
         yield textsOf(keys);
       }
@@ -51,24 +52,24 @@ export async function readRedis<Result>(
 
 /** What one node of a cluster answers. */
 async function nodeReply(
-  node: Awaited<ReturnType<Connection["client"]>>,
-  command: Command,
+  node: IoredisClient,
+  command: RedisCommand,
   where: string,
   operationTimeout: number,
-): Promise<Reply> {
+): Promise<RedisReply> {
   try {
-    return (await node.callBuffer(...command)) as Reply;
+    return (await node.callBuffer(...command)) as RedisReply;
   } catch (error) {
     throw isReply(error) ? replyError(error, where) : silentError(where, operationTimeout, false, error);
   }
 }
 
 /** Text of a reply that is one. */
-export function textOf(reply: Reply | undefined): string | undefined {
+export function textOf(reply: RedisReply | undefined): string | undefined {
   return reply instanceof Uint8Array ? new TextDecoder().decode(reply) : undefined;
 }
 
 /** Texts of a reply that is a list. */
-export function textsOf(reply: Reply | undefined): readonly string[] {
-  return Array.isArray(reply) ? (reply as readonly Reply[]).map((each) => textOf(each) ?? "") : [];
+export function textsOf(reply: RedisReply | undefined): readonly string[] {
+  return Array.isArray(reply) ? (reply as readonly RedisReply[]).map((each) => textOf(each) ?? "") : [];
 }

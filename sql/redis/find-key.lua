@@ -1,9 +1,11 @@
-local cursor = unpack(ARGV)
-
--- Looks through some of the server's keys for one that only our scripts make in this namespace, beside `meta` and `unused`. Java
--- processes make `use:N`, `pid:IP` and `lok:IP`.
+-- Looks through some of the server's keys for one that shows that the namespace exists: a key that only our scripts make, other than
+-- `meta` and `unused`. Java processes make `use:N`, `pid:IP` and `lok:IP`.
 --
--- looked + key? next?
+-- answers: looked key? next? (the cursor to go on at)
+-- include: namespace
+
+-- KEYS[1]: the prefix of the namespace's keys
+local cursor = ARGV[1] -- where to go on; '0': at the beginning
 
 local ours = {
   window = true, resting = true, host = true, foreign = true, token = true, owners = true, history = true, prunable = true,

@@ -1,0 +1,64 @@
+-- Worker IDs that programs without windows (Java processes of westid) take beside ours. Needs: namespace, records, marks, unused.
+
+local foreignKey = prefix .. 'foreign'
+
+-- Whether a worker ID without a record was never ours. Otherwise its record was deleted, and a window with it.
+local function isNew(n)
+  local from = rangeAt(n)
+  return meta.layout == nil or (from ~= nil and from <= n) or read('ZSCORE', foreignKey, n)
+end
+
+-- Files a worker ID as another program's.
+local function noteForeign(n, record)
+  expectType('zset', foreignKey)
+  if record == nil then
+    if not isNew(n) then
+      noteBeside()
+      return
+    end
+    use(n)
+  else
+    expectIndexes(record.pool, record.host)
+    unindex(record)
+  end
+  noteBeside()
+  redis.call('ZADD', foreignKey, now, n)
+end
+
+-- The records, at most four and without that of n, whose worker IDs go back to other programs: those that have rested longest, once
+-- no clock can show a time in their windows. `list`: the bands of the pool.
+local function rested(list, n, skew)
+  local found, latest = {}, now - skew
+  if not meta.beside or meta.quarantineEnd > latest then
+    return found
+  end
+  for _, band in ipairs(list) do
+    local key = restingKey(band.name)
+    for _, text in ipairs(read('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, 5)) do
+      local record = load(tonumber(text))
+      if record ~= nil and record.workerId ~= n and record['until'] <= latest and #found < 4 then
+        expectIndexes(record.pool, record.host)
+        local _, own = foreignUse(record.workerId, record)
+        table.insert(found, { record = record, own = own })
+      end
+    end
+  end
+  return found
+end
+
+-- Gives worker IDs back to other programs. Record and window stay, but a mark at `use:N` is another program's from now on, even where it
+-- looks the same.
+local function giveBack(found)
+  for _, each in ipairs(found) do
+    local record = each.record
+    if each.own then
+      record.vacated = true
+      write(record)
+    end
+    unindex(record)
+    redis.call('ZADD', foreignKey, now, record.workerId)
+    if each.own then
+      redis.call('DEL', prefix .. 'use:' .. record.workerId)
+    end
+  end
+end

@@ -1,0 +1,100 @@
+-- The keys of a namespace, the server's clock, and what is fixed for the namespace. Every script includes this first.
+--
+-- KEYS[1] is the prefix of all keys of one namespace: `workerId` or `workerId/NAMESPACE`, in braces on a cluster, so that the keys
+-- share a slot. Each ARGV is a text; '' stands for an argument that the caller leaves out. A script answers with a list: the outcome,
+-- then name, value, name, value; its header lists the outcomes with their names. `row`: a list of names and values of its own.
+--
+--   meta           hash    settings of the namespace; the server that wrote last; era and quarantine; the bands; where the next claim
+--                          goes on to look through a pool
+--   window:N       hash    worker ID N: its record (MessagePack), its holder's token, the recents that the next holder may continue
+--   use:N          string  {pid}x{ip}x{hostname}: N is taken. Java processes of westid look at nothing else
+--   unused         zset    ranges of worker IDs without a record: the first as member, the last as score
+--   resting[:A-B]  zset    worker IDs of the band A-B (without A-B: of the whole layout), by the end of their window
+--   host[:A-B]:H   zset    the same for each host
+--   foreign        zset    worker IDs that programs without windows hold, or may hold, by the time of the last look
+--   token          hash    token -> worker ID
+--   owners         hash    address -> the worker IDs that are pinned for it, with a space around each
+--   pid:lease@IP   list    {pid}x{N}: the worker IDs that this host holds
+--   history:N      zset    records of N's claims before the last one, by fence
+--   prunable       zset    worker IDs with a history, by the end of the oldest window in it
+--
+-- Before its first write a script reads each key that it writes, or checks the key's type: a script that fails half way leaves its
+-- first writes behind. For the same reason it writes a record first, in one command. Times are Unix ms by this server's clock
+-- unless a name says otherwise.
+
+local prefix = KEYS[1] .. ':'
+local metaKey, tokenKey, unusedKey = prefix .. 'meta', prefix .. 'token', prefix .. 'unused'
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- The highest worker ID that any layout can have: the end of the last range in `unused`.
+local highest = 9007199254740991
+
+-- Ends the script: the key belongs to another program.
+local function failMisplaced(key)
+  error('MISPLACED ' .. redis.call('TYPE', key)['ok'] .. ' ' .. key, 0)
+end
+
+-- Ends the script: no script of ours wrote this value.
+local function failNonsense(key, field, value)
+  error('NONSENSE ' .. key .. ' ' .. field .. ' ' .. string.sub(tostring(value or ''), 1, 40), 0)
+end
+
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    if string.find(reply.err, '^WRONGTYPE') then
+      failMisplaced(key)
+    end
+    error((string.gsub(reply.err, '^ERR ', '')), 0)
+  end
+  return reply
+end
+
+-- Checks a key that the script writes without reading it.
+local function expectType(type, key)
+  local found = redis.call('TYPE', key)['ok']
+  if found ~= type and found ~= 'none' then
+    failMisplaced(key)
+  end
+end
+
+local meta
+do
+  local found = read(
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'bands', 'schema'
+  )
+  -- A later version may give these fields another meaning.
+  if found[9] and found[9] ~= '1' then
+    error('VERSION ' .. string.sub(found[9], 1, 40), 0)
+  end
+  local function whole(field, text, default)
+    if not text then
+      return default
+    end
+    local value = tonumber(text)
+    if not value or value < 0 or value % 1 ~= 0 then
+      failNonsense(metaKey, field, text)
+    end
+    return value
+  end
+  meta = {
+    layout = found[1] or nil,
+    replId = found[2] or nil,
+    -- Where nothing is known of a namespace: `defaultLimits` in rule/registry.ts.
+    maxWindow = whole('maxWindow', found[3], 600000),
+    maxClockSkew = whole('maxClockSkew', found[4], 10000),
+    era = whole('era', found[5], 0),
+    -- When the last quarantine ends: no window of this era begins before it.
+    quarantineEnd = whole('quarantine', found[6], 0),
+    beside = found[7],
+    bands = found[8] or '',
+  }
+end
+
+-- What is fixed for the namespace, as names and values.
+local function info()
+  return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
+    'quarantine', meta.quarantineEnd, 'clock', now
+end

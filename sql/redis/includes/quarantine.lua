@@ -1,0 +1,82 @@
+-- Notices that this server may have forgotten windows that it acknowledged. Needs: namespace.
+--
+-- A server that was restarted, promoted or flushed may have forgotten some. From the moment that a script notices it, nothing is granted
+-- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`. Records from before belong to an
+-- older era: no claim continues behind them, and every window begins at `quarantineEnd` or later.
+
+-- A field of what INFO tells.
+local function field(text, name)
+  local _, last = string.find(text, '\n' .. name .. ':', 1, true)
+  return last and string.match(text, '^%x+', last + 1) or ''
+end
+
+-- How much this process has taken over from a primary: where that grows, its earlier data is gone. And how often it was told to be a
+-- replica, or none: where that grows, another server may have been the primary in between, unheard by this one behind a cut link. In a
+-- cluster the epoch tells the same. CONFIG RESETSTAT sets these to 0, except the keys loaded last and the epoch.
+local function received()
+  local bytes = field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
+  local keys = field(redis.call('INFO', 'persistence'), 'rdb_last_load_keys_loaded')
+  local commands, told = redis.call('INFO', 'commandstats'), 0
+  for _, name in ipairs({ 'replicaof', 'slaveof' }) do
+    told = told + (string.match(commands, '\ncmdstat_' .. name .. ':calls=(%d+)') or 0)
+  end
+  if field(redis.call('INFO', 'cluster'), 'cluster_enabled') == '1' then
+    told = told .. '/' .. field(redis.call('CLUSTER', 'INFO'), 'cluster_my_epoch')
+  end
+  return bytes .. '/' .. keys .. '/' .. told
+end
+
+-- From now on the data of this server counts as complete. Two eras never have the same number, even if `meta` was lost in between.
+local function beginEra(replication, quarantineEnd)
+  meta.replId, meta.era = field(replication, 'master_replid'), math.max(now, meta.era + 1)
+  meta.quarantineEnd = quarantineEnd
+  redis.call(
+    'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
+    'era', meta.era, 'quarantine', quarantineEnd
+  )
+end
+
+local function beginQuarantine(replication, maxLag)
+  local ends = now + meta.maxWindow + 2 * meta.maxClockSkew + (maxLag or 0)
+  beginEra(replication, math.max(ends, meta.quarantineEnd))
+end
+
+local function inQuarantine()
+  return { 'quarantine', 'until', meta.quarantineEnd, 'clock', now }
+end
+
+-- Begins a quarantine where this server may have forgotten something. Returns the answer to give while a quarantine lasts, or nil; then
+-- true where the server may have forgotten something but `callerClock` contradicts its clock: a quarantine that begins by a clock
+-- which is ahead would last too long, so none begins.
+--
+-- A primary makes up its replication ID when it starts or is promoted, and shares it only with its replicas: the primary that has the ID
+-- in `meta` is the very process that wrote it, and has been the primary ever since.
+local function checkQuarantine(maxLag, callerClock)
+  local replication = redis.call('INFO', 'replication')
+  local primary = string.find(replication, '\nrole:master\r', 1, true)
+  local own = primary and meta.replId and meta.replId ~= ''
+    and string.find(replication, '\nmaster_replid:' .. meta.replId .. '\r', 1, true)
+  if not own then
+    local found = redis.call('HMGET', metaKey, 'runId', 'received')
+    -- The same process under a new ID that it did not inherit: its first replica came, or its last one left. A process that was a
+    -- replica in between, and was promoted long ago, differs only in what it received.
+    local same = primary and found[1] == field(redis.call('INFO', 'server'), 'run_id')
+      and string.find(field(replication, 'master_replid2'), '^0*$') and found[2] == received()
+    if same then
+      redis.call('HSET', metaKey, 'replId', field(replication, 'master_replid'))
+    elseif callerClock ~= nil and math.abs(callerClock - now) > meta.maxClockSkew then
+      return nil, true
+    else
+      beginQuarantine(replication, maxLag)
+    end
+  end
+  if now < meta.quarantineEnd then
+    return inQuarantine()
+  end
+end
+
+-- Whether a holder that has come through the last quarantine reports a time before its end: that window is closed, and the server may
+-- have forgotten how far it reached.
+local function isBeforeEra(record, timestamp)
+  return record.fence <= meta.quarantineEnd and timestamp < meta.quarantineEnd
+end

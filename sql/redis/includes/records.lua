@@ -1,0 +1,139 @@
+-- Records of worker IDs, the indexes that list them, and their history. Needs: namespace.
+
+-- The fields of a record and their types. Of `required` (and, once it was claimed, of `claimed`) none may be missing.
+local fieldTypes = {
+  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number',
+  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string',
+  claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
+  lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string', reopened = 'number', pinned = 'string',
+  owner = 'string',
+}
+local required, claimed = { 'fence', 'from', 'until', 'seenClock', 'floor' }, { 'host', 'ip', 'pid', 'claimedAt' }
+
+-- The record that a text at this key stands for.
+local function unpackRecord(key, text)
+  local ok, record = pcall(cmsgpack.unpack, text)
+  if not ok or type(record) ~= 'table' then
+    failNonsense(key, 'record', text)
+  end
+  for name, value in pairs(record) do
+    local expected = fieldTypes[name]
+    if type(value) ~= expected or (expected == 'number' and (value < 0 or value % 1 ~= 0 or value > highest)) then
+      failNonsense(key, tostring(name), value)
+    end
+  end
+  local function expectFields(names)
+    for _, name in ipairs(names) do
+      if record[name] == nil then
+        failNonsense(key, name)
+      end
+    end
+  end
+  expectFields(required)
+  -- A worker ID that was pinned before its first claim has no holder.
+  if record.host or record.fence > 0 then
+    expectFields(claimed)
+  end
+  return record
+end
+
+-- The text of a record, without token and recents: they lie beside it, and are no part of history.
+local function packRecord(record)
+  local token, recent = record.token, record.recent
+  record.token, record.recent = nil, nil
+  local text = cmsgpack.pack(record)
+  record.token, record.recent = token, recent
+  return text
+end
+
+-- The record of a worker ID and its text, or nil: as it was when this script began.
+local loaded, texts = {}, {}
+local function load(n)
+  if loaded[n] == nil then
+    local key = prefix .. 'window:' .. n
+    local found = read('HMGET', key, 'record', 'token', 'recent')
+    local record = found[1] and unpackRecord(key, found[1])
+    if record then
+      record.workerId, record.recent = n, found[3] or ''
+      record.token = found[2] and found[2] ~= '' and found[2] or nil
+      texts[n] = found[1]
+    end
+    loaded[n] = record
+  end
+  return loaded[n] or nil, texts[n]
+end
+
+local function write(record)
+  local recent = record.recentFrom and record.recent or ''
+  redis.call(
+    'HSET', prefix .. 'window:' .. record.workerId, 'record', packRecord(record), 'token', record.token or '', 'recent', recent
+  )
+end
+
+-- Appends a record to an answer, as names and values.
+local function listed(list, record)
+  for name, value in pairs(record) do
+    list[#list + 1] = name
+    list[#list + 1] = value == true and '1' or value or '0'
+  end
+  return list
+end
+
+-- The end of the window that a claim had before an operator reopened it.
+local function closedUntil(record)
+  return record.reopened or record['until']
+end
+
+-- Stores the later one of two checkpoints.
+local function advance(record, timestamp, sequence)
+  local known, highestKnown = record.lastTimestamp or -1, record.lastSequence or -1
+  if timestamp ~= nil and (timestamp > known or (timestamp == known and sequence > highestKnown)) then
+    record.lastTimestamp, record.lastSequence = timestamp, sequence
+  end
+end
+
+-- `band`: the name of a band.
+local function restingKey(band)
+  return band == '*' and prefix .. 'resting' or prefix .. 'resting:' .. band
+end
+
+local function hostKey(band, host)
+  return band == '*' and prefix .. 'host:' .. host or prefix .. 'host:' .. band .. ':' .. host
+end
+
+local function unindex(record)
+  if record.pool ~= nil then
+    redis.call('ZREM', restingKey(record.pool), record.workerId)
+    redis.call('ZREM', hostKey(record.pool, record.host), record.workerId)
+  end
+end
+
+local function index(record)
+  if record.pool ~= nil and record.pinned == nil then
+    redis.call('ZADD', restingKey(record.pool), record['until'], record.workerId)
+    redis.call('ZADD', hostKey(record.pool, record.host), record['until'], record.workerId)
+  end
+end
+
+-- Checks the indexes of a band in which a record is, or will be.
+local function expectIndexes(band, host)
+  if band ~= nil then
+    expectType('zset', restingKey(band))
+    expectType('zset', hostKey(band, host))
+  end
+end
+
+-- Checks the history of a worker ID. Returns a function that adds a claim to it.
+local function historyOf(n)
+  local key = prefix .. 'history:' .. n
+  local empty = read('ZCARD', key) == 0
+  if empty then
+    expectType('zset', prefix .. 'prunable')
+  end
+  return function(record, text)
+    redis.call('ZADD', key, record.fence, text)
+    if empty then
+      redis.call('ZADD', prefix .. 'prunable', closedUntil(record), n)
+    end
+  end
+end
