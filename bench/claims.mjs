@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { layouts, Layout } from "snowlease";
 import { openRegistry } from "../dist/registries/index.js";
-import { loadDriver } from "../dist/registries/sqlite/driver.js";
+import { loadSqlite } from "../dist/registries/sqlite/driver.js";
 import { median } from "./bursts.mjs";
 import { interleave } from "./interleave.mjs";
 import { figure, printTable } from "./table.mjs";
@@ -28,7 +28,7 @@ export const groups = {
     cases: {
       async [yardstick]() {
         const { path, remove } = tempFile();
-        const connection = (await loadDriver()).open(path);
+        const connection = (await loadSqlite()).open(path);
         connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (a INTEGER)");
         connection.exec("INSERT INTO t VALUES (0)");
         const update = connection.prepare("UPDATE t SET a = a + 1");
@@ -102,7 +102,7 @@ export function claimRequest(layout, host, window) {
 
 /** Turns the one claim in the file into `taken` of them, of worker IDs from 0 up, by hosts of their own. */
 async function occupy(path, taken) {
-  const connection = (await loadDriver()).open(path);
+  const connection = (await loadSqlite()).open(path);
   const others = { worker_id: "i", token: "lower(hex(randomblob(16)))", host: "'other-' || (i % 500)" };
   connection.exec("BEGIN IMMEDIATE");
   for (const table of ["worker", "history"]) {

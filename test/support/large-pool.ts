@@ -1,5 +1,5 @@
 import type { Layout } from "../../src/id/layout.ts";
-import { loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 
 /**
@@ -13,7 +13,7 @@ export async function fillPool(
   const registry = await sqliteRegistry({ path, operationTimeout: 5000 });
   await registry.init({ namespace, layout: layout.fingerprint });
   await registry.close();
-  const connection = (await loadDriver()).open(path);
+  const connection = (await loadSqlite()).open(path);
   const { first, last } = layout.pool;
   const now = Date.now();
   connection.exec(`

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import type { ClaimRequest, HolderLabel, Registry } from "../../src/rule/registry.ts";
-import { type SqliteConnection, loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { type SqliteConnection, loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry, type SqliteOptions } from "../../src/registries/sqlite/registry.ts";
 
 export const layout: string = layouts.westid.fingerprint;
@@ -27,7 +27,7 @@ export async function openSqlite(path: string, options: Partial<SqliteOptions> =
 
 /** A connection of the test's own, past the registry. */
 export async function openRaw(path: string): Promise<SqliteConnection> {
-  const connection = (await loadDriver()).open(path);
+  const connection = (await loadSqlite()).open(path);
   onTestFinished(() => {
     try {
       connection.close();

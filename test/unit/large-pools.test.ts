@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { makeDashboard } from "../support/dashboard.ts";
 import { fillPool } from "../support/large-pool.ts";
@@ -23,7 +23,7 @@ const mostBlocked = 200;
 const claims = 10_000;
 
 async function addClaims(path: string): Promise<void> {
-  const connection = (await loadDriver()).open(path);
+  const connection = (await loadSqlite()).open(path);
   connection.exec(`
     INSERT INTO history (namespace_id, worker_id, fence, from_ms, until_ms, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest)
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${claims})

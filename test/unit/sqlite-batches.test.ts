@@ -4,7 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/lease/clock.ts";
 import type { ClaimKey, Registry, Renewal } from "../../src/rule/registry.ts";
-import { Database } from "../../src/registries/sqlite/database.ts";
+import { SqliteDatabase } from "../../src/registries/sqlite/database.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { layout, namespace, newFolder, openRaw, openSqlite } from "../support/sqlite.ts";
 
@@ -99,7 +99,7 @@ test("those that were asked for before the registry is closed are done, also whe
 
 test("what one has written before it fails is undone, and the others' writes stand", async () => {
   const path = join(newFolder(), "registry.db");
-  const database = await Database.open({ path, clock: systemClock, operationTimeout: 5000 });
+  const database = await SqliteDatabase.open({ path, clock: systemClock, operationTimeout: 5000 });
   onTestFinished(() => database.close());
   const add = (name: string): Promise<unknown> =>
     database.write(({ sql }) => {
@@ -120,7 +120,7 @@ test("what one has written before it fails is undone, and the others' writes sta
 
 test("none is answered before the transaction is durable", async () => {
   const path = join(newFolder(), "registry.db");
-  const database = await Database.open({ path, clock: systemClock, operationTimeout: 5000 });
+  const database = await SqliteDatabase.open({ path, clock: systemClock, operationTimeout: 5000 });
   onTestFinished(() => database.close());
   const asked = [database.write(() => "done"), database.write(() => rmSync(path)), database.write(() => "done")];
   for (const answer of await Promise.allSettled(asked)) {

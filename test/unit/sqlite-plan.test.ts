@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStatements } from "../../src/assets.ts";
-import { type SqliteConnection, type SqliteDriver, loadDriver } from "../../src/registries/sqlite/driver.ts";
+import { type SqliteConnection, type SqliteDriver, loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
@@ -17,7 +17,7 @@ let driver: SqliteDriver;
 let connection: SqliteConnection;
 
 beforeAll(async () => {
-  driver = await loadDriver();
+  driver = await loadSqlite();
   connection = driver.open(":memory:");
   connection.exec(readFileSync(new URL("../../sql/sqlite/schema.sql", import.meta.url), "utf8"));
 });

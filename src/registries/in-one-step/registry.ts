@@ -30,9 +30,12 @@ import type { ListPart, StepNamespace, StepStore, StoreStep } from "./store.ts";
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
 
+/** What a `StepStore` makes possible: the rest of a registry is the store's own. */
+type StepOperations = Omit<Registry, "kind" | "ping" | "close">;
+
 /** The operations of a registry whose store runs each of them, or each part of a long one, as one atomic step. */
-export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
-  const operations: ReturnType<typeof operationsInOneStep> = {
+export function operationsInOneStep({ read, write }: StepStore): StepOperations {
+  const operations: StepOperations = {
     async init(request) {
       const { namespace, layout } = request;
       const info = await write((step) => {
@@ -160,7 +163,7 @@ export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, 
   }
 }
 
-/** A claim, inside the step that it is. */
+/** A claim, for a store that has more to do in its step. */
 export function claimInStep(step: StoreStep, request: ClaimRequest): Grant | Refusal {
   const { now } = step;
   const asked = atItsTurn(request, step);
@@ -180,7 +183,7 @@ export function claimInStep(step: StoreStep, request: ClaimRequest): Grant | Ref
   return answer;
 }
 
-/** The request with the holder's clock as it is now: the clock went on while the operation waited, and would look set back. */
+/** The request with the holder's clock as it is now. The clock went on while the operation waited; otherwise it would look set back. */
 function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: StoreStep): Request {
   return { ...request, clock: request.clock + waited };
 }

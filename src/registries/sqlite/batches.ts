@@ -92,7 +92,7 @@ export class WriteBatches {
     });
   }
 
-  /** The transaction as a write sees it that ran after others in it. */
+  /** The transaction for a write that runs after earlier ones in it. */
   #laterIn(transaction: SqliteTransaction, { requestedAt }: QueuedWrite): SqliteTransaction {
     return { ...transaction, now: this.#clock.now(), waited: Math.floor(monotonic(this.#clock) - requestedAt) };
   }

@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { StoreFile } from "../../store-file.ts";
 import { type PartOutcome, WriteBatches, type WriteTransactions } from "./batches.ts";
-import { loadDriver, type SqliteConnection, type SqliteDriver } from "./driver.ts";
-import { closedError, commitError, fileError, removedError, replacedError } from "./errors.ts";
+import { loadSqlite, type SqliteConnection, type SqliteDriver } from "./driver.ts";
+import { closedError, commitError, fileError, fileRemovedError, fileReplacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, isThere, prepareFile } from "./file.ts";
 import { refuseForeign, refuseRemovedLog } from "./inspection.ts";
@@ -12,11 +12,11 @@ import { checkSchema, createSchema } from "./schema.ts";
 import { statementsOn } from "./statements.ts";
 import type { TransactionWork } from "./transaction.ts";
 
-/** Takes the lock for reading, at once: see `Database.#transaction`. */
+/** Takes the lock for reading, at once: see `#transaction`. */
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 const beginWriting = "BEGIN IMMEDIATE";
 
-export interface DatabaseOptions {
+export interface SqliteDatabaseOptions {
   readonly path: string;
   readonly clock: Clock;
   /** How long an operation waits for its turn and the lock while no process writes, ms. */
@@ -26,17 +26,17 @@ export interface DatabaseOptions {
 }
 
 /** One connection to a registry's file. Runs one transaction at a time; does not block the event loop while another process has the lock. */
-export class Database {
+export class SqliteDatabase {
   /** Opens a registry's file, or creates it. */
-  static async open(options: DatabaseOptions): Promise<Database> {
+  static async open(options: SqliteDatabaseOptions): Promise<SqliteDatabase> {
     const path = prepareFile(options.path);
-    const driver = await loadDriver();
+    const driver = await loadSqlite();
     const lock = new FileLock(path, options.operationTimeout);
     if (isThere(path)) {
       refuseForeign(driver, path);
       await refuseRemovedLog(driver, path, lock);
     } else makePrivateFile(path);
-    const database = new Database(driver, lock, { ...options, path }, resolve(options.path));
+    const database = new SqliteDatabase(driver, lock, { ...options, path }, resolve(options.path));
     try {
       await database.#prepare();
       alignModes(path);
@@ -67,7 +67,7 @@ export class Database {
   private constructor(
     driver: SqliteDriver,
     lock: FileLock,
-    { path, clock, earliest = 0 }: DatabaseOptions,
+    { path, clock, earliest = 0 }: SqliteDatabaseOptions,
     name: string,
   ) {
     this.#path = path;
@@ -146,7 +146,7 @@ export class Database {
     const missing = names.find((name) => !isThere(name));
     this.#files = names.map((name) => StoreFile.at(name)).filter((file) => file !== undefined);
     if (missing !== undefined || this.#files.length < names.length)
-      throw removedError(missing ?? this.#path, this.#path);
+      throw fileRemovedError(missing ?? this.#path, this.#path);
   }
 
   #isNew(): boolean {
@@ -218,9 +218,9 @@ export class Database {
   }
 
   #checkFiles(): void {
-    if (this.isReplaced) throw replacedError(this.#path);
+    if (this.isReplaced) throw fileReplacedError(this.#path);
     const gone = this.#files.find(({ state }) => state !== "same");
-    if (gone !== undefined) throw removedError(gone.identity.path, this.#path);
+    if (gone !== undefined) throw fileRemovedError(gone.identity.path, this.#path);
   }
 
   #rollback(): void {

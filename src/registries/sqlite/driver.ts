@@ -53,7 +53,7 @@ type NativeConstructor = new (path: string, options?: { readonly readOnly?: bool
  * Loads the SQLite that is built into Node (22.13 and newer), else the package `libsql`.
  * @throws SnowleaseError DRIVER_MISSING
  */
-export async function loadDriver(): Promise<SqliteDriver> {
+export async function loadSqlite(): Promise<SqliteDriver> {
   const Native = loadBuiltin() ?? (await loadPackage());
   return {
     open: (path) => connectionTo(new Native(path)),

@@ -84,7 +84,7 @@ export function commitError(cause: unknown, path: string): SnowleaseError {
 }
 
 /** A file of an open registry was removed: a process that starts now would not see what this one writes. */
-export function removedError(removed: string, path: string): SnowleaseError {
+export function fileRemovedError(removed: string, path: string): SnowleaseError {
   const isBeside = removed !== path && /-(?:wal|shm)$/.test(removed);
   const what = isBeside
     ? `\`${removed}\`, where the registry file \`${path}\` has what was written last,`
@@ -97,7 +97,7 @@ export function removedError(removed: string, path: string): SnowleaseError {
 }
 
 /** Another registry has taken the place of the open one: what was done since does not count. */
-export function replacedError(path: string): SnowleaseError {
+export function fileReplacedError(path: string): SnowleaseError {
   return unavailable(
     path,
     `The registry file \`${path}\` was replaced by another one while it was open: try again, which opens that one.`,

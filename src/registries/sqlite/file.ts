@@ -84,7 +84,7 @@ export function checkFileSystem(type: number, path: string): void {
   );
 }
 
-/** Refuses a file that is a mount of its own, as containers can make it: its log would stay in this container, unseen by others. */
+/** Refuses a file that is a mount of its own, as containers can make it: no process outside would see its log. */
 function checkMount(file: string): void {
   const escaped = file.replace(/[ \t\n\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
   if (!mountPoints().includes(escaped)) return;

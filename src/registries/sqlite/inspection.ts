@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import type { SqliteConnection, SqliteDriver } from "./driver.ts";
-import { fileError, isBusy, isDamage, isIncomplete, removedError } from "./errors.ts";
+import { fileError, isBusy, isDamage, isIncomplete, fileRemovedError } from "./errors.ts";
 import { beside, hasLog, isLogGone, isThere } from "./file.ts";
 import type { FileLock } from "./lock.ts";
 import { checkSchema } from "./schema.ts";
@@ -48,8 +48,8 @@ function problemOf(driver: SqliteDriver, path: string): unknown {
  */
 export async function refuseRemovedLog(driver: SqliteDriver, path: string, lock: FileLock): Promise<void> {
   const [log] = beside(path);
-  if (isLogGone(path)) throw removedError(log, path);
-  await lock.whenFree(() => isThere(log) || lockAlone(driver, path), { otherwise: () => removedError(log, path) });
+  if (isLogGone(path)) throw fileRemovedError(log, path);
+  await lock.whenFree(() => isThere(log) || lockAlone(driver, path), { otherwise: () => fileRemovedError(log, path) });
 }
 
 /** Takes a registry's lock for a moment, which fails where another connection has it open. Done only while it has no log. */

@@ -36,8 +36,8 @@ export class FileLock {
   }
 
   /**
-   * Tries until no other connection has the lock. A try that fails on the lock has changed nothing. Uses the machine's clock, whatever
-   * clock the registry has: other processes do.
+   * Tries until no other connection has the lock. A try that fails on the lock has changed nothing. Measures time with the machine's
+   * clock, also where the registry has another one: the lock is shared with other processes.
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get the lock for `operationTimeout`, and no other process wrote anything
    * meanwhile. On a crowded machine it waits as many times as long as tasks share a core: the process that has the lock is one of them.
    */

@@ -4,7 +4,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
 import { guardClock, type Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
-import { holderColumns, type HolderColumns, holderOf, recordOf, SqliteRecords } from "./records.ts";
+import { holderColumns, type HolderColumns, holderOf, recordOfRow, SqliteRecords } from "./records.ts";
 import { type SqliteStatements, statementsFor } from "./statements.ts";
 import type { SqliteTransaction } from "./transaction.ts";
 
@@ -89,7 +89,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
     // Among the records of all states, those of one state may be few.
     const end = state && this.#sql.get("workers.last-of", { after, rows: mostLookedAt })?.["worker_id"];
     const range = state === undefined ? {} : { now, last: end ?? Number.MAX_SAFE_INTEGER };
-    const rows = this.#sql.all(`workers.${state ?? "all"}`, { after, ...range, limit: most }).map(recordOf);
+    const rows = this.#sql.all(`workers.${state ?? "all"}`, { after, ...range, limit: most }).map(recordOfRow);
     const next = rows.length === most ? rows.at(-1)?.workerId : end;
     return { rows, next: next === undefined ? undefined : Number(next) };
   }

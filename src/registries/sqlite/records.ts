@@ -57,7 +57,7 @@ export class SqliteRecords implements PoolView {
   }
 
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return this.#sql.all("claim.kept-for", { ...limitsOf(pool), owner: ip, limit }).map(recordOf);
+    return this.#sql.all("claim.kept-for", { ...limitsOf(pool), owner: ip, limit }).map(recordOfRow);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
@@ -70,7 +70,7 @@ export class SqliteRecords implements PoolView {
   put(record: Stored, before: Stored | undefined): void {
     const { workerId } = record;
     if (before === undefined) this.#fillGap(workerId);
-    this.#sql.run("record.put", { band: this.#bands?.nameAt(workerId) ?? null, ...columnsOf(record) });
+    this.#sql.run("record.put", { band: this.#bands?.nameAt(workerId) ?? null, ...columnsOfRecord(record) });
   }
 
   forget(workerId: number): void {
@@ -89,7 +89,7 @@ export class SqliteRecords implements PoolView {
 
   #one(statement: string, parameters: SqliteRow): Stored | undefined {
     const row = this.#sql.get(statement, parameters);
-    return row && recordOf(row);
+    return row && recordOfRow(row);
   }
 
   #gapOf(workerId: number): PoolBounds | undefined {
@@ -106,7 +106,7 @@ export class SqliteRecords implements PoolView {
     const find = (limit: number): readonly Stored[] =>
       this.#namesIn(pool)
         .flatMap((band) => this.#sql.all(statement, { ...limitsOf(pool), band, ...host, limit }))
-        .map(recordOf)
+        .map(recordOfRow)
         .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
         .slice(0, limit);
     const [first] = find(1);
@@ -123,8 +123,8 @@ function limitsOf({ first, last }: PoolBounds): SqliteRow {
 }
 
 /** A row of the table `worker` as a record. */
-export function recordOf(columns: SqliteRow): Stored {
-  const row = columns as ReturnType<typeof columnsOf>;
+export function recordOfRow(columns: SqliteRow): Stored {
+  const row = columns as ReturnType<typeof columnsOfRecord>;
   const { checkpoint_timestamp, checkpoint_sequence, recents_from, recents } = row;
   return {
     workerId: row.worker_id,
@@ -148,8 +148,8 @@ export function recordOf(columns: SqliteRow): Stored {
   };
 }
 
-/** The inverse of `recordOf`. */
-function columnsOf(record: Stored) {
+/** The inverse of `recordOfRow`. */
+function columnsOfRecord(record: Stored) {
   const { checkpoint, holder, recents } = record;
   return {
     worker_id: record.workerId,

@@ -1,18 +1,18 @@
-import { Database, type DatabaseOptions } from "./database.ts";
+import { SqliteDatabase, type SqliteDatabaseOptions } from "./database.ts";
 import type { TransactionWork } from "./transaction.ts";
 
 /** The database at a path. Opens the path again where another file has taken the place of the open one. */
 export class ReopeningDatabase {
-  static async open(options: DatabaseOptions): Promise<ReopeningDatabase> {
-    return new ReopeningDatabase(options, await Database.open(options));
+  static async open(options: SqliteDatabaseOptions): Promise<ReopeningDatabase> {
+    return new ReopeningDatabase(options, await SqliteDatabase.open(options));
   }
 
-  readonly #options: DatabaseOptions;
-  #database: Database;
+  readonly #options: SqliteDatabaseOptions;
+  #database: SqliteDatabase;
   #opening: Promise<void> | undefined;
   #isClosed = false;
 
-  private constructor(options: DatabaseOptions, database: Database) {
+  private constructor(options: SqliteDatabaseOptions, database: SqliteDatabase) {
     this.#options = options;
     this.#database = database;
   }
@@ -34,7 +34,7 @@ export class ReopeningDatabase {
     await this.#database.close();
   }
 
-  async #run<Answer>(run: (database: Database) => Promise<Answer>): Promise<Answer> {
+  async #run<Answer>(run: (database: SqliteDatabase) => Promise<Answer>): Promise<Answer> {
     const database = this.#database;
     try {
       return await run(database);
@@ -46,17 +46,17 @@ export class ReopeningDatabase {
     return run(this.#database);
   }
 
-  async #follow(replaced: Database): Promise<void> {
+  async #follow(replaced: SqliteDatabase): Promise<void> {
     if (this.#database !== replaced) return;
     this.#opening ??= this.#openNext(replaced).finally(() => (this.#opening = undefined));
     await this.#opening;
   }
 
   /** Closes the replaced file last: SQLite would remove the log of the new one while that is not open. */
-  async #openNext(replaced: Database): Promise<void> {
+  async #openNext(replaced: SqliteDatabase): Promise<void> {
     // Holders may have used the windows of the old file up to now.
     const earliest = this.#options.clock.now() + 1;
-    this.#database = await Database.open({ ...this.#options, earliest });
+    this.#database = await SqliteDatabase.open({ ...this.#options, earliest });
     await replaced.close();
   }
 }
