@@ -26,7 +26,7 @@ describe("the registry contract", () => {
       const failed: string[] = [];
       for await (const { title, outcome } of runConformance(makeSubject)) if (outcome === "failed") failed.push(title);
       expect(failed).toEqual(expect.arrayContaining([...fault.rejectedBy]));
-      // A registry with one mistake keeps most of its promises: checks that all fail at once would tell nobody which it was.
+      // A registry with one mistake passes most checks: if all failed together, they would not show which mistake it is.
       expect(failed.length).toBeLessThan((titles.length * 2) / 3);
     });
   }

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { SharedAllocator } from "../../src/sharing/shared-allocator.ts";
 
-test("threads that take blocks while snapshots come and go: none twice, and none behind what the end of its snapshot told", async () => {
+test("threads that take blocks while snapshots begin and end: none twice, and none after the reported end of its snapshot", async () => {
   const now = 1_790_000_000_000;
   const tick = defaultLayout.tickOf(now);
   const allocator = SharedAllocator.create(defaultLayout);

@@ -22,7 +22,7 @@ beforeEach(() => {
   mkdirSync(folder);
 });
 
-/** The IDs of each thread of these programs, or of all. A line that a kill cut off is none. */
+/** The IDs of each thread of these programs, or of all. Skips a line that a kill cut off. */
 function idsOf(pid?: number): readonly (readonly bigint[])[] {
   const names = readdirSync(folder).filter((name) => pid === undefined || name.startsWith(`${pid}-`));
   return names.map((name) => readFileSync(join(folder, name), "utf8").split("\n").slice(0, -1).map(BigInt));
@@ -82,7 +82,7 @@ test("threads of several programs in one `exec`, one killed with -9 and one stop
   expect(workersOf(all.flat())).toEqual(new Set([0]));
 });
 
-test("their lender gives up its worker ID three times, with blocks in their hands: they follow, and no ID comes twice", async () => {
+test("their lender gives up its worker ID three times while they hold blocks: they follow, and make no ID twice", async () => {
   const namespace = "default";
   const registry = memoryRegistry();
   const ids = await snowlease({ registry, namespace, window: 6000, shared: true });

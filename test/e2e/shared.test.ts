@@ -29,7 +29,7 @@ async function share(options: SnowleaseOptions = {}): Promise<SharedSnowflake> {
   return ids;
 }
 
-/** Makes IDs on the lender's own generator, until it is told to stop. */
+/** Makes IDs on the lender's own generator, until `stop`. */
 function makeHere(ids: SharedSnowflake): { made: bigint[]; stop: () => Promise<void> } {
   const made: bigint[] = [];
   let running = true;
@@ -60,7 +60,7 @@ async function expectDistinct(all: readonly bigint[]): Promise<void> {
   }
 }
 
-test("threads and the lender make IDs on one worker ID, threads that end in the middle and new ones, too: none twice", async () => {
+test("threads and the lender make IDs on one worker ID, with threads that end early and new ones: none twice", async () => {
   const ids = await share();
   const here = makeHere(ids);
   const threads = [new Joined(ids.share()), new Joined(ids.share()), new Joined(ids.share())];
@@ -81,7 +81,7 @@ test("threads and the lender make IDs on one worker ID, threads that end in the 
   await expectDistinct(all);
 });
 
-test("the lender switches to another worker ID while threads hold blocks: they follow, and nothing comes twice", async () => {
+test("the lender switches to another worker ID while threads hold blocks: they follow, and make no ID twice", async () => {
   const ids = await share({ onLost: "switch" });
   const threads = [new Joined(ids.share()), new Joined(ids.share())];
   const first = ids.lease.workerId;
@@ -108,7 +108,7 @@ test("the lender switches to another worker ID while threads hold blocks: they f
   expect(workers).toContain(first);
 });
 
-test("a thread whose lender has given the worker ID back makes no more, and what it made lies in what was given back", async () => {
+test("a thread whose lender gave the worker ID back makes no more IDs, and its IDs are part of the usage", async () => {
   const ids = await share();
   const { workerId } = ids.lease;
   const thread = new Joined(ids.share());
@@ -129,7 +129,7 @@ test("a thread whose lender has given the worker ID back makes no more, and what
   await expectDistinct([...thread.ids(), ...after]);
 });
 
-test("a child that was stopped while its lender gave the worker ID back uses what it has, and the next holder begins behind that", async () => {
+test("a child that was stopped while its lender gave the worker ID back uses its blocks, and the next holder begins after them", async () => {
   const ids = await share();
   const { workerId } = ids.lease;
   const lender = await lendLease(ids);
@@ -158,7 +158,7 @@ test("a child that was stopped while its lender gave the worker ID back uses wha
   await expectDistinct([...child.ids(), ...after]);
 });
 
-test("child processes that borrow, are killed with -9 and stopped, beside their lender and its threads: none twice", async () => {
+test("child processes that are killed with -9 and stopped, beside their lender and its threads: no ID twice", async () => {
   const ids = await share();
   await using lender = await lendLease(ids);
   const here = makeHere(ids);

@@ -7,7 +7,7 @@ import type { SharedLease } from "../../src/sharing/member.ts";
 /** How many IDs a thread makes at most. */
 export const mostIds = 400_000;
 
-/** A thread that makes IDs until it is told to stop. */
+/** A thread that makes IDs until `stop`. */
 export class Joined {
   readonly thread: Worker;
   readonly #out = new SharedArrayBuffer(8 + 8 * mostIds);

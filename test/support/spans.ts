@@ -4,7 +4,7 @@ import { isSnowleaseError } from "../../src/id/errors.ts";
 import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { claimRequest, keyOf } from "./claims.ts";
 
-/** A window as its holder was told it. */
+/** A window as its holder knows it. */
 export interface Span {
   readonly workerId: number;
   readonly fence: number;
@@ -12,7 +12,7 @@ export interface Span {
   until: number;
 }
 
-/** Claims, renews and gives back, over and over, as one of a crowd; whatever fails is not counted as told. */
+/** Claims, renews and gives back repeatedly, as one of many holders; failed calls do not count. */
 export async function liveOn(
   registry: Registry,
   wish: Pick<ClaimRequest, "holder" | "pool" | "window">,
@@ -47,7 +47,7 @@ export async function liveOn(
   }
 }
 
-/** What they were told are windows that do not overlap, and none is forgotten. */
+/** Checks that the holders' windows do not overlap, and that the registry stores all of them. */
 export function expectApart(spans: readonly Span[], workers: readonly WorkerRecord[]): void {
   const sorted = spans.toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
   for (const [i, span] of sorted.entries()) {

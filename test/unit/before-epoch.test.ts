@@ -17,10 +17,10 @@ const cases: Readonly<Record<string, Layout>> = {
   "rollback bits and ticks of 1 s": Layout.parse("timestamp:34,worker:10,rollback:2,sequence:12@1580486400000/1000"),
 };
 
-/** When nobody had an epoch yet, Unix ms. */
+/** Before the epoch of any layout, Unix ms. */
 const longAgo = 5000;
 
-/** A registry that grants a window which begins when nobody had an epoch, too: only the generator is left to look at the clock. */
+/** A registry that grants windows from before any epoch: only the generator checks the clock. */
 function generousRegistry(clock: FakeClock): Registry {
   const registry = memoryRegistry({ clock });
   return {
@@ -105,7 +105,7 @@ describe.each(Object.entries(cases))("before the epoch of %s", (_, layout) => {
         expect(error).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: layout.epoch - longAgo }));
       }
     }
-    // Then a lease ends that has to have this worker ID, and one that switches waits for the clock.
+    // Then a lease with a fixed worker ID ends, and a lease that may switch waits for the clock.
     for (let second = 0; second < 5; second++) {
       await clock.advance(1000);
       refusals();
@@ -113,7 +113,7 @@ describe.each(Object.entries(cases))("before the epoch of %s", (_, layout) => {
     expect(made).toEqual([]);
   });
 
-  test("nothing is claimed", async () => {
+  test("no claim is sent", async () => {
     const clock = fakeClock({ start: longAgo });
     const registry = memoryRegistry({ clock });
     const claims = [{}, { workerId: 1 }, { mode: "lead" }, { shared: true as const }] satisfies SnowleaseOptions[];

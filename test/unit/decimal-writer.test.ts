@@ -7,7 +7,7 @@ import { coded, open, start, thrown } from "../support/generator.ts";
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("latin1");
 
-describe("texts in a row", () => {
+describe("consecutive texts", () => {
   it.each([
     [0n, 1n, 9],
     [1n, 1n, 9],
@@ -34,7 +34,7 @@ describe("texts in a row", () => {
     expect(new DecimalWriter().fitting(9_999_000n, 1n, 1_000_000)).toBe(1000);
   });
 
-  it("take nothing but short ASCII around them", () => {
+  it("have only short ASCII around them", () => {
     for (const bad of ["ä", "x".repeat(17), 3, null]) {
       expect(thrown(() => new DecimalWriter({ before: bad as string })).code).toBe("CONFIG_INVALID");
       expect(thrown(() => new DecimalWriter({ after: bad as string })).code).toBe("CONFIG_INVALID");
@@ -85,7 +85,7 @@ describe("fillText", () => {
     expect([texts.length, new Set(texts).size]).toEqual([200, 200]);
   });
 
-  it("spends nothing on what is no buffer", async () => {
+  it("uses no ID for a wrong target", async () => {
     const { ids, next } = await open();
     for (const target of [[], "x", new Uint16Array(40), undefined]) {
       expect(thrown(() => ids.fillText(target as unknown as Uint8Array)).code).toBe("CONFIG_INVALID");

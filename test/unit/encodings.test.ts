@@ -100,50 +100,47 @@ describe("golden values", () => {
   });
 });
 
-describe("neighbours", () => {
+describe("consecutive IDs", () => {
   const forms = ["base62", "base64url", "base62sort", "base64sort"] as const;
 
-  it.each(forms)(
-    "in %s tell the texts of those behind one that share all but two digits, one after the other",
-    (name) => {
-      const neighbours = new IncrementalEncoder();
-      const { encode } = encodings[name];
-      // A multiple of 62^2 and of 64^2.
-      const row = 879351421382717440n - (879351421382717440n % (62n * 64n) ** 2n);
-      const size = { base62: 62 ** 2, base64url: 64 * 16, base62sort: 62 ** 2, base64sort: 64 ** 2 }[name];
-      const tail = { base62: 62, base64url: 16, base62sort: 62, base64sort: 64 }[name];
-      neighbours.learn(100, name, encode(row + 3n));
-      const text = (place: number): string => encode(row + BigInt(place - 97));
-      expect(neighbours.at(96, name)).toBeUndefined();
-      expect(neighbours.at(97 + tail + 1, name)).toBeUndefined();
-      for (let place = 97; place < 97 + size; place++) expect(neighbours.at(place, name)).toBe(text(place));
-      expect(neighbours.at(97 + size, name)).toBeUndefined();
-      // It has gone on, and not back.
-      expect(neighbours.at(97, name)).toBeUndefined();
-      expect(neighbours.at(97 + size - 1, name)).toBe(text(97 + size - 1));
-      expect(neighbours.at(97 + size - 1, "hex")).toBeUndefined();
-      neighbours.forget();
-      expect(neighbours.at(97 + size - 1, name)).toBeUndefined();
-    },
-  );
+  it.each(forms)("in %s are written from one learned text, while only the last two digits differ", (name) => {
+    const encoder = new IncrementalEncoder();
+    const { encode } = encodings[name];
+    // A multiple of 62^2 and of 64^2.
+    const row = 879351421382717440n - (879351421382717440n % (62n * 64n) ** 2n);
+    const size = { base62: 62 ** 2, base64url: 64 * 16, base62sort: 62 ** 2, base64sort: 64 ** 2 }[name];
+    const tail = { base62: 62, base64url: 16, base62sort: 62, base64sort: 64 }[name];
+    encoder.learn(100, name, encode(row + 3n));
+    const text = (place: number): string => encode(row + BigInt(place - 97));
+    expect(encoder.at(96, name)).toBeUndefined();
+    expect(encoder.at(97 + tail + 1, name)).toBeUndefined();
+    for (let place = 97; place < 97 + size; place++) expect(encoder.at(place, name)).toBe(text(place));
+    expect(encoder.at(97 + size, name)).toBeUndefined();
+    // The encoder goes on, never back.
+    expect(encoder.at(97, name)).toBeUndefined();
+    expect(encoder.at(97 + size - 1, name)).toBe(text(97 + size - 1));
+    expect(encoder.at(97 + size - 1, "hex")).toBeUndefined();
+    encoder.forget();
+    expect(encoder.at(97 + size - 1, name)).toBeUndefined();
+  });
 
-  it("are told as they are, or not at all", () => {
+  it("are written correctly, or not written by the encoder", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...names),
         anyId,
         fc.array(fc.oneof(fc.constant(1), fc.integer({ min: 0, max: 200 })), { maxLength: 200 }),
         (name, id, steps) => {
-          const neighbours = new IncrementalEncoder();
+          const encoder = new IncrementalEncoder();
           const { encode } = encodings[name];
-          neighbours.learn(0, name, encode(id));
+          encoder.learn(0, name, encode(id));
           let place = 0;
           for (const step of steps) {
             place += step;
             if (id + BigInt(place) > max) break;
-            const text = neighbours.at(place, name);
+            const text = encoder.at(place, name);
             expect([undefined, encode(id + BigInt(place))]).toContain(text);
-            if (text === undefined) neighbours.learn(place, name, encode(id + BigInt(place)));
+            if (text === undefined) encoder.learn(place, name, encode(id + BigInt(place)));
           }
         },
       ),
@@ -158,7 +155,7 @@ describe.each(names)("%s", (name) => {
 
   it("knows its name", () => expect(encoding.name).toBe(name));
 
-  it("writes what the definition says, and reads it back", () => {
+  it("writes the text of the definition, and reads it back", () => {
     fc.assert(
       fc.property(anyId, (id) => {
         const text = encoding.encode(id);
@@ -172,7 +169,7 @@ describe.each(names)("%s", (name) => {
     );
   });
 
-  it("reads nothing that it does not write", () => {
+  it("reads only what it writes", () => {
     const characters = `${alphabet} -+_=.,\n\0aAiIlLoOuU٣é`.split("");
     const text = fc.string({ unit: fc.constantFrom(...characters), maxLength: width + 2 });
     const close = fc.tuple(anyId, fc.nat(width), fc.constantFrom("", ...characters)).map(([id, at, put]) => {
@@ -220,7 +217,7 @@ describe.each(names)("%s", (name) => {
     refused(() => encoding.decode(name === "base64url" ? "__________8=" : top.repeat(width)));
   });
 
-  it("refuses a megabyte as fast as a typing error, and shows its beginning only", () => {
+  it("refuses a megabyte as fast as a typing error, and shows only its beginning", () => {
     const megabyte = alphabet.charAt(1).repeat(2 ** 20);
     expect(refused(() => encoding.decode(megabyte))).toContain("...` (string)");
     refused(() => decodeAny(megabyte));
@@ -300,14 +297,14 @@ describe("order of fixed-width text", () => {
     );
   });
 
-  it("base62 and base64url do not, as their documentation says", () => {
+  it("base62 and base64url sort differently, as their documentation says", () => {
     expect(byteOrder(encodings.base62.encodeFixed(10n), encodings.base62.encodeFixed(36n))).toBe(1);
     expect(byteOrder(encodings.base64url.encodeFixed(0n), encodings.base64url.encodeFixed(13n))).toBe(1);
   });
 });
 
 describe("fixed width of fewer bits", () => {
-  it.each(names)("in %s is that of the largest such number, and is read back", (name) => {
+  it.each(names)("in %s is the width of the largest such number, and is read back", (name) => {
     const { encode, encodeFixed, decode } = encodings[name];
     fc.assert(
       fc.property(anyId, anyBits, (any, bits) => {
@@ -324,7 +321,7 @@ describe("fixed width of fewer bits", () => {
     );
   });
 
-  it.each(names)("in %s reads nothing that it does not write", (name) => {
+  it.each(names)("in %s reads only what it writes", (name) => {
     const { encode, encodeFixed, decode } = encodings[name];
     const zero = alphabets[name].charAt(0);
     fc.assert(
@@ -362,7 +359,7 @@ describe("fixed width of fewer bits", () => {
     refused(() => encodings[name].decode(encodings[name].encode(2n ** BigInt(bits)), bits));
   });
 
-  it.each([0, -1, 64, 1.5, NaN, "63", null])("of %s bits there is not", (bits) => {
+  it.each([0, -1, 64, 1.5, NaN, "63", null])("of %s bits is refused", (bits) => {
     for (const name of names) {
       refused(() => encodings[name].encodeFixed(1n, bits as number));
       refused(() => encodings[name].decode(encodings[name].encode(1n), bits as number));
@@ -388,7 +385,7 @@ describe("decodeAny", () => {
     expect(decodeAny(text)).toEqual({ id, encoding });
   });
 
-  it("tells every form of a grown ID, short or of fixed width, unless it is digits only", () => {
+  it("finds every form of a present-day ID, short or of fixed width, except texts of digits only", () => {
     fc.assert(
       fc.property(fc.constantFrom(...positional, "base64url"), fc.bigInt({ min: 36n ** 11n, max }), (name, id) => {
         const text = encodings[name].encode(id);
@@ -401,7 +398,7 @@ describe("decodeAny", () => {
     );
   });
 
-  it("reads any ID in the form that is named", () => {
+  it("reads any ID in the named form", () => {
     fc.assert(
       fc.property(fc.constantFrom(...names), anyId, (name, id) => {
         expect(decodeAny(encodings[name].encode(id), name)).toEqual({ id, encoding: name });
@@ -411,7 +408,7 @@ describe("decodeAny", () => {
     expect(decodeAny("10", "base36").id).toBe(36n);
   });
 
-  it("says how to name the format when the look misled it", () => {
+  it("says how to name the format when it guessed a wrong one", () => {
     expect(refused(() => decodeAny("0012"))).toBe(
       "Expected `decimal text` to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
         "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32, base62sort, base64sort",

@@ -116,7 +116,7 @@ describe("lines of IDs", () => {
     }
   });
 
-  test("any bytes are lines without IDs, told without what a terminal would obey", () => {
+  test("any bytes are lines without IDs, printed without what a terminal would obey", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 500 }), (bytes) => {
         const { said } = read(bytes);
@@ -125,7 +125,7 @@ describe("lines of IDs", () => {
     );
   });
 
-  test("IDs of more bits than the layout are told apart from no IDs", () => {
+  test("IDs of more bits than the layout differ from lines without IDs", () => {
     const { found } = read(`${2n ** 53n - 1n}\n${2n ** 53n}\n${max}\n9223372036854775808\n`, { bits: 53 });
     expect(found).toEqual([
       [1, 2n ** 53n - 1n],

@@ -153,7 +153,7 @@ describe("presets", () => {
 });
 
 describe("any layout", () => {
-  it("encodes as the definition says", () => {
+  it("encodes by the definition", () => {
     fc.assert(
       fc.property(anyPlace, ({ layout, tick, workerId, sequence, rollback }) => {
         expect(layout.encode(tick, workerId, sequence, rollback)).toBe(
@@ -183,7 +183,7 @@ describe("any layout", () => {
     );
   });
 
-  it("decomposes every ID in its bits, and nothing else", () => {
+  it("decomposes every ID of its bits, and refuses others", () => {
     fc.assert(
       fc.property(anyLayout, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (layout, random) => {
         const end = 2n ** BigInt(layout.totalBits);
@@ -267,7 +267,7 @@ function placeOf(
 }
 
 describe("field order", () => {
-  it("keeps the lease's number in one piece when the sequence is above the worker", () => {
+  it("keeps the worker ID in one piece when the sequence is above the worker", () => {
     expect(sonyflake.encode(1, 0xabcd, 0xff)).toBe((1n << 24n) | (0xffn << 16n) | 0xabcdn);
     expect(sonyflake.workerBits).toBe(16);
   });
@@ -285,7 +285,7 @@ describe("field order", () => {
     });
   });
 
-  it("maps lease 33 of 5 + 5 bits to datacenter 1, worker 1", () => {
+  it("maps worker ID 33 of 5 + 5 bits to datacenter 1, worker 1", () => {
     expect(twitter.split(33)).toEqual({ datacenter: 1, worker: 1 });
     expect(twitter.join({ worker: 1, datacenter: 1 })).toBe(33);
     expect(Object.keys(twitter.split(33))).toEqual(["datacenter", "worker"]);
@@ -349,7 +349,7 @@ describe("compose refuses", () => {
   });
 });
 
-describe("the rest refuses", () => {
+describe("a layout refuses", () => {
   it.each([-1n, 2n ** 63n, 2n ** 64n + 1n, 5, "5", null, undefined])("to decompose %s", (id) => {
     const message = refused(() => westid.decompose(id as bigint));
     expect(message).toContain("Expected `id` to be a bigint from 0 to 9223372036854775807 (63 bits), got ");
@@ -404,7 +404,7 @@ describe("narrow", () => {
     expect(refused(() => twitter.narrow({ datacenter: 3 }, { first: 128, last: 1023 }))).toContain(rule);
   });
 
-  it("refuses a field below one that is open, an unknown one, a value that does not fit", () => {
+  it("refuses a field below an open one, an unknown field, a value that does not fit", () => {
     const rule = "`fixed fields` to be the topmost of datacenter, worker, without a gap";
     expect(refused(() => twitter.narrow({ worker: 3 }))).toContain(rule);
     expect(refused(() => twitter.narrow({ rack: 3 }))).toContain(rule);
@@ -528,7 +528,7 @@ describe("a spec is refused", () => {
     expect(Layout.parse("timestamp:41,worker:10,sequence:12@1490346283706")).toEqual(westid);
   });
 
-  it("and takes names that objects inherit for what they are: names", () => {
+  it("and names that objects inherit are ordinary names", () => {
     const layout = Layout.parse("timestamp:41,constructor:5,worker:5,sequence:12@0");
     expect(layout.split(33)).toEqual({ constructor: 1, worker: 1 });
     refused(() => layout.join({ worker: 1 }));
@@ -536,7 +536,7 @@ describe("a spec is refused", () => {
     expect(layout.narrow({ constructor: 1 })).toEqual({ first: 32, last: 63 });
   });
 
-  it("and keeps no hold on what it was given", () => {
+  it("and the layout keeps no reference to the spec", () => {
     const given = fields.map((field) => ({ ...field }));
     const layout = new Layout({ fields: given, epoch: 0 });
     given.forEach((field) => (field.bits = 1));

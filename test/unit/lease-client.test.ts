@@ -55,8 +55,8 @@ function expectDistinct(ids: readonly bigint[]): void {
   expect(new Set(ids).size).toBe(ids.length);
 }
 
-describe("a borrowed lease that threads share", () => {
-  test("has a block for each of them, and more for those who want more, none of them twice", async () => {
+describe("a lease client that threads share", () => {
+  test("has a block for each thread, and more on request, none of them twice", async () => {
     const child = await share({ registry: lent });
     const other = await share({ registry: lent });
     const threads = [joinLease(child.share(), { clock }), joinLease(child.share(), { clock })];
@@ -83,7 +83,7 @@ describe("a borrowed lease that threads share", () => {
     expect(last.length).toBe(4096);
   });
 
-  test("lets a thread alone have nearly all of a tick", async () => {
+  test("gives a single thread nearly all of a tick", async () => {
     const child = await share({ registry: lent });
     const thread = joinLease(child.share(), { clock });
     await clock.advance(30_000);
@@ -95,7 +95,7 @@ describe("a borrowed lease that threads share", () => {
     expect(Math.max(...made)).toBeGreaterThan(4096 * 0.7);
   });
 
-  test("ends for all of them when it is closed, or its lender's is", async () => {
+  test("ends for all threads when it is closed, or its lender's lease is", async () => {
     const [one, other] = [await share({ registry: lent }), await share({ registry: lent })];
     const threads = [one, other].map((child) => joinLease(child.share(), { clock }));
     await clock.advance(5000);
@@ -109,7 +109,7 @@ describe("a borrowed lease that threads share", () => {
     expect(() => threads[1]?.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 
-  test("goes on with its lender's next worker ID, without blocks of the last one that come late", async () => {
+  test("goes on with its lender's next worker ID, without late blocks of the last one", async () => {
     let hold = false;
     let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (letGo = resolve));
@@ -150,7 +150,7 @@ describe("a borrowed lease that threads share", () => {
     expect(all.length).toBeGreaterThan(200 * 2048);
   });
 
-  test("skips the ID 0, and touches no block of another", async () => {
+  test("skips the ID 0, and uses no block of another thread", async () => {
     const { epoch, wrap = 0 } = layouts.scene;
     const start = epoch + Math.ceil((Date.UTC(2026, 0, 1) - epoch) / wrap) * wrap;
     clock = fakeClock({ start: start - 1 });
@@ -168,7 +168,7 @@ describe("a borrowed lease that threads share", () => {
     expect(all.length).toBeGreaterThan(20 * 16);
   });
 
-  test("is lent on by nobody whom the environment does not name", async () => {
+  test("is not lent on where the environment does not name its lender", async () => {
     const child = await share({ registry: lent });
     await expect(lendLease(child)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });

@@ -15,7 +15,7 @@ import { Machine, World } from "../simulation/world.ts";
 import { makeToken } from "../support/generator.ts";
 import { layout, options } from "../support/lent-lease.ts";
 
-describe("histories of children that borrow a lease", () => {
+describe("histories of children of a lease server", () => {
   Error.stackTraceLimit = 0;
 
   interface Child {
@@ -175,7 +175,7 @@ describe("histories of children that borrow a lease", () => {
         total.threaded += threaded;
         await nextTurn();
       }
-      // Histories in which nobody meets anybody would find nothing.
+      // Histories without conflicts find nothing.
       expect(total.ids).toBeGreaterThan(500);
       expect(total.neighbours).toBeGreaterThan(100);
       expect(total.takeovers).toBeGreaterThan(30);

@@ -10,7 +10,7 @@ import { epoch, Machine, World } from "../simulation/world.ts";
 import { makeToken, settled } from "../support/generator.ts";
 import { layout, options } from "../support/lent-lease.ts";
 
-describe("a lease that is lent", () => {
+describe("a lease server", () => {
   let world: World;
   let machine: Machine;
   let registry: Registry;
@@ -60,7 +60,7 @@ describe("a lease that is lent", () => {
     );
   });
 
-  test("gives each block of a span once, whoever asks, and only of spans that lie in its window and not far ahead", async () => {
+  test("gives each block of a span once among all children, only in its window and not far ahead", async () => {
     const [one, two] = [await claim(), await claim()];
     const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
     const ask = (child: Grant & { token: string }, over: object = {}): Promise<unknown> =>
@@ -76,7 +76,7 @@ describe("a lease that is lent", () => {
     expect(await ask(one)).toEqual({ outcome: "lost" });
   });
 
-  test("passes on that a quarantine has raised its window", async () => {
+  test("passes on a window that a quarantine raised", async () => {
     const from = epoch + 10_500;
     const raising: Registry = {
       ...registry,
@@ -93,7 +93,7 @@ describe("a lease that is lent", () => {
     expect(await lent.renew({ ...request(), ...child })).toMatchObject({ outcome: "renewed", from });
   });
 
-  test("tells its children when its window was extended", async () => {
+  test("passes on an extended window to its children", async () => {
     const child = await claim();
     world.advance(5000);
     await lease.renew();
@@ -131,7 +131,7 @@ describe("a lease that is lent", () => {
     await expect(lent.claim(request())).rejects.toEqual(code("LEASE_LOST"));
   });
 
-  test("is given back up to the end of the last span of which anything was taken", async () => {
+  test("is given back up to the end of the last span with a taken block", async () => {
     const child = await claim();
     const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
     await take({ ...request(), ...child, first, spans: 20, blocks: 1, held: 0 });
@@ -141,7 +141,7 @@ describe("a lease that is lent", () => {
     expect(await lent.renew({ ...request(), ...child })).toEqual({ outcome: "lost" });
   });
 
-  test("is given back without a word where others use the worker ID, too", async () => {
+  test("is given back without usage where other programs use the worker ID, too", async () => {
     await lease.close();
     lend(await Lease.claim({ registry, clock: machine, makeToken }, options), false);
     await claim();
@@ -150,7 +150,7 @@ describe("a lease that is lent", () => {
     expect(await registry.worker("default", 2)).toMatchObject({ state: "resting", clean: false, until });
   });
 
-  test("starts anew with another worker ID when it switches", async () => {
+  test("starts again with another worker ID when it switches", async () => {
     await lease.close();
     const wish: LeaseOptions = { ...options, workerId: undefined, onLost: "switch" };
     lend(await Lease.claim({ registry, clock: machine, makeToken }, wish));
@@ -185,7 +185,7 @@ describe("a lease that is lent", () => {
     expect(await lent.renew({ ...request(), ...child, clock: machine.now() })).toEqual({ outcome: "lost" });
   });
 
-  test("that comes back to the same number loses the claims of before: they are of another fence", async () => {
+  test("that gets the same worker ID again loses its old claims: they have another fence", async () => {
     await lease.close();
     lend(await Lease.claim({ registry, clock: machine, makeToken }, { ...options, onLost: "switch" }));
     const child = await claim();
@@ -226,7 +226,7 @@ describe("a lease that is lent", () => {
     expect(await registry.worker("default", 2)).toMatchObject({ clean: true, until });
   });
 
-  test("lets its children continue behind what it may continue itself", async () => {
+  test("lets its children continue where it may continue itself", async () => {
     await lease.close();
     world.advance(10_000);
     const first = await Lease.claim({ registry, clock: machine, makeToken }, options);
@@ -241,7 +241,7 @@ describe("a lease that is lent", () => {
     });
   });
 
-  test("leaves no room for a generator that does not share it, nor for lending it twice, nor for lending it on", async () => {
+  test("excludes a generator that does not share it, a second server, and lending it on", async () => {
     expect(() => new Snowflake(lease)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
     expect(() => new SharedUsageTracker(lease, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
     const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, options);
@@ -249,7 +249,7 @@ describe("a lease that is lent", () => {
     expect(() => new SharedUsageTracker(borrowed, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
   });
 
-  test("shows its worker ID, and lets no operator in", async () => {
+  test("shows its worker ID, and refuses operators", async () => {
     await claim();
     expect(await lent.workers("default")).toMatchObject([{ workerId: 2, state: "live" }]);
     expect(await lent.worker("default", 3)).toBeUndefined();

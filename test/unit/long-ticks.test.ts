@@ -60,7 +60,7 @@ async function open(way: Way, layout: Layout, clock: FakeClock, store: Registry,
   return { ...rest, maker: way === "child" ? child : keep(joinLease(child.share(), { clock })), lease };
 }
 
-/** More than there are in any window here: one who makes so many repeats them. */
+/** More IDs than any window here has: a generator that makes this many repeats some. */
 const most = 100_000;
 
 /** All IDs that there are now, and why there are no more. */

@@ -16,7 +16,7 @@ function refused(run: () => unknown): string {
   throw new Error("Expected a refusal, got none");
 }
 
-describe("IDs that others made", () => {
+describe("IDs of other programs", () => {
   it("a tweet", () => {
     const parts = { timestamp: Date.parse("2022-06-28T16:07:40.105Z"), workerId: 378, sequence: 0 };
     expect(twitter.decompose(1541815603606036480n)).toEqual({ ...parts, fields: { datacenter: 11, worker: 26 } });
@@ -51,7 +51,7 @@ describe("a preset", () => {
     expect(Layout.parse(layout.fingerprint)).toEqual(layout);
   });
 
-  it("ends years before any other: uid", () => {
+  it("`uid` ends years before any other", () => {
     expect(uid.refusalAt(Date.parse("2024-11-20T13:24:15.999Z"))).toBeUndefined();
     expect(uid.refusalAt(Date.parse("2024-11-20T13:24:16Z"))).toMatchObject({
       code: "LAYOUT_EXPIRED",
@@ -92,7 +92,7 @@ describe("fixed fields of a preset", () => {
 describe("rollback bits", () => {
   const parts = { timestamp: 1_700_000_000_000, sequence: 9 };
 
-  it("lie above the sequence, and are no part of the lease's number", () => {
+  it("lie above the sequence, outside the worker ID", () => {
     const id = rollback.compose({ ...parts, machine: 5, process: 3, rollback: 2 });
     const tick = BigInt(parts.timestamp - rollback.epoch);
     expect(id).toBe((tick << 22n) | (5n << 19n) | (3n << 14n) | (2n << 12n) | 9n);
@@ -103,7 +103,7 @@ describe("rollback bits", () => {
     expect(westid.decompose(1278549019894743040n)).not.toHaveProperty("rollback");
   });
 
-  it("are refused where they do not fit, or are none", () => {
+  it("are refused where they do not fit, or are missing", () => {
     expect(refused(() => rollback.compose({ ...parts, workerId: 1, rollback: 4 }))).toContain("`rollback`");
     refused(() => rollback.compose({ ...parts, workerId: 1, rollback: -1 }));
     refused(() => westid.compose({ ...parts, workerId: 1, rollback: 1 }));
@@ -129,7 +129,7 @@ describe("scene", () => {
     expect(scene.decompose(scene.compose(far), far.timestamp)).toMatchObject(far);
   });
 
-  it("tells the time that is nearest to the one it is told", () => {
+  it("returns the time nearest to the given one", () => {
     const place = fc.record({
       timestamp: fc.integer({ min: scene.epoch + wrap, max: 4_000_000_000_000 }),
       workerId: fc.nat(31),
@@ -144,7 +144,7 @@ describe("scene", () => {
     expect(scene.decompose(scene.compose(parts), scene.epoch).timestamp).toBe(scene.epoch + 5);
   });
 
-  it("needs to be told one", () => {
+  it("requires a time", () => {
     expect(refused(() => scene.decompose(5n))).toBe(
       `The timestamp of the layout ${scene.fingerprint} starts again every 2097152 ms; tell a time near the ID's making (\`at\`, Unix ms).`,
     );
@@ -153,7 +153,7 @@ describe("scene", () => {
     expect(westid.decompose(5n, NaN)).toEqual(westid.decompose(5n));
   });
 
-  it("is told from the same bits that do not wrap", () => {
+  it("differs from a layout of the same bits that does not wrap", () => {
     const notation = "timestamp:21,worker:5,sequence:5@1490346283706/1";
     expect(scene.fingerprint).toBe(`${notation}/wraps`);
     expect(Layout.parse(notation)).toMatchObject({ wrap: undefined, name: undefined });
@@ -201,12 +201,12 @@ describe("the range of a span", () => {
     },
   );
 
-  it("is all there ever will be, of all time", () => {
+  it("of all time has every possible ID", () => {
     expect(westid.rangeOf(0, Infinity)).toEqual({ first: 0n, last: 2n ** 63n - 1n });
     expect(uid.rangeOf(-Infinity, Infinity)).toEqual({ first: 0n, last: 2n ** 63n - 1n });
   });
 
-  it("reaches over the whole of a long tick that it has a part of", () => {
+  it("includes long ticks that it overlaps in part", () => {
     const at = Date.parse("2019-05-02T23:26:39+08:00");
     const whole = uid.rangeOf(at, at + 1000);
     expect(uid.rangeOf(at + 999, at + 1000)).toEqual(whole);

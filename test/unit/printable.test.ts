@@ -41,7 +41,7 @@ test.each(["", "plain\tand\nlines", "Zürich, 東京, Ελλάδα, 😀"])("%j 
   expect(printableLines(text)).toBe(text);
 });
 
-test("whatever a command prints is made harmless on its way out", async () => {
+test("a command's output is made harmless before it is printed", async () => {
   const written: string[] = [];
   const stream = { on() {}, write: (text: string, done?: () => void) => (written.push(text), done?.(), true) };
   const output = new Output(stream as unknown as NodeJS.WriteStream);

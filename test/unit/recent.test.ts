@@ -27,7 +27,7 @@ const anyUse = fc.record({
   sequence: fc.nat(255),
 });
 
-/** The highest sequence ever used in each tick, by whoever held the worker ID. */
+/** The highest sequence ever used in each tick, by any holder of the worker ID. */
 class Used {
   readonly #ticks = new Map<number, number>();
 
@@ -60,7 +60,7 @@ function closing(layout: Layout, from: number, { highest }: RecentTicks): number
 }
 
 describe("the memory of recent ticks", () => {
-  it("knows every tick from its floor on, as a plain map does, and the floor never sinks", () => {
+  it("knows every tick from its floor on, like a plain map, and the floor never sinks", () => {
     fc.assert(
       fc.property(
         anyLayout,
@@ -89,7 +89,7 @@ describe("the memory of recent ticks", () => {
     );
   });
 
-  it("handed from holder to holder, still knows what any of them used", () => {
+  it("handed from holder to holder, knows what each of them used", () => {
     const holders = fc.array(fc.array(anyUse, { maxLength: 40 }), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(anyLayout, fc.integer({ min: now, max: now + 9 }), holders, (layout, begin, turns) => {
@@ -139,7 +139,7 @@ describe("the memory of recent ticks", () => {
     ]);
   });
 
-  it("hands over nothing but a begin when nothing was used", () => {
+  it("hands over only a begin when nothing was used", () => {
     for (const layout of [westid, coarse, wide]) {
       const recents = new RecentTicks(layout, now + 3).handOver(now + 3);
       expect(recents).toEqual({ from: now + 3, bytes: Uint8Array.of(1) });
@@ -154,7 +154,7 @@ describe("the memory of recent ticks", () => {
     expect(new RecentTicks(coarse, 0).floor).toBe(0);
   });
 
-  it("that is full is handed over from a later begin on, whole from there", () => {
+  it("that is too long is handed over complete from a later begin", () => {
     const memory = new RecentTicks(wide, now);
     const first = wide.tickOf(now);
     for (let i = 0; i <= memorySpan; i++) memory.raise(first + i, wide.maxSequence - i);

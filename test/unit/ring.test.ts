@@ -31,7 +31,7 @@ describe("a ring", () => {
     expect((await openRing()).ring.size).toBe(32);
   });
 
-  it("that cannot be filled at first is filled as soon as it can, even where a taker is refused", async () => {
+  it("that cannot be filled at first is filled as soon as possible, even where a taker is refused", async () => {
     const { ids, clock } = await open({ mode: "lead", layout });
     const now = clock.now();
     clock.step(layout.epoch - 1 - now);
@@ -51,7 +51,7 @@ describe("a ring", () => {
     expect(layout.decompose(ring.next()).timestamp).toBe(start);
   });
 
-  it("gives what the generator would, in order, over its end and beyond", async () => {
+  it("gives the generator's IDs in order, past the end of its array", async () => {
     const { ring, clock, take } = await openRing({ boost: 1 });
     const made: (readonly [number, number])[] = [];
     for (let i = 0; i < 30; i++) {
@@ -62,7 +62,7 @@ describe("a ring", () => {
     expect(ring.left).toBeLessThanOrEqual(8);
   });
 
-  it("is filled again when paddingFactor percent are left, not before", async () => {
+  it("is refilled when paddingFactor percent are left, not before", async () => {
     const { ring, clock } = await openRing({ boost: 1, paddingFactor: 25 });
     await clock.advance(0);
     for (let i = 0; i < 5; i++) ring.next();
@@ -74,7 +74,7 @@ describe("a ring", () => {
     expect(ring.left).toBe(8);
   });
 
-  it("tells the taker that it is empty, and is filled for him", async () => {
+  it("calls onEmpty when it is empty, and is filled for the taker", async () => {
     let empty = 0;
     const { ring } = await openRing({ boost: 0, onEmpty: () => void empty++ });
     for (let i = 0; i < 9; i++) ring.next();
@@ -91,7 +91,7 @@ describe("a ring", () => {
     }
   });
 
-  it("is filled on schedule, tells when it is full, and drops what the clock has left behind", async () => {
+  it("is filled on schedule, calls onFull when it is full, and drops IDs older than the clock", async () => {
     let full = 0;
     const { ring, clock, take } = await openRing({ boost: 1, scheduleInterval: 10, onFull: () => void full++ });
     await clock.advance(0);
@@ -110,7 +110,7 @@ describe("a ring", () => {
     expect(take()).toEqual([10, 1]);
   });
 
-  it("goes on with what is prepared when the window has passed, and then says what stands in the way", async () => {
+  it("gives the prepared IDs after the window has passed, and then the error", async () => {
     const { ring, clock, wire } = await openRing({ boost: 1 }, { window: 6 });
     await clock.advance(0);
     wire.cut = true;
@@ -119,7 +119,7 @@ describe("a ring", () => {
     expect(thrown(() => ring.next())).toEqual(coded("LEASE_EXPIRED"));
   });
 
-  it("gives the last IDs of a window before it says that all are used, and goes on when it is renewed", async () => {
+  it("gives the last IDs of a window, then an error, and more after a renewal", async () => {
     const { ring, clock, lease, wire, take } = await openRing({ boost: 1 }, { window: 5 });
     wire.cut = true;
     for (let i = 0; i < 20; i++) expect(take()).toEqual([i >> 2, i % 4]);
@@ -132,7 +132,7 @@ describe("a ring", () => {
     expect(take()).toEqual([5, 0]);
   });
 
-  it("drops what was prepared when the lease ends, and keeps nothing running", async () => {
+  it("drops prepared IDs when the lease ends, and stops its timers", async () => {
     const { ring, clock, ids } = await openRing({ boost: 1, scheduleInterval: 10 });
     await clock.advance(0);
     const closing = ring.close();
@@ -167,7 +167,7 @@ describe("a ring", () => {
     expect(thrown(() => ring.next())).toEqual(coded("LEASE_LOST"));
   });
 
-  it("needs a generator in lead mode, and options that it can have", async () => {
+  it("refuses a generator in wall mode, and invalid options", async () => {
     const { ids } = await open({ layout });
     expect(thrown(() => new Ring(ids)).code).toBe("CONFIG_INVALID");
     const bad: RingOptions[] = [
@@ -184,8 +184,8 @@ describe("a ring", () => {
   });
 });
 
-describe("what a ring prepared", () => {
-  it("lies before what is given back, whatever was taken of it", async () => {
+describe("a prepared ID", () => {
+  it("is part of the usage that is given back, taken or not", async () => {
     const { ring, registry, clock } = await openRing({ boost: 4 });
     await clock.advance(0);
     ring.next();
@@ -194,7 +194,7 @@ describe("what a ring prepared", () => {
     expect(await registry.worker("default", 7)).toMatchObject({ clean: true, until: start + 16 });
   });
 
-  it("is told with a renewal", async () => {
+  it("is part of a renewal's checkpoint", async () => {
     const { lease, registry, clock } = await openRing({ boost: 4 });
     await clock.advance(0);
     await lease.renew();
@@ -202,7 +202,7 @@ describe("what a ring prepared", () => {
     expect(checkpoint).toEqual({ timestamp: start + 15, sequence: 3 });
   });
 
-  it("is made once, whatever the clock does and whoever comes after", async () => {
+  it("is made only once, for any clock and any next holder", async () => {
     const command = fc.oneof(
       fc.record({ does: fc.constant("take" as const), amount: fc.integer({ min: 1, max: 50 }) }),
       fc.record({ does: fc.constant("advance" as const), amount: fc.constantFrom(0, 1, 3, 50, 21_000) }),

@@ -60,7 +60,7 @@ describe("an allocator", () => {
     expect(allocator.read().snapshot).toBeUndefined();
   });
 
-  test("gives a block of a span once, and leaves those that are to be spared", () => {
+  test("gives a block of a span once, and leaves the spare ones", () => {
     const allocator = SharedAllocator.create(defaultLayout);
     allocator.begin(snapshot(1));
     const span = allocator.blockLayout.spanOf(tick);
@@ -71,7 +71,7 @@ describe("an allocator", () => {
     expect(allocator.take(1, span, 1)).toBe(0);
   });
 
-  test("forgets a span once one that shares its word was taken, and never gives it again", () => {
+  test("forgets a span after a later span of its word was taken, and never gives it again", () => {
     const allocator = SharedAllocator.create(defaultLayout);
     allocator.begin(snapshot(1));
     const span = allocator.blockLayout.spanOf(tick);
@@ -80,7 +80,7 @@ describe("an allocator", () => {
     expect(allocator.take(1, span + 1, 1)).toBe(1);
   });
 
-  test("knows the last tick of which anything was taken", () => {
+  test("knows the last tick with a taken block", () => {
     const allocator = SharedAllocator.create(defaultLayout);
     allocator.begin(snapshot(1));
     expect(allocator.newest()).toBeUndefined();
@@ -93,7 +93,7 @@ describe("an allocator", () => {
     expect(allocator.end()).toBeUndefined();
   });
 
-  test("shows every member the snapshot as it is, and another version after each change", () => {
+  test("shows every member the present snapshot, and a new version after each change", () => {
     const allocator = SharedAllocator.create(defaultLayout);
     const member = new SharedAllocator(defaultLayout, allocator.buffer);
     allocator.begin(snapshot(1));
@@ -157,7 +157,7 @@ describe("an allocator", () => {
     },
   );
 
-  test("whatever is taken in whatever order, by members of whichever snapshot: no block of a snapshot's span goes out twice", () => {
+  test("gives no block of a snapshot's span twice, for any order of requests by members of any snapshot", () => {
     const step = fc.oneof(
       {
         weight: 12,
@@ -192,7 +192,7 @@ describe("an allocator", () => {
             expect(seen).not.toContain(key);
             seen.add(key);
           }
-          // One who comes too late has spoilt blocks for others, at most.
+          // A late taker makes blocks unusable, at most.
           newest = Math.max(newest, allocator.newest() ?? -1);
         }
       }),

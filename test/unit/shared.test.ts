@@ -47,7 +47,7 @@ function drained(...makers: readonly { next(): bigint }[]): bigint[] {
 }
 
 describe("generators that share a lease", () => {
-  test("have all of a tick together; one alone has all of it", async () => {
+  test("have all of a tick together, and a single one has all of it", async () => {
     const { ids, clock } = await share();
     expect(drain(ids)).toBe(4096);
     await clock.advance(64);
@@ -99,7 +99,7 @@ describe("generators that share a lease", () => {
     expect(() => joined.next()).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
   });
 
-  test("leave one that comes late a block", async () => {
+  test("leave a block for a late one", async () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     expect(drain(ids)).toBe(4096 - 128);
@@ -109,7 +109,7 @@ describe("generators that share a lease", () => {
     expect(drain(ids)).toBe(4096);
   });
 
-  test("leave a block to one that is quiet, and none any more to one that was ended without a word", async () => {
+  test("leave a block for an idle one, and none for one that ended without close()", async () => {
     const { ids, clock } = await share({ window: 60_000 });
     const quiet = joinLease(ids.share(), { clock });
     quiet.next();
@@ -124,7 +124,7 @@ describe("generators that share a lease", () => {
     expect(drain(quiet)).toBe(128);
   });
 
-  test("fill arrays and texts with all that is left of the tick", async () => {
+  test("fill arrays and texts with the rest of the tick", async () => {
     const { ids, clock } = await share();
     const target = new BigUint64Array(5000);
     expect(ids.fill(target)).toBe(4096);
@@ -138,7 +138,7 @@ describe("generators that share a lease", () => {
     expect(new Set(lines).size).toBe(4096);
   });
 
-  test("continue behind what was used when the clock goes back, each behind its own", async () => {
+  test("continue after their own used sequences when the clock goes back", async () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     const made = [...ids.take(10), ...joined.take(10)];
@@ -151,7 +151,7 @@ describe("generators that share a lease", () => {
     expect(new Set(again)).toEqual(new Set([Date.UTC(2026, 0, 1)]));
   });
 
-  test("give up a worker ID whose window the clock of one of them has left behind", async () => {
+  test("give up a worker ID when the clock of one of them is behind its window", async () => {
     const { ids, clock } = await share({ pool: "0-1" });
     const joined = joinLease(ids.share(), { clock });
     await clock.advance(100_000);
@@ -230,7 +230,7 @@ describe("generators that share a lease", () => {
     },
   );
 
-  test("are told, once the window has passed, that the thread which leased it has ended without a word", async () => {
+  test("get LEASE_LOST after the window has passed, when the lender's thread ended without close()", async () => {
     const { ids } = await share({ window: 30_000 });
     // The lender's clock stands still, as if its thread had been terminated.
     const clock = fakeClock({ start: ids.lease.clock.now() });
@@ -243,7 +243,7 @@ describe("generators that share a lease", () => {
     expect(joined.lease.state).toBe("lost");
   });
 
-  test("are not told so while their lender renews, nor by one that was away and is back", async () => {
+  test("get no LEASE_LOST while their lender renews, nor after it was away for a while", async () => {
     const { ids, clock: lenders } = await share({ window: 30_000 });
     const clock = fakeClock({ start: lenders.now() });
     const joined = joinLease(ids.share(), { clock });
@@ -256,7 +256,7 @@ describe("generators that share a lease", () => {
     }
   });
 
-  test("are told that the lease has ended", async () => {
+  test("get LEASE_LOST when the lease has ended", async () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     joined.next();

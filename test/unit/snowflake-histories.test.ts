@@ -9,7 +9,7 @@ import type { Mode } from "../../src/generator/tick-allocator.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 import { defaults, makeToken, open, start } from "../support/generator.ts";
 
-describe("whatever the clock does", () => {
+describe("for any clock", () => {
   type Command =
     | { readonly does: "advance" | "step"; readonly ms: number }
     | { readonly does: "next" | "fill" | "async" | "take"; readonly count: number }
@@ -154,7 +154,7 @@ describe("whatever the clock does", () => {
 
     async #make(ids: Snowflake, how: "next" | "fill" | "async" | "take", count: number): Promise<void> {
       try {
-        // The lease as it stood before: one that leads its clock may be given up at the end of its window, behind what it made.
+        // The lease before: a holder that leads its clock may give it up at the end of its window, after its last ID.
         const { snapshot } = ids.lease;
         if (how === "take") this.#take(snapshot, ...ids.take(count));
         else if (how === "fill") {

@@ -49,7 +49,7 @@ describe("lead mode", () => {
     expect(pairs(setting, 1)).toEqual([[5, 0]]);
   });
 
-  it("never goes back, however far the clock does, and says that it did", async () => {
+  it("never goes back when the clock does, and reports the rollback", async () => {
     const setting = await open();
     const { clock, ids, rollbacks } = setting;
     pairs(setting, 3);
@@ -127,7 +127,7 @@ describe("lead mode", () => {
     expect(pairs(setting, 1)).toEqual([[30_000, 0]]);
   });
 
-  it("counts rollback bits for nothing: the counter does not go back", async () => {
+  it("does not use rollback bits: the counter does not go back", async () => {
     const layout = Layout.parse("timestamp:41,machine:3,process:5,rollback:2,sequence:2@1580486400000");
     const setting = await open({ layout });
     const first = setting.ids.next();
@@ -139,7 +139,7 @@ describe("lead mode", () => {
     expect(last > first).toBe(true);
   });
 
-  it("needs no rest when it is given back: the next one begins behind it at once, and hands on both", async () => {
+  it("is given back without a rest: the next holder begins after it at once, and hands on the recents of both", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const first = await open({ clock, registry });
@@ -163,7 +163,7 @@ describe("lead mode", () => {
     expect(pairs(other, 1)).toEqual([[1000, 1]]);
   });
 
-  it("needs none either where it led further than recents reach, one lead after the other to the end of the window", async () => {
+  it("is given back without a rest beyond the reach of recents, too, one lead after the other to the end of the window", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const all = new Set<bigint>();
@@ -275,7 +275,7 @@ describe("lead mode", () => {
 });
 
 describe("take", () => {
-  it("makes as many as there are, and no more than were asked for", async () => {
+  it("makes all available IDs, up to the requested number", async () => {
     const { ids, next } = await open({ mode: "wall" });
     expect(ids.take(0).length).toBe(0);
     expect(Array.from(ids.take(2), (id) => small.decompose(id).sequence)).toEqual([0, 1]);
@@ -337,7 +337,7 @@ describe("spread", () => {
     expect(new Set(begins.values()).size).toBe(spread);
   });
 
-  it("is a power of two that a tick has", async () => {
+  it("must be a power of two, up to the sequences of a tick", async () => {
     for (const spread of [0, 3, 32, -2, 1.5, Number.NaN, "2" as unknown as number]) {
       await expect(open({ layout, spread })).rejects.toEqual(coded("CONFIG_INVALID"));
     }

@@ -6,7 +6,7 @@ import { layouts } from "../../src/id/layout.ts";
 import { coded, open, settled, start, thrown, westid } from "../support/generator.ts";
 
 describe("a clock that goes back", () => {
-  it("is continued behind what was used, without a wait", async () => {
+  it("continues after the used sequences, without a wait", async () => {
     const { clock, next, rollbacks } = await open();
     expect([next(), next()]).toEqual([
       [start, 0],
@@ -60,7 +60,7 @@ describe("a clock that goes back", () => {
     expect(rollbacks).toEqual([{ behind: 3, action: "continue" }]);
   });
 
-  it("is told again when the clock has gone on beyond in between", async () => {
+  it("is reported again when the clock had passed its highest time in between", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(10);
     for (const by of [0, -3, 10, -5, 20, 1]) {
@@ -74,7 +74,7 @@ describe("a clock that goes back", () => {
     ]);
   });
 
-  it("tells of each rollback once", async () => {
+  it("reports each rollback once", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(100);
     next();
@@ -124,7 +124,7 @@ describe("a clock that goes back", () => {
     ]);
   });
 
-  it("by more than that is told, to nextAsync too", async () => {
+  it("by more than that is an error, for nextAsync too", async () => {
     const { clock, ids, rollbacks } = await open();
     ids.next();
     clock.step(-60_000);
@@ -157,7 +157,7 @@ describe("a clock that goes back", () => {
     expect(westid.decompose(await ids.nextAsync())).toMatchObject({ timestamp: start - 60_001, workerId: 1 });
   });
 
-  it("by more than a minute, and put right in time, leaves a lease of one worker ID telling", async () => {
+  it("by more than a minute, and corrected in time, leaves a lease of one worker ID with an error", async () => {
     const { clock, ids, lease } = await open({ onLost: "stop" });
     ids.next();
     clock.step(-60_001);
@@ -212,7 +212,7 @@ describe("a clock that goes back", () => {
     });
   }
 
-  it("is judged by the thresholds that were set", async () => {
+  it("is handled by the configured thresholds", async () => {
     const { clock, ids, rollbacks } = await open({ rollback: { maxWait: 100, maxTell: 11_000 } });
     for (const back of [10_100, 1, 899, 1]) {
       clock.step(-back);
@@ -348,7 +348,7 @@ describe("a clock that goes back, with rollback bits", () => {
     expect(new Set(made).size).toBe(made.length);
   });
 
-  it("is never continued by a lease, though somebody left recents", async () => {
+  it("is never continued by a lease, even with recents of another holder", async () => {
     const { clock, ids, registry } = await open({ layout });
     ids.next();
     await ids.close();

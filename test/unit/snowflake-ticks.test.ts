@@ -25,7 +25,7 @@ describe.each([
     const { lease, wire, ids, next } = await open({ layout, clock, registry, window: 4 * tick });
     expect([lease.from, lease.until]).toEqual([start + inside + 4 * tick, start + inside + 8 * tick]);
     wire.cut = true;
-    // Of the tick that the window begins in, and of the one that it ends in, only a part is inside.
+    // The window contains its first and its last tick only in part.
     expect(thrown(() => ids.next())).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: tick - inside }));
     await clock.advance(tick - inside - 1);
     expect(thrown(() => ids.next())).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: 1 }));
@@ -128,7 +128,7 @@ describe("a full tick", () => {
     expect(thrown(() => ids.fill(new BigUint64Array(1)))).toEqual(coded("SEQUENCE_EXHAUSTED", { retryAfterMs: 750 }));
   });
 
-  it("lets who waits have what is left of the last few, newest first, and only since the claim", async () => {
+  it("gives waiting callers the rest of the last few ticks, newest first, and only since the claim", async () => {
     const { clock, ids, next } = await open({ layout: small, window: 20_000 });
     await clock.advance(6000);
     expect(next()).toEqual([start + 6000, 0]);
@@ -153,7 +153,7 @@ describe("a full tick", () => {
     expect(small.decompose(await waiting)).toMatchObject({ timestamp: start + 8000, sequence: 0 });
   });
 
-  it("right after the claim leaves who waits nothing but the next one", async () => {
+  it("right after the claim leaves waiting callers only the next tick", async () => {
     const { clock, ids } = await open({ layout: small });
     ids.fill(new BigUint64Array(4));
     await expect(ids.nextAsync({ timeout: 0 })).rejects.toEqual(coded("SEQUENCE_EXHAUSTED"));
@@ -166,7 +166,7 @@ describe("the last tick of a layout", () => {
   it.each([
     ["1 ms", Layout.parse("timestamp:21,worker:5,sequence:3@1699998000000")],
     ["1 s", Layout.parse("timestamp:21,worker:5,sequence:3@1600000000000/1000")],
-  ])("of %s is used to its end, and then nothing", async (_, layout) => {
+  ])("of %s is used to its end, and is the last one", async (_, layout) => {
     const clock = fakeClock({ start: layout.endOfLife - 1 });
     const { ids, lease, registry } = await open({ layout, clock });
     const id = ids.next();
@@ -180,7 +180,7 @@ describe("the last tick of a layout", () => {
     await expect(open({ layout, clock, registry })).rejects.toEqual(coded("LAYOUT_EXPIRED"));
   });
 
-  it("is the end of a claim, too: nobody is asked", async () => {
+  it("ends claims, too: the registry gets no request", async () => {
     const clock = fakeClock({ start: Date.parse("2026-11-20T00:00:00Z") });
     const registry = memoryRegistry({ clock });
     const host = { registry, clock, makeToken };

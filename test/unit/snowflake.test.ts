@@ -44,7 +44,7 @@ describe("an ID", () => {
     expect([ids.next(), ids.next(), ids.next()]).toEqual([first, first + step, first + 2n * step]);
   });
 
-  it("has the text of its number in every form", async () => {
+  it("has its number's text in every form", async () => {
     const { ids } = await open();
     const first = ids.next();
     expect(ids.nextString()).toBe(String(first + 1n));
@@ -199,7 +199,7 @@ describe("fill", () => {
     },
   );
 
-  it("gives what is left of the tick, and no more", async () => {
+  it("gives the rest of the tick", async () => {
     const { ids, next } = await open();
     expect(next()).toEqual([start, 0]);
     const target = ofLength(5000);
@@ -228,7 +228,7 @@ describe("fill", () => {
     expect(new Set(whole).size).toBe(21);
   });
 
-  it("spends nothing on an empty array or on something else", async () => {
+  it("uses no ID for an empty array or a wrong target", async () => {
     const { ids, next } = await open();
     expect(ids.fill(ofLength(0))).toBe(0);
     for (const target of [[0n, 0n], new BigInt64Array(2), new Float64Array(2), 3, undefined]) {
@@ -353,7 +353,7 @@ describe("nextAsync", () => {
     expect(ticks.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  it("serves those who wait in the order in which they came, before who comes without a pause", async () => {
+  it("serves waiting callers in order of arrival, before callers that never pause", async () => {
     const { ids, clock } = await open({ layout: small });
     let greedy = 0;
     let closed = false;
@@ -376,7 +376,7 @@ describe("nextAsync", () => {
     await Promise.all(rushing);
   });
 
-  it("lets nobody overtake who waits, also where a timer is late", async () => {
+  it("lets no caller overtake waiting ones, also where a timer is late", async () => {
     const { ids, clock } = await open({ layout: small });
     ids.fill(new BigUint64Array(4));
     const first = ids.nextAsync();
@@ -387,7 +387,7 @@ describe("nextAsync", () => {
     expect(await first).toBeLessThan(await second);
   });
 
-  it("rejects who waits behind others when its own time is up", async () => {
+  it("rejects a queued caller after its own timeout", async () => {
     const layout = Layout.parse("timestamp:41,worker:10,sequence:1@1490346283706/50");
     const { ids, clock } = await open({ layout });
     ids.fill(new BigUint64Array(2));
@@ -406,7 +406,7 @@ describe("nextAsync", () => {
     expect(states.slice(2, 5)).toEqual(["resolved", "SEQUENCE_EXHAUSTED", "resolved"]);
   });
 
-  it("refuses all who wait for the next tick when the lease is given back", async () => {
+  it("refuses all waiting callers when the lease is given back", async () => {
     const { ids, clock } = await open({ layout: small });
     ids.fill(new BigUint64Array(4));
     const states = watch(...Array.from({ length: 3 }, () => ids.nextAsync()));
@@ -436,7 +436,7 @@ describe("nextAsync", () => {
     expect(westid.decompose(await waiting).timestamp).toBe(start + 60_000);
   });
 
-  it("rejects with what it waited for when its time is up", async () => {
+  it("rejects after the timeout with the error that it waited to pass", async () => {
     const { ids, clock, wire } = await open();
     wire.cut = true;
     await clock.advance(60_000);
@@ -507,7 +507,7 @@ describe("nextAsync", () => {
     expect(states).toEqual(["LEASE_LOST"]);
   });
 
-  it("refuses a timeout that is none", async () => {
+  it("refuses an invalid timeout", async () => {
     const { ids } = await open();
     for (const timeout of [Number.NaN, -1, "abc" as unknown as number]) {
       await expect(ids.nextAsync({ timeout })).rejects.toEqual(coded("CONFIG_INVALID"));
@@ -527,7 +527,7 @@ function watch(...promises: readonly Promise<unknown>[]): string[] {
   return states;
 }
 
-describe("what the registry is told", () => {
+describe("the usage sent to the registry", () => {
   it("at a renewal is the newest tick and its highest sequence", async () => {
     const { clock, ids, lease, registry } = await open();
     await lease.renew();
@@ -548,7 +548,7 @@ describe("what the registry is told", () => {
     [westid, start + 8, start],
     [sonyflake, start + 10, start],
     [seconds, start + 1000, start],
-  ])("at the end is where the window may close, and every tick that was used", async (layout, until, first) => {
+  ])("at the end has the end of the window, and every used tick", async (layout, until, first) => {
     const { clock, ids, registry } = await open({ layout });
     ids.fill(new BigUint64Array(3));
     await clock.advance(7);
@@ -568,7 +568,7 @@ describe("what the registry is told", () => {
     expect(record?.recents?.from).toBe(until - layout.tick - 10_000);
   });
 
-  it("at the end of a lease that made nothing is that nothing was used", async () => {
+  it("at the end of a lease without IDs has no ticks", async () => {
     const { ids, lease, registry } = await open();
     await ids.close();
     expect(await registry.worker("default", 7)).toMatchObject({
@@ -616,7 +616,7 @@ describe("a generator's end", () => {
     await ids.close();
   });
 
-  it("comes with close even when the registry cannot be told", async () => {
+  it("comes with close even when the registry does not answer", async () => {
     const clock = fakeClock({ start });
     const registry = lossyRegistry(memoryRegistry({ clock }), {
       lose: ({ method }) => (method === "release" ? "request" : undefined),
@@ -648,7 +648,7 @@ describe("a generator's end", () => {
     expect(await registry.worker("default", 1)).toMatchObject({ clean: true, until: start + 2 });
   });
 
-  it("is not the end of such a lease, and nothing of the old worker ID is told of the new one", async () => {
+  it("is not the end of such a lease, and the new worker ID's usage has nothing of the old one", async () => {
     const { lease, registry, clock, ids } = await open({ onLost: "switch", workerId: undefined });
     await clock.advance(5);
     ids.next();
@@ -666,7 +666,7 @@ describe("a generator's end", () => {
     });
   });
 
-  it("comes with the account that it gives", async () => {
+  it("comes with seal()", async () => {
     const { ids } = await open();
     ids.next();
     expect(ids.seal()).toMatchObject({ until: start + 1, checkpoint: { timestamp: start, sequence: 0 } });

@@ -12,7 +12,7 @@ const nobody: HolderLabel = { host: "", ip: "", pid: 0, instance: "" };
 /** Mistakes in claims. */
 export const claimFaults: readonly Fault[] = [
   {
-    fault: "gives everybody 0",
+    fault: "gives every holder 0",
     rejectedBy: [
       "50 concurrent claims from two clients get 50 worker IDs",
       "the windows granted for a worker ID never overlap, after any sequence of requests",
@@ -210,7 +210,7 @@ export const claimFaults: readonly Fault[] = [
     wrap: asking(() => ({ lead: undefined })),
   },
   {
-    fault: "gives away at once what a crashed holder left, to one that leads its clock",
+    fault: "gives a crashed holder's worker ID at once to a holder that leads its clock",
     rejectedBy: ["a holder that leads its clock gets no worker ID that is live or was released by force"],
     wrap: (registry) => ({
       claim: async (request) => {

@@ -71,12 +71,12 @@ export function telling(change: (rows: readonly HistoryRow[]) => readonly Histor
   return (registry) => ({ history: async (...args) => change(await registry.history(...args)) });
 }
 
-/** Reopens the window of a worker ID that nobody holds. */
+/** Reopens the window of a worker ID without a holder. */
 export async function reopen(registry: Registry, namespace: string, workerId: number): Promise<void> {
   await reset(registry, { namespace, workerId, force: false });
 }
 
-/** A forced release that opens the window, whoever is meant. */
+/** A forced release that opens the window of any claim. */
 export async function reset(registry: Registry, request: ForceReleaseRequest): Promise<ForceReleased> {
   const record = await registry.worker(request.namespace, request.workerId);
   return registry.forceRelease({ ...request, fence: request.fence ?? record?.fence, resetWindow: true });

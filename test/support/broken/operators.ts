@@ -6,7 +6,7 @@ const several = "several pins together have the effect of single pins: all of th
 /** Mistakes in what operators do. */
 export const operatorFaults: readonly Fault[] = [
   {
-    fault: "forces without being told to",
+    fault: "forces without `force`",
     rejectedBy: ["an operator's release of a live holder is refused without `force`, and names the holder"],
     wrap: (registry) => ({ forceRelease: (request) => registry.forceRelease({ ...request, force: true }) }),
   },
@@ -146,7 +146,7 @@ export const operatorFaults: readonly Fault[] = [
     },
   },
   {
-    fault: "pins for nobody what is pinned for a host",
+    fault: "pins without an owner what is pinned for a host",
     rejectedBy: [
       "a worker ID that is pinned for an address is granted only to the host at that address",
       "a host gets the worker ID pinned for it first, unless it requests a worker ID or an unused one",
