@@ -4,9 +4,13 @@ import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
 
-/** Adapters are the folders of src/registries; where one holds a folder for each dialect, those are. */
+/** What stores of one kind share: no registry by itself. */
+const kinds = ["in-one-step", "compare-and-set"];
+
+/** Adapters are the other folders of src/registries, or the folders of their dialects. */
 function adaptersIn(folder: string): string[] {
-  return foldersIn(folder).flatMap((name) => {
+  const stores = foldersIn(folder).filter((name) => !kinds.includes(name));
+  return stores.flatMap((name) => {
     const dialects = foldersIn(join(folder, name));
     return dialects.length > 0 ? dialects : [name];
   });
