@@ -54,7 +54,7 @@ const layers = {
   "lend.ts": [...rooms, "registries/", "http/", "lent.ts", "node:"],
   "conformance/": ["id/", "rule/", "generator/recent.ts"],
   "conformance.ts": ["rule/", "conformance/"],
-  "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/"],
+  "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/", "registries/wrap.ts"],
   "index.ts": [...rooms, "registries/", "assigners/", "config.ts", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/": [...machinery, "ops/"],

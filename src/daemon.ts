@@ -24,12 +24,12 @@ import { isLoopback, listenOnSocket, listenOnTcp } from "./http/server/listen.ts
 import { checkSocketFolder } from "./http/access/socket-folder.ts";
 import { tokenFile } from "./http/access/tokens.ts";
 import { ownLeases } from "./ops/ids.ts";
-import { checkLongest, type DeferredRegistry } from "./registries/lazy.ts";
+import { checkLongest, type LazyRegistry } from "./registries/lazy.ts";
 
 /** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
 export interface DaemonOptions extends Pick<OptionValues, DaemonOption> {
   /** Closed when the daemon has drained. A deferred registry is opened once the daemon listens; requests wait for that. */
-  readonly registry: Registry | DeferredRegistry;
+  readonly registry: Registry | LazyRegistry;
   /** Certificates for `listen`. Default: plain HTTP. */
   readonly tls?: TlsFiles | undefined;
   /** Limits of new namespaces. */

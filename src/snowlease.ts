@@ -18,7 +18,7 @@ import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
 import { lentName, ownWorkerId } from "./lent.ts";
-import { deferredRegistry } from "./registries/lazy.ts";
+import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 
@@ -221,7 +221,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
   const target = config.registry;
   const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
   // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
-  const registry = "claim" in target ? target : deferredRegistry(target, { operationTimeout, clock });
+  const registry = "claim" in target ? target : lazyRegistry(target, { operationTimeout, clock });
   const isOurs = registry !== target;
   const dismiss = async (): Promise<void> => {
     if (isOurs) await registry.close().catch(() => undefined);

@@ -1,6 +1,7 @@
 import type { Clock } from "./lease/clock.ts";
 import { SnowleaseError } from "./id/errors.ts";
 import type { Registry } from "./rule/registry.ts";
+import { ask, operationsBy, type OperationCall, requiredOperations } from "./registries/wrap.ts";
 
 export { memoryRegistry } from "./registries/memory/registry.ts";
 
@@ -71,16 +72,8 @@ export function fakeClock({ start = 1_700_000_000_000 }: { readonly start?: numb
   };
 }
 
-/** The operations of a registry that go over a wire. */
-type Operation = Exclude<
-  keyof Registry,
-  "kind" | "close" | "acceptClock" | "verify" | "rehearse" | "takeBlocks" | "pinAll" | "unpinAll"
->;
-
 /** A call to a registry: which operation, and its arguments. */
-export type RegistryCall = {
-  readonly [Method in Operation]: { readonly method: Method; readonly args: Parameters<Registry[Method]> };
-}[Operation];
+export type RegistryCall = OperationCall<(typeof requiredOperations)[number]>;
 
 /** What a lossy registry is told to lose. */
 export interface Losses {
@@ -91,15 +84,12 @@ export interface Losses {
   readonly lose: (call: RegistryCall) => "request" | "reply" | undefined;
 }
 
-/** A registry behind a wire that loses what it is told to lose. Closing it closes the registry. */
+/** A registry behind a wire that loses what it is told to lose. It has no optional operation. Closing it closes the registry. */
 export function lossyRegistry(registry: Registry, { lose }: Losses): Registry {
-  async function pass<Answer>(call: RegistryCall, run: () => Promise<Answer>): Promise<Answer> {
+  async function pass(call: RegistryCall): Promise<unknown> {
     const lost = lose(call);
-    if (lost !== "request") {
-      const [answer] = await Promise.allSettled([run()]);
-      if (lost === undefined && answer.status === "rejected") throw answer.reason;
-      if (lost === undefined && answer.status === "fulfilled") return answer.value;
-    }
+    if (lost === undefined) return ask(registry, call);
+    if (lost === "reply") await ask(registry, call).catch(() => undefined);
     throw new SnowleaseError(
       "REGISTRY_UNAVAILABLE",
       `The registry did not answer \`${call.method}\`; whether it was applied is unknown: ask again.`,
@@ -108,19 +98,7 @@ export function lossyRegistry(registry: Registry, { lose }: Losses): Registry {
 
   return {
     kind: registry.kind,
-    init: (...args) => pass({ method: "init", args }, () => registry.init(...args)),
-    describe: (...args) => pass({ method: "describe", args }, () => registry.describe(...args)),
-    claim: (...args) => pass({ method: "claim", args }, () => registry.claim(...args)),
-    renew: (...args) => pass({ method: "renew", args }, () => registry.renew(...args)),
-    release: (...args) => pass({ method: "release", args }, () => registry.release(...args)),
-    workers: (...args) => pass({ method: "workers", args }, () => registry.workers(...args)),
-    worker: (...args) => pass({ method: "worker", args }, () => registry.worker(...args)),
-    history: (...args) => pass({ method: "history", args }, () => registry.history(...args)),
-    forceRelease: (...args) => pass({ method: "forceRelease", args }, () => registry.forceRelease(...args)),
-    pin: (...args) => pass({ method: "pin", args }, () => registry.pin(...args)),
-    unpin: (...args) => pass({ method: "unpin", args }, () => registry.unpin(...args)),
-    prune: (...args) => pass({ method: "prune", args }, () => registry.prune(...args)),
-    ping: (...args) => pass({ method: "ping", args }, () => registry.ping(...args)),
+    ...operationsBy<RegistryCall["method"]>(requiredOperations, pass),
     close: () => registry.close(),
   };
 }

@@ -2,7 +2,7 @@ import type { Config } from "../config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
-import type { DeferredRegistry } from "../registries/lazy.ts";
+import type { LazyRegistry } from "../registries/lazy.ts";
 import type { Invocation } from "./command.ts";
 
 /** What a command that looks at a registry takes, or ends somebody's claim in it. */
@@ -30,9 +30,9 @@ export function addressOf({ registry }: Config): RegistryAddress {
 }
 
 /** The registry, opened when it is first asked something. */
-export async function deferConfigured(config: Config): Promise<DeferredRegistry> {
-  const { deferredRegistry } = await import("../registries/lazy.ts");
-  return deferredRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
+export async function deferConfigured(config: Config): Promise<LazyRegistry> {
+  const { lazyRegistry } = await import("../registries/lazy.ts");
+  return lazyRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
 }
 
 /** Opens the registry. */

@@ -4,9 +4,10 @@ import { monotonic, systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { pinEach, unpinEach } from "./pin-batches.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "../rule/registry.ts";
+import { ask, operationsBy, requiredOperations } from "./wrap.ts";
 
 /** A registry that is opened when it is first asked something: an embedded one is not made for what is refused before that. */
-export interface DeferredRegistry extends Registry {
+export interface LazyRegistry extends Registry {
   /** Opens it now. Rejects with what the store refuses with; it is tried again at the next call then. */
   open(): Promise<void>;
 }
@@ -15,7 +16,7 @@ export interface DeferredRegistry extends Registry {
  * The registry at an address, not opened yet. A claim of a window that no new namespace allows is refused before a file is made.
  * It has no `acceptClock`: that is for an operator, who opens the registry.
  */
-export function deferredRegistry(address: RegistryAddress, options: RegistryOptions): DeferredRegistry {
+export function lazyRegistry(address: RegistryAddress, options: RegistryOptions): LazyRegistry {
   const { clock = systemClock } = options;
   let opening: Promise<Registry> | undefined;
 
@@ -31,9 +32,8 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
 
   return {
     kind: registryKind(address),
+    ...operationsBy([...requiredOperations, "verify", "rehearse"], async (call) => ask(await opened(), call)),
     open: async () => void (await opened()),
-    init: async (request) => (await opened()).init(request),
-    describe: async (namespace) => (await opened()).describe(namespace),
 
     async claim(request) {
       if (opening === undefined && isEmpty(address)) checkLongest(request.window, request.limits);
@@ -43,21 +43,9 @@ export function deferredRegistry(address: RegistryAddress, options: RegistryOpti
       return registry.claim({ ...request, clock: request.clock + Math.floor(monotonic(clock) - asked) });
     },
 
-    renew: async (request) => (await opened()).renew(request),
-    release: async (request) => (await opened()).release(request),
     takeBlocks: async (request) => (await opened()).takeBlocks?.(request) ?? { outcome: "lost" },
-    workers: async (namespace, page) => (await opened()).workers(namespace, page),
-    worker: async (namespace, workerId) => (await opened()).worker(namespace, workerId),
-    history: async (namespace, workerId, range) => (await opened()).history(namespace, workerId, range),
-    forceRelease: async (request) => (await opened()).forceRelease(request),
-    pin: async (...pin) => (await opened()).pin(...pin),
-    unpin: async (namespace, workerId) => (await opened()).unpin(namespace, workerId),
     pinAll: async (namespace, pins) => pinEach(await opened(), namespace, pins),
     unpinAll: async (namespace, workerIds) => unpinEach(await opened(), namespace, workerIds),
-    prune: async (namespace, before) => (await opened()).prune(namespace, before),
-    verify: async () => (await opened()).verify?.(),
-    rehearse: async (namespace) => (await opened()).rehearse?.(namespace),
-    ping: async () => (await opened()).ping(),
     close: async () => (await opening?.catch(() => undefined))?.close(),
   };
 }
