@@ -2,12 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Hono } from "hono";
-import { systemClock, type Clock } from "../lease/clock.ts";
+import { systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
-import { defaultLayout, type Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { NamespaceLimits, Registry } from "../rule/registry.ts";
+import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";
+import type { Optional } from "../api/schema.ts";
 import { AnswerMemory } from "./access/answer-memory.ts";
 import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
@@ -15,11 +14,10 @@ import { type DirectRequest, directRoutes, send } from "./direct.ts";
 import type { EventStreams } from "./monitoring/event-streams.ts";
 import { eventRoutes } from "./routes/events.ts";
 import type { ClaimRate } from "./access/claim-rate.ts";
-import type { ClientQuota } from "./access/client-quota.ts";
 import { guard, type AllowedHosts } from "./access/guard.ts";
 import { idRoutes } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
-import { type Log, silent } from "./log.ts";
+import { silent } from "./log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
@@ -31,28 +29,15 @@ import type { Tokens } from "./access/tokens.ts";
 import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./routes/workers.ts";
 
-/** What the HTTP API serves, and what it assumes where a request leaves something out. */
-export interface AppOptions {
-  readonly registry: Registry;
-  /** Gives blocks to the holders of one lease that is lent; without it there is no such route. */
-  readonly takeBlocks?: Registry["takeBlocks"];
-  /** Of a namespace that does not exist yet. Default: westid. */
-  readonly layout?: Layout | undefined;
-  /** Worker IDs of a claim that names no pool. Default: all of the layout. */
-  readonly pool?: PoolBounds | undefined;
-  /** Window of a claim that names none, as far as the namespace allows it, ms. Default 60 s. */
-  readonly window?: number | undefined;
-  /** Of a namespace that does not exist yet, where nobody asks for others. */
-  readonly limits?: Partial<NamespaceLimits> | undefined;
+/** What the HTTP API serves. Every default is the context's. */
+export interface AppOptions extends Pick<AppContext, "registry">, Optional<Omit<AppContext, "registry">> {
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
   readonly ids?: IdMaker | undefined;
-  /** Whom it lets do what. Default: everybody everything. */
+  /** The tokens and their rights. Default: every client may do everything. */
   readonly tokens?: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */
   readonly claimRate?: ClaimRate | undefined;
-  /** How many worker IDs each client may have. Default: any number. */
-  readonly quota?: ClientQuota | undefined;
-  /** By which names clients may call it. Default: this machine's own. */
+  /** Names by which clients may call it. Default: this machine's own. */
   readonly hosts?: AllowedHosts | undefined;
   /** Pages for people; without them there are no such routes. */
   readonly dashboard?: Dashboard | undefined;
@@ -60,12 +45,8 @@ export interface AppOptions {
   readonly onKnown?: ((socket: Socket) => void) | undefined;
   /** Readers of events; without them there is no such route. */
   readonly streams?: EventStreams | undefined;
-  /** Likewise. */
+  /** Figures; without them there is no such route. */
   readonly metrics?: Metrics | undefined;
-  readonly clock?: Clock | undefined;
-  /** Makes a token for a claim that brings none: 32 hex digits. */
-  readonly makeToken?: (() => string) | undefined;
-  readonly log?: Log | undefined;
 }
 
 /** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
@@ -88,28 +69,12 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /** The HTTP API of a registry: the leases of everybody who asks, and whoever may look at or end them. */
 export function createApp(options: AppOptions): App {
-  const {
-    registry,
-    takeBlocks,
-    pool,
-    limits,
-    ids,
-    streams,
-    metrics,
-    tokens,
-    claimRate,
-    quota,
-    dashboard,
-    onKnown,
-    hosts = "loopback",
-    log = silent,
-    layout = defaultLayout,
-    window = defaultWindow,
-    clock = systemClock,
-  } = options;
-  const memory = new AnswerMemory(answerMemory);
+  const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
+  const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;
+  const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const context: AppContext = { registry, takeBlocks, layout, pool, window, limits, clock, makeToken, quota, log };
+  const memory = new AnswerMemory(answerMemory);
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...idRoutes(context, ids),

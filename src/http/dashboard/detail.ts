@@ -2,6 +2,7 @@ import { html } from "hono/html";
 import type { HistoryRow, WorkerRecord } from "../../rule/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
 import { type PageLink, stateOf } from "./pool.ts";
+import { listPart } from "./page.ts";
 import { detailRoom, fitting } from "./room.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
@@ -85,19 +86,7 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
   const { pieces } = fitting(history.toReversed(), detailRoom, (row) => historyRow(row, clock));
   return html`<div>
     <h3>History <span class="sub">newest first</span></h3>
-    <table class="list">
-      <thead>
-        <tr>
-          <th scope="col">Fence</th>
-          <th scope="col">Holder</th>
-          <th scope="col">Window</th>
-          <th scope="col">End</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${pieces}
-      </tbody>
-    </table>
+    ${listPart(["Fence", "Holder", "Window", "End"], pieces)}
   </div>`;
 }
 

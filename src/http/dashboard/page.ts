@@ -43,6 +43,21 @@ export function notice(kind: "warn" | "fail", code: string, message: string): Ht
   return html`<p class="notice ${kind}"><b>${code}</b> ${message}</p>`;
 }
 
+/** A table. @param wide heading of a last column that only wide windows show. */
+export function listPart(headings: readonly string[], rows: readonly Html[], wide?: string): Html {
+  return html`<table class="list">
+    <thead>
+      <tr>
+        ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
+        ${wide === undefined ? "" : html`<th scope="col" class="wide">${wide}</th>`}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
+}
+
 /** Asks for a token. `next`: where to go with it. */
 export function signInPart(message: string | undefined, next: string): Html {
   return html`<main class="narrow">

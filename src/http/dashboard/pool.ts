@@ -5,6 +5,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
 import { mainState, type PoolState, takenOf } from "../../ops/pool/pool-counts.ts";
 import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
+import { listPart } from "./page.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
 import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
 
@@ -148,20 +149,7 @@ export function holdersPart(picture: Picture, address: PageLink, after: number, 
     ${
       page.length === 0
         ? html`<p class="empty">Nobody holds a worker ID${after < 0 ? "" : " behind this one"}.</p>`
-        : html`<table class="list">
-            <thead>
-              <tr>
-                <th scope="col">ID</th>
-                <th scope="col">Holder</th>
-                <th scope="col">Held for</th>
-                <th scope="col">Window left</th>
-                <th scope="col" class="wide">Fence</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${pieces}
-            </tbody>
-          </table>`
+        : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Fence")
     }
     <p class="pages">
       ${after >= 0 ? html`<a href="${address({})}#holders">First page</a> ` : ""}
@@ -203,19 +191,7 @@ export function workersPart(
     ${
       workers.length === 0
         ? html`<p class="empty">None of them was ever used.</p>`
-        : html`<table class="list">
-            <thead>
-              <tr>
-                <th scope="col">ID</th>
-                <th scope="col">State</th>
-                <th scope="col">Present or last holder</th>
-                <th scope="col">Window left</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${pieces}
-            </tbody>
-          </table>`
+        : listPart(["ID", "State", "Present or last holder", "Window left"], pieces)
     }
     <p class="pages">
       ${more || shown.length < workers.length ? html`<a href="${address({ from: end + 1 })}#workers">Next</a> ` : ""}<a
