@@ -52,7 +52,7 @@ const layers = {
   "config.ts": [...rooms, "registries/", "options.ts", "config-file.ts", "lent.ts", "variables.ts", "node:"],
   "snowlease.ts": [...rooms, "registries/", "assigners/", "config.ts", "lent.ts", "node:"],
   "lend.ts": [...rooms, "registries/", "http/", "lent.ts", "node:"],
-  "conformance/": ["id/", "rule/", "generator/recent.ts"],
+  "conformance/": ["id/", "rule/", "generator/recent-ticks.ts"],
   "conformance.ts": ["rule/", "conformance/"],
   "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/", "registries/wrap.ts"],
   "index.ts": [...rooms, "registries/", "assigners/", "config.ts", "snowlease.ts", "lend.ts"],

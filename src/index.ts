@@ -26,7 +26,7 @@ export {
   type UsageTracker,
   type LeaseSnapshot,
 } from "./lease/lease.ts";
-export { listRecents } from "./generator/recent.ts";
+export { listRecents } from "./generator/recent-ticks.ts";
 export type * from "./rule/registry.ts";
 export { Ring, type RingOptions } from "./generator/ring.ts";
 export type { RollbackOptions } from "./generator/rollback.ts";
@@ -34,6 +34,6 @@ export { Snowflake, type WaitOptions } from "./generator/snowflake.ts";
 export type { Mode, Share, SnowflakeOptions } from "./generator/tick-allocator.ts";
 export type { TextOptions } from "./generator/decimal-writer.ts";
 export { lendLease, type Lender } from "./lend.ts";
-export { JoinedLease, joinLease, type SharedLease } from "./sharing/member.ts";
+export { JoinedLease, joinLease, type SharedLease } from "./sharing/joined-lease.ts";
 export { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";

@@ -1,5 +1,5 @@
 import { layouts } from "../id/layout.ts";
-import { RecentTicks } from "../generator/recent.ts";
+import { RecentTicks } from "../generator/recent-ticks.ts";
 import type { Recents, Usage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";

@@ -1,5 +1,5 @@
 import { layouts } from "../id/layout.ts";
-import { RecentTicks } from "../generator/recent.ts";
+import { RecentTicks } from "../generator/recent-ticks.ts";
 import type {
   Checkpoint,
   ClaimKey,

@@ -2,7 +2,7 @@ import type { SnowleaseError } from "../id/errors.ts";
 import { refuse } from "../id/check.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
 import type { LeaseView, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
-import { RecentTicks, type Ticks } from "./recent.ts";
+import { RecentTicks, type Ticks } from "./recent-ticks.ts";
 import {
   clockSetBackError,
   sealedError,

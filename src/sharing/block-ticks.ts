@@ -1,6 +1,6 @@
 import type { Layout } from "../id/layout.ts";
 import type { LeaseSnapshot } from "../lease/lease.ts";
-import { RecentTicks, type Ticks } from "../generator/recent.ts";
+import { RecentTicks, type Ticks } from "../generator/recent-ticks.ts";
 import { BlockLayout, type Blocks } from "./block-layout.ts";
 import type { SharedAllocator } from "./shared-allocator.ts";
 

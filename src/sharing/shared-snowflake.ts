@@ -5,7 +5,7 @@ import { defaultRollback } from "../generator/rollback.ts";
 import type { LeaseClient } from "./lease-client.ts";
 import { SharedUsageTracker } from "./usage-tracker.ts";
 import { StoreFile } from "../store-file.ts";
-import type { SharedLease } from "./member.ts";
+import type { SharedLease } from "./joined-lease.ts";
 
 /** A generator whose lease other threads and child processes may use, too. */
 export class SharedSnowflake extends Snowflake {

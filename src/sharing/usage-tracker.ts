@@ -1,6 +1,6 @@
 import { configInvalid } from "../id/errors.ts";
 import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
-import { RecentTicks } from "../generator/recent.ts";
+import { RecentTicks } from "../generator/recent-ticks.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { defaultRollback } from "../generator/rollback.ts";
 import type { Share } from "../generator/tick-allocator.ts";

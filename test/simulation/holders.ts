@@ -5,7 +5,7 @@ import { Snowflake } from "../../src/generator/snowflake.ts";
 import { LeaseClient } from "../../src/sharing/lease-client.ts";
 import type { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import type { Tally } from "./events.ts";
 import type { Scenario } from "./scenario.ts";

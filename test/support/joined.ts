@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished } from "vitest";
-import type { SharedLease } from "../../src/sharing/member.ts";
+import type { SharedLease } from "../../src/sharing/joined-lease.ts";
 
 /** How many IDs a thread makes at most. */
 export const mostIds = 400_000;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout, type IdParts } from "../../src/id/layout.ts";
-import { listRecents } from "../../src/generator/recent.ts";
+import { listRecents } from "../../src/generator/recent-ticks.ts";
 import type { WorkerRecord } from "../../src/rule/registry.ts";
 import { eventually, HolderError, HolderProcess, WallClock, type HolderState } from "./holder.ts";
 import { namespace, type Subject } from "./subject.ts";

@@ -3,7 +3,7 @@ import type { SnowleaseError } from "../../src/id/errors.ts";
 import { Layout, layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { Ring } from "../../src/generator/ring.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { RecentTicks } from "../../src/generator/recent.ts";
+import { RecentTicks } from "../../src/generator/recent-ticks.ts";
 import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";

@@ -5,7 +5,7 @@ import type { BlocksTaken, Lost, Registry } from "../../src/rule/registry.ts";
 import { lendLease } from "../../src/lend.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import type { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";

@@ -8,7 +8,7 @@ import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { LeaseClient } from "../../src/sharing/lease-client.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { overNetwork } from "../simulation/network.ts";
 import { Machine, World } from "../simulation/world.ts";

@@ -4,7 +4,7 @@ import { Layout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, start, thrown } from "../support/generator.ts";

@@ -4,7 +4,7 @@ import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { leaseServer } from "../../src/sharing/lease-server.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import type { SharedSnowflake } from "../../src/sharing/shared-snowflake.ts";
 import { snowlease } from "../../src/snowlease.ts";
 

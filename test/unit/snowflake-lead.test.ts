@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Layout, layouts } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
-import { listRecents } from "../../src/generator/recent.ts";
+import { listRecents } from "../../src/generator/recent-ticks.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import type { Mode } from "../../src/generator/tick-allocator.ts";
 import { snowlease } from "../../src/snowlease.ts";

@@ -6,7 +6,7 @@ import { encodings, type EncodingName } from "../../src/id/encodings.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
-import { listRecents } from "../../src/generator/recent.ts";
+import { listRecents } from "../../src/generator/recent-ticks.ts";
 import type { RenewRequest } from "../../src/rule/registry.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";

@@ -21,7 +21,7 @@ import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { lendLease, lendOverSocket } from "../../src/lend.ts";
 import { workerIdVariables } from "../../src/lent.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
-import { joinLease } from "../../src/sharing/member.ts";
+import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 
 const run = promisify(execFile);

@@ -3,7 +3,7 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 import { askInTime } from "../../lease/late-request.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { listRecents } from "../../generator/recent.ts";
+import { listRecents } from "../../generator/recent-ticks.ts";
 import {
   type Checkpoint,
   defaultLimits,

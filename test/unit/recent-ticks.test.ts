@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { firstWholeTick, Layout, layouts } from "../../src/id/layout.ts";
-import { listRecents, memorySpan, RecentTicks } from "../../src/generator/recent.ts";
+import { listRecents, memorySpan, RecentTicks } from "../../src/generator/recent-ticks.ts";
 
 const { westid } = layouts;
 /** Ticks of 10 ms, so that a window may begin inside one. */
