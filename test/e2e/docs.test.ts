@@ -18,7 +18,9 @@ import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 const run = promisify(execFile);
 const pages = documentation();
 const blocks = pages.flatMap((page) => page.blocks);
-const others = ["CONTRIBUTING.md", "examples/README.md", "prove/README.md", "spec/README.md"].map(readPage);
+const others = ["CONTRIBUTING.md", "test/bugs.md", "examples/README.md", "prove/README.md", "spec/README.md"].map(
+  readPage,
+);
 
 /** Why a block is not run here. The list is to stay short, and each to be a good reason. */
 const unrun: Readonly<Record<string, string>> = {
