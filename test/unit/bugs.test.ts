@@ -20,9 +20,9 @@ test("the bug record has its commands", () => {
   expect(commands.length).toBeGreaterThan(100);
 });
 
-test.each(commands.map(([, project = "", names = "", title]) => ({ project, names, title })))(
+test.each(commands.map(([, project = "", names = "", title = ""]) => ({ project, names, title })))(
   "$project $names -t $title names tests that are there",
-  ({ project, names, title = "" }) => {
+  ({ project, names, title }) => {
     const tests = [...textsOf(`test/${project}`, ".test.ts")].filter(([file]) =>
       names.split(" ").some((name) => `${project}/${file}`.includes(name)),
     );
