@@ -7,10 +7,10 @@ import { Lease } from "../lease/lease.ts";
 type AssignerAnswer = number | Lease | undefined;
 
 /**
- * An assigner of somebody's own: an object, or the path, from the current folder, of a module whose default export is one.
+ * A user's own assigner: an object, or the path, from the current folder, of a module whose default export is one.
  * CONFIG_INVALID when the module cannot be loaded or exports something else, and when its `assign` throws anything but a
  * SnowleaseError. REGISTRY_UNAVAILABLE when it has not answered after `operationTimeout` plus `claimTimeout`: its signal is then
- * aborted, and a lease that it answers all the same is given back.
+ * aborted, and a lease that it answers later is given back.
  */
 export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssigner {
   if (typeof custom !== "string") checkShape(custom, "The assigner");
@@ -33,7 +33,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
   };
 }
 
-/** Without it, a process that waits for nothing else would end without a word. */
+/** The timeout also keeps a process alive that waits for nothing else; it would end silently. */
 async function inTime(
   name: string,
   { options: { clock, lease } }: AssignRequest,

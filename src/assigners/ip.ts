@@ -43,7 +43,7 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
   return found?.address;
 }
 
-/** The last bits of an address, as many as the layout has for worker IDs. @throws SnowleaseError CONFIG_INVALID for what is no address. */
+/** The last bits of an address, as many as the layout has for worker IDs. @throws SnowleaseError CONFIG_INVALID for text that is no address. */
 export function addressWorkerId(ip: string, { workerBits }: Layout): number {
   return lastBits(ip) % 2 ** workerBits;
 }

@@ -9,13 +9,13 @@ export interface ParsedArguments {
   readonly operands: readonly string[];
 }
 
-/** A flag as far as reading a command line goes. */
+/** The part of a flag that the parser needs. */
 export type FlagShape = Pick<CommandFlag, "name" | "short" | "value">;
 
 /**
- * Reads a command line by hand-picked rules where `parseArgs` has none of its own: every flag is known, is given once, and has a
+ * Reads a command line, more strictly than `parseArgs`: every flag has to be known, to occur once, and to have a
  * value where it needs one (which starts with a dash only after `=`).
- * @throws SnowleaseError CONFIG_INVALID that names what is wrong, and the flag that was probably meant.
+ * @throws SnowleaseError CONFIG_INVALID with the most similar flag.
  */
 export function readArguments(
   { name: command, operands }: Pick<CliCommand, "name" | "operands">,
@@ -41,7 +41,7 @@ export function readArguments(
     if (flags.has(token.name)) refuse(command, `the flag \`${token.rawName}\` once, got it twice`);
     flags.set(token.name, valueOf(command, token, known));
   }
-  // Whoever asks for help need not know what else is needed.
+  // `--help` works without operands.
   if (!flags.has("help")) checkCount(command, words, operands);
   return { flags, operands: words };
 }

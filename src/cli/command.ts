@@ -1,7 +1,7 @@
 import type { OptionScope } from "../config.ts";
 import type { Output } from "./terminal/output.ts";
 
-/** A flag of a command's own; what is configuration comes from the table in options.ts. */
+/** A flag of one command. Options come from the table in options.ts. */
 export interface CommandFlag {
   /** Without the dashes. */
   readonly name: string;
@@ -11,7 +11,7 @@ export interface CommandFlag {
   readonly description: string;
 }
 
-/** What stands on the command line beside flags. */
+/** The operands of a command: its arguments without a dash. */
 export interface Operands {
   /** `ID…` */
   readonly name: string;
@@ -21,7 +21,7 @@ export interface Operands {
   readonly program?: boolean | undefined;
 }
 
-/** A command line that was understood. */
+/** A parsed command line. */
 export interface Invocation {
   /** Values of flags by name, without dashes, as written; true for a flag without a value. */
   readonly flags: ReadonlyMap<string, string | true>;

@@ -1,7 +1,7 @@
 import { printable } from "../id/printable.ts";
 import { isSnowleaseError, type ErrorCode } from "../id/errors.ts";
 
-/** What a command's error makes of the process's exit code; 0 is success, and 1 a check that found something. */
+/** The exit code of each error; 0 is success, and 1 a check that found something. */
 export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   CONFIG_INVALID: 2,
   DRIVER_MISSING: 2,
@@ -31,19 +31,19 @@ export const exitCodeHelp =
 /** Beside the closed set: a defect of Snowlease itself (EX_SOFTWARE). */
 const defect = 70;
 
-/** The exit code for whatever a command threw. */
+/** The exit code for an error of a command. */
 export function exitCodeOf(error: unknown): number {
   return isSnowleaseError(error) ? exitCodes[error.code] : defect;
 }
 
-/** The one line that stderr gets for whatever a command threw. */
+/** The one line on stderr for an error of a command. */
 export function errorLine(error: unknown): string {
   if (isSnowleaseError(error)) return `snowlease: ${error.code}: ${error.message}`;
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `snowlease: unexpected: ${printable(said.replace(/\s*\n\s*/g, " | "))}; this is a defect of Snowlease: report it with this line.`;
 }
 
-/** The one line that stderr gets for a warning of this process. */
+/** The one line on stderr for a warning of this process. */
 export function warningLine({ name, message }: Error): string {
   return `snowlease: ${name === "SnowleaseWarning" ? "warning" : name}: ${message.replace(/\s*\n\s*/g, " ")}`;
 }

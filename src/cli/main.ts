@@ -9,16 +9,16 @@ import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
 import { Output } from "./terminal/output.ts";
 
-// Nobody is left to be told that nobody reads what goes wrong.
+// A closed stderr must not crash the command.
 process.stderr.on("error", () => undefined);
-// Node prints a warning with its pid, and with a second line of advice for developers; where it is told to print none, neither do we.
+// Node prints a warning with its pid and a second line for developers. With --no-warnings there is no listener to replace.
 if (process.listenerCount("warning") > 0) {
   process.removeAllListeners("warning");
   process.on("warning", (warning) => void process.stderr.write(`${warningLine(warning)}\n`));
 }
 const output = new Output();
 const exitCode = await main(process.argv.slice(2)).catch(report);
-// Whatever a driver left open must not keep a command from ending that has done its work.
+// A handle that a driver left open must not keep a finished command running.
 process.exit(await output.end().then(() => exitCode, report));
 
 async function main(args: readonly string[]): Promise<number> {

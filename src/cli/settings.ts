@@ -1,11 +1,13 @@
 import type { Config } from "../config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { SnowleaseError } from "../id/errors.ts";
-import type { Registry } from "../rule/registry.ts";
+import { Layout } from "../id/layout.ts";
+import type { NamespaceInfo, Registry } from "../rule/registry.ts";
+import { checkLayout } from "../rule/window.ts";
 import type { LazyRegistry } from "../registries/lazy.ts";
 import type { Invocation } from "./command.ts";
 
-/** What a command that looks at a registry takes, or ends somebody's claim in it. */
+/** The options of a command that inspects a registry, or ends a claim in it. */
 export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "token", "config"];
 
 /** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
@@ -43,7 +45,7 @@ export async function openConfigured(config: Config): Promise<Registry> {
 
 /**
  * Opens the registry for a look at it, and closes it in the end.
- * @throws SnowleaseError NOT_FOUND for an embedded one that does not exist, which opening would make.
+ * @throws SnowleaseError NOT_FOUND for an embedded registry that does not exist: opening it would create it.
  */
 export async function withRegistry<Result>(
   config: Config,
@@ -63,4 +65,10 @@ export async function withRegistry<Result>(
   } finally {
     await registry.close().catch(() => undefined);
   }
+}
+
+/** The layout of a namespace. @throws SnowleaseError LAYOUT_MISMATCH where an option names another one. */
+export function storedLayout(info: NamespaceInfo, { namespace, layout, sources }: Config): Layout {
+  if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
+  return Layout.parse(info.layout);
 }

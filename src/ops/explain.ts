@@ -5,7 +5,7 @@ import { timeText } from "../id/errors.ts";
 import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
 import { inspect, type Reading } from "./inspect.ts";
 
-/** What an ID tells, and who can have made it. */
+/** The parts of an ID, and the holders that can have made it. */
 export interface Explanation {
   readonly id: bigint;
   /** The namespace's. */
@@ -13,7 +13,7 @@ export interface Explanation {
   readonly parts: IdParts;
   /**
    * The claims whose window holds the ID's whole tick. Several where one holder continued behind another in that tick: then the
-   * sequence tells them apart, and no record does. None: nobody held the worker ID then.
+   * sequence separates them, and no record does. Empty: no recorded holder at that time.
    */
   readonly holders: readonly HistoryRow[];
   /** Why there are none. */
@@ -22,7 +22,7 @@ export interface Explanation {
   readonly clock: number;
 }
 
-/** Why nobody on record held a worker ID. */
+/** Why a worker ID has no recorded holder at a time. */
 interface UnheldText {
   readonly why: UnheldReason;
   /** One sentence for people. */
@@ -30,7 +30,7 @@ interface UnheldText {
 }
 
 /**
- * Takes an ID apart by its namespace's layout, and looks up who held the worker ID at that time.
+ * Takes an ID apart by its namespace's layout, and looks up the holder of its worker ID at that time.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a text that is no ID, or one that the layout
  * cannot hold, or where a time is missing.
  */
@@ -59,7 +59,7 @@ export async function explain(
   return { id, layout, parts, holders, nobody: { why, detail }, clock };
 }
 
-/** What is known around a time in no window. */
+/** The records around a time outside of every window. */
 interface UnheldContext {
   readonly holder: HolderLabel | undefined;
   readonly reason: string | undefined;

@@ -36,7 +36,7 @@ export interface OwnLeaseOptions extends Omit<
   readonly most?: number | undefined;
   /** Called with each lease that was claimed. */
   readonly onLease?: ((lease: Lease) => void) | undefined;
-  /** Called with what kept a worker ID from being given back that was not used any more. */
+  /** Called with the error when an unused worker ID could not be given back. */
   readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
   /** Called with how many IDs were made. */
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
@@ -61,7 +61,7 @@ interface NamespaceLease {
   lastUse: number;
 }
 
-/** One lease a namespace: claimed when an ID is asked for, given back when none is for a while. */
+/** One lease per namespace: claimed at the first request for IDs, given back after a while without requests. */
 export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   const { onLease, onMade, onNotReleased, most = usualMost, ...shared } = options;
   const { clock } = host;
@@ -85,7 +85,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       void releaseWhenIdle(namespace, ended.signal, idleWindows * window);
       return generator;
     } catch (error) {
-      // Nobody would ever use it, and it would be renewed for ever.
+      // Without a generator it would be renewed forever.
       await lease.close().catch(() => undefined);
       throw error;
     }
@@ -105,7 +105,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     const generator = Promise.allSettled(left).then(() => claim(namespace, ended));
     const own: NamespaceLease = { namespace, generator, ended, users: 1, lastUse: 0 };
     leases.set(namespace, own);
-    // A lease that cannot be had any more is asked for anew, as after a restart.
+    // The next request claims anew, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
     ended.signal.addEventListener("abort", forget, { once: true });
     generator.catch(forget);
@@ -125,7 +125,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     );
   }
 
-  /** Gives a worker ID back. No ID is made on it from here on, whatever becomes of the call. */
+  /** Gives a worker ID back. From now on no ID is made with it, also if the call fails. */
   function release({ namespace, generator, ended }: NamespaceLease): Promise<void> {
     ended.abort();
     const left = generator
@@ -166,7 +166,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
           if (made < count) made += rest(generator, ids.subarray(made));
         }
         onMade?.(namespace, count);
-        // Who waits for a tick may get what was left of the ones before it.
+        // A request that waits for a tick may also get IDs of the ticks before it.
         return atOnce ? ids : ids.toSorted();
       } finally {
         own.users--;
@@ -196,7 +196,7 @@ async function all(steps: readonly Promise<void>[]): Promise<void> {
   if (failed !== undefined) throw failed.reason;
 }
 
-/** What is left of the present tick; where nothing is, the next turn waits. */
+/** Takes the rest of the present tick; 0 where it is used up, and the next turn waits. */
 function rest(generator: Snowflake, target: BigUint64Array): number {
   try {
     return generator.fill(target);

@@ -10,16 +10,16 @@ export interface Inspection {
   readonly parts: IdParts;
 }
 
-/** What its text alone does not tell of an ID. */
+/** Facts about an ID that its text does not contain. */
 export interface Reading {
-  /** The form in which it is written; told by its look when left out. */
+  /** The encoding; left out: recognized by the text. */
   readonly format?: EncodingName | undefined;
   /** A time near its making, Unix ms: for a layout whose timestamp wraps. */
   readonly at?: number | undefined;
 }
 
 /**
- * Takes an ID apart; asks nobody.
+ * Takes an ID apart, without a registry.
  * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold, or a time is missing.
  */
 export function inspect(text: string, layout: Layout, { format, at }: Reading = {}): Inspection {

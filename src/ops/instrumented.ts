@@ -17,7 +17,7 @@ export interface InstrumentedCall {
   readonly error?: SnowleaseError;
 }
 
-/** The same registry; `watch` is told of every call. */
+/** The same registry, which reports every call to `watch`. */
 export function instrumentedRegistry<Watched extends Registry>(
   registry: Watched,
   clock: Clock,

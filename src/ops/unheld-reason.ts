@@ -3,13 +3,13 @@ import type { WorkerRecord } from "../rule/registry.ts";
 /**
  * Why no window on record holds a time of a worker ID.
  *
- * future: nobody can have got there. foreign: a program has the number that records no windows. pinned: it was not claimed by then, and
- * is kept out of the pool: mostly for a host that makes IDs without a lease. unused: nobody ever claimed it. early: before the first
+ * future: no clock can show it yet. foreign: a program without windows has the number. pinned: it was not claimed by then, and
+ * is kept out of the pool: mostly for a host that makes IDs without a lease. unused: it was never claimed. early: before the first
  * claim on record. gap: behind one, and in none.
  */
 export type UnheldReason = "future" | "foreign" | "pinned" | "unused" | "early" | "gap";
 
-/** What is asked about a time of a worker ID that is in no window on record. */
+/** A time of a worker ID outside of every recorded window. */
 export interface UnheldTime {
   /** Unix ms. */
   readonly timestamp: number;

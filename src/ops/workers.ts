@@ -8,7 +8,7 @@ import { pinEach, unpinEach } from "../registries/pin-batches.ts";
 const pageSize = 1000;
 
 /**
- * The worker IDs of a namespace that were ever used or are pinned, in ascending order, however many there are.
+ * The worker IDs of a namespace that were ever used or are pinned, in ascending order, page by page.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace.
  */
 export async function* listWorkers(
@@ -34,9 +34,9 @@ export interface EndedClaim {
 }
 
 /**
- * Ends the claim that stands when it is asked, and no later one, however long that takes.
+ * Ends the present claim, and never a later one.
  * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed; WORKER_ID_HELD when it is and `force` is false, and when
- * somebody else claimed it meanwhile.
+ * another holder claimed it in the meantime.
  */
 export async function releaseWorker(
   registry: Registry,
@@ -74,7 +74,7 @@ export async function releaseWorker(
 /**
  * Keeps worker IDs out of the pool; their present holders go on. All of them, or none where one cannot be pinned.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a worker ID that its layout does not have, or a
- * reason that tells nothing.
+ * reason that is empty or too long.
  */
 export async function pinWorkers(
   registry: Registry,

@@ -89,8 +89,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
       [0, undefined, 0, "retired, used by alpha/811 (10.0.0.7)"],
       [1, undefined, 0, "retired, used by alpha/812 (10.0.0.7)"],
       [2, undefined, 0, "retired, used by boxxer-x/44 (10.0.0.8)"],
-      [5, undefined, 0, "taken at workerId:use:5, nobody knows by whom"],
-      [6, undefined, 0, "taken at workerId:use:6, nobody knows by whom"],
+      [5, undefined, 0, "taken at workerId:use:5 by an unknown program"],
+      [6, undefined, 0, "taken at workerId:use:6 by an unknown program"],
       [8, undefined, 0, "retired, used by 10.0.0.9/77 (10.0.0.9)"],
     ]);
     expect(findings.remarks.toSorted()).toEqual([

@@ -99,7 +99,7 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
             namespace,
             ...all.slice(49, 51),
           ]);
-          expect(text).toMatch(/held by {4}\S+ \(.*\), pid \d+; fence \d+, claimed .*, window .* to .*, given back\n/);
+          expect(text).toMatch(/held by {4}\S+ \(.*\), pid \d+; fence \d+, claimed .*, window .* to .*, released\n/);
           expect(text).toContain(
             "held by    no recorded holder: worker 5 is taken by java-1 (10.0.0.9), pid 4711, which records no windows and may have made it\n",
           );

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { drawTop } from "../../src/cli/terminal/top-view.ts";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
-import { alarmsOf } from "../../src/ops/alarms.ts";
+import { alarmsOf } from "../../src/ops/pool/alarms.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool/pool-watch.ts";
 import { observe } from "../../src/http/monitoring/observe.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { forecastText, Growth, layoutEnd, type PoolForecast } from "../../src/ops/forecast.ts";
+import { forecastText, Growth, layoutEnd, type PoolForecast } from "../../src/ops/pool/forecast.ts";
 import { listWorkers } from "../../src/ops/workers.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { changes } from "../../src/ops/changes.ts";
+import { changes } from "../../src/ops/pool/changes.ts";
 import { type Picture, PoolWatch } from "../../src/ops/pool/pool-watch.ts";
 import { drawTop, type Scene, type Surface } from "../../src/cli/terminal/top-view.ts";
 import { fitted, lineOf } from "../../src/cli/terminal/columns.ts";

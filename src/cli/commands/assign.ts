@@ -36,7 +36,7 @@ export const assign: CliCommand = {
         const fields = layout.split(workerId);
         await output.json({ workerId, fence, from, until, namespace, layout: layout.fingerprint, fields });
         await output.end();
-        // Its reader was gone before.
+        // The reader went away before it got the worker ID.
         if (output.closed.aborted) return await held.giveBack("untold");
         if (flags.has("once")) {
           process.stderr.write(`snowlease: Released worker ${workerId}; do not make IDs with it.\n`);
@@ -44,7 +44,7 @@ export const assign: CliCommand = {
         }
         const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);
         if (error === undefined) return;
-        // Whoever uses the worker ID learns of the danger by our end: no word with the registry before that.
+        // Exit without another call to the registry: the user of the worker ID learns of the danger from our end.
         await lease.orphan();
         throw error;
       } finally {
@@ -58,7 +58,7 @@ export const assign: CliCommand = {
   },
 };
 
-/** Resolves when whoever started us closes our stdin; never when there is nobody: then it is /dev/null. */
+/** Resolves when the parent process closes our stdin; never for /dev/null, which a service has. */
 async function stdinClosed(): Promise<void> {
   if (fstatSync(0).isCharacterDevice() && !process.stdin.isTTY) return new Promise(() => undefined);
   await new Promise((resolve) => {

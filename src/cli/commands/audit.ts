@@ -1,9 +1,6 @@
 import { accessSync, constants, createReadStream, fstatSync, statSync } from "node:fs";
-import type { Config } from "../../config.ts";
-import { Layout } from "../../id/layout.ts";
+import type { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
-import type { Registry } from "../../rule/registry.ts";
-import { checkLayout } from "../../rule/window.ts";
 import { timeText } from "../../id/errors.ts";
 import {
   audit as auditIds,
@@ -17,7 +14,7 @@ import { type IdInput, unreadable } from "../../ops/audit/id-lines.ts";
 import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { Progress } from "../terminal/progress.ts";
-import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
 import { formatNames, integerOf, nearFlag, timeOf, wordOf } from "../values.ts";
 
 const defaultLimit = 100;
@@ -86,7 +83,8 @@ export const audit: CliCommand = {
     const found =
       config.registryFrom === "named"
         ? await withRegistry(config, async (registry) => {
-            return run(await layoutIn(registry, config), { registry, namespace: config.namespace });
+            const { namespace } = config;
+            return run(storedLayout(await presentNamespace(registry, namespace), config), { registry, namespace });
           })
         : await run(config.layout);
 
@@ -103,14 +101,7 @@ export const audit: CliCommand = {
   },
 };
 
-/** The namespace's layout, which is the one that was named, if any was. */
-async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout> {
-  const info = await presentNamespace(registry, namespace);
-  if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
-  return Layout.parse(info.layout);
-}
-
-/** What to read, and how many bytes, where that is known. A file that is not there is told before any other is read. */
+/** The inputs, and their bytes where known. Refuses a missing file before any other is read. */
 function sourcesOf(paths: readonly string[]): { readonly sources: IdInput[]; readonly size?: number } {
   const sources: IdInput[] = [];
   let size = 0;

@@ -85,7 +85,7 @@ function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): st
   ].join("\n");
 }
 
-/** How this command line is called from where it was started: by its name where that was installed, else by its file. */
+/** How to call this command line: by its name where that is installed, else by its file. */
 function ownName(): string {
   const [, script = "snowlease"] = process.argv;
   return basename(script) === "main.js" ? `node ${relative(process.cwd(), script)}` : "snowlease";

@@ -72,7 +72,7 @@ export const exec: CliCommand = {
         over.abort();
         await child.stop(held.grace);
         if (typeof end === "number") return end;
-        // There is nothing left to give back, or nobody to take it: the rest of the window passes by itself.
+        // The lease is lost or the registry does not answer: let the rest of the window pass.
         await lease.orphan();
         throw end;
       } finally {
@@ -89,10 +89,10 @@ export const exec: CliCommand = {
   },
 };
 
-/** Before there is a program to pass them to, these do not mean an end. */
+/** Signals that do not end this process before the program has started. */
 const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
-/** Lends a lease whose worker ID other programs may use, too, such as one that knows no Snowlease: nobody can say what all of them made. */
+/** Lends a lease whose worker ID programs without Snowlease may use, too: so it is unknown which IDs were made. */
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {
   const [{ lendOverSocket }, { SharedUsageTracker }] = await Promise.all([
     import("../../lend.ts"),
@@ -112,7 +112,7 @@ function environment({ workerId, layout }: Lease, added: NodeJS.ProcessEnv, java
   };
 }
 
-/** That the registry could not be told is worth a word, but the program's exit code is the one that matters. */
+/** Reports a failed release on stderr, but keeps the program's exit code. */
 async function giveBack(held: HeldLease, hasRun: boolean): Promise<void> {
   try {
     await held.giveBack(hasRun ? "told" : "untold");

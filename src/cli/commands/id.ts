@@ -10,7 +10,7 @@ import { onInterrupt, signalExitCode } from "../processes/signals.ts";
 import { formatNames, integerOf, wordOf } from "../values.ts";
 
 const most = 1_000_000;
-/** How long to wait for the window where nothing else is said, ms; and how long a generator surely waits by itself. */
+/** How long to wait for the window without `claimTimeout`, ms; and how long a generator itself waits at least. */
 const [patience, usualWait] = [60_000, 4000];
 
 export const id: CliCommand = {
@@ -68,7 +68,7 @@ async function untilOpen(lease: Lease, { claimTimeout }: Config, signal: AbortSi
   const opens = lease.snapshot?.knownFrom ?? 0;
   const wait = opens - Date.now();
   if (wait <= usualWait) return;
-  // A claim waited as long as it was told to.
+  // The claim has already waited for `claimTimeout`.
   if (claimTimeout !== undefined || wait > patience) throw opensLater(lease.workerId, opens, wait);
   process.stderr.write(
     `snowlease: The window of worker ${lease.workerId} opens at ${timeText(opens)}, in ${wait} ms: waiting for it.\n`,

@@ -2,11 +2,9 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { leaseDefaults, type Config } from "../../config.ts";
 import { systemClock } from "../../lease/clock.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText, withSource } from "../../id/errors.ts";
-import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { parsePool } from "../../id/notation.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { checkLayout } from "../../rule/window.ts";
 import { applyPlan, type MigrationRequest, revertPlan, unpinAll } from "../../ops/migrate/apply.ts";
 import { hostText, makePlan, type Plan } from "../../ops/migrate/plan.ts";
 import { planText, readPlan } from "../../ops/migrate/plan-file.ts";
@@ -18,7 +16,7 @@ import { utf8Text } from "../../id/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "../migration/source.ts";
 import { mostShown, outlookText, statusText } from "../migration/text.ts";
 import { Progress } from "../terminal/progress.ts";
-import { addressOf, registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { addressOf, registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
 import { onInterrupt, signalExitCode } from "../processes/signals.ts";
 import { integerOf, wordOf } from "../values.ts";
 
@@ -140,7 +138,8 @@ async function planStep(invocation: Invocation): Promise<void> {
   const { namespace } = config;
   const made = async (registry?: Registry): Promise<ReturnType<typeof makePlan>> => {
     const now = registry === undefined ? Date.now() : (await registry.ping()).clock;
-    const own = registry === undefined ? undefined : await layoutIn(registry, config);
+    const info = await registry?.describe(namespace);
+    const own = info && storedLayout(info, config);
     const sourceLayout = sourceLayoutOf(invocation, from, own ?? config.layout, now);
     const layout = own ?? (config.sources.layout === undefined ? sourceLayout : config.layout);
     const numbers = numbersOf(invocation, sourceLayout);
@@ -151,8 +150,9 @@ async function planStep(invocation: Invocation): Promise<void> {
     const about = { namespace, layout, from, source, sourceLayout, numbers, sharesStore: shares };
     return makePlan(findings, { ...about, ...wishesOf(invocation), now, registry });
   };
-  const { plan, outlook } =
-    config.registryFrom === "named" && isThere(config) ? await withRegistry(config, made) : await made();
+  const { isEmpty } = await import("../../registries/index.ts");
+  const isThere = config.registryFrom === "named" && !isEmpty(addressOf(config));
+  const { plan, outlook } = isThere ? await withRegistry(config, made) : await made();
   write(file, plan);
   if (json) return output.json({ file, ...outlook, hosts: plan.hosts });
   for (const { workerId, hosts } of outlook.collisions.slice(0, mostShown)) {
@@ -161,7 +161,7 @@ async function planStep(invocation: Invocation): Promise<void> {
   await output.line(outlookText(outlook, plan, file));
 }
 
-/** What is to be leased. */
+/** The wishes for the worker IDs to lease. */
 function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly pool?: PoolBounds } {
   const [headroom, pool] = [flags.get("headroom"), flags.get("pool")];
   return {
@@ -170,26 +170,7 @@ function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly
   };
 }
 
-/** An embedded registry that is not there yet has nothing to be looked at. */
-function isThere(config: Config): boolean {
-  const address = addressOf(config);
-  if (address.kind !== "sqlite") return true;
-  try {
-    return readFileSync(address.path).length > 0;
-  } catch {
-    return false;
-  }
-}
-
-/** The namespace's layout; undefined where it is not there yet. */
-async function layoutIn(registry: Registry, { namespace, layout, sources }: Config): Promise<Layout | undefined> {
-  const info = await registry.describe(namespace);
-  if (info === undefined) return undefined;
-  if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
-  return Layout.parse(info.layout);
-}
-
-/** Writes a plan, in one step; over another plan, and over nothing else. */
+/** Writes a plan atomically; replaces nothing but another plan. */
 function write(file: string, plan: Plan): void {
   try {
     try {

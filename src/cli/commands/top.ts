@@ -1,7 +1,7 @@
 import { systemClock } from "../../lease/clock.ts";
 import { noNamespace } from "../../rule/window.ts";
-import { alarmsOf } from "../../ops/alarms.ts";
-import { changes } from "../../ops/changes.ts";
+import { alarmsOf } from "../../ops/pool/alarms.ts";
+import { changes } from "../../ops/pool/changes.ts";
 import { type Look, type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
@@ -51,7 +51,7 @@ export const top: CliCommand = {
   },
 };
 
-/** Draws until somebody wants no more. Returns the exit code. */
+/** Draws until a key or a signal ends it. Returns the exit code. */
 async function follow(watch: PoolWatch, first: Picture, registry: string, output: Output): Promise<number> {
   const signal = onInterrupt();
   const ended = new AbortController();
@@ -63,7 +63,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
 
   const redraw = (): void => {
     const { picture, problem } = look;
-    // What was drawn last may be of before a resize.
+    // Read the size at each drawing: the terminal may have been resized.
     const surface: Surface = { columns: screen?.columns ?? 80, rows: screen?.rows ?? 24, ...abilities() };
     const now = picture.clock + Date.now() - lookedAt;
     const scene = {

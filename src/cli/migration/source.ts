@@ -62,7 +62,7 @@ export async function readFirst(
 
 /**
  * Whether the leases are kept in the very store that is the source.
- * @throws SnowleaseError CONFIG_INVALID where the registry has to be told of it.
+ * @throws SnowleaseError CONFIG_INVALID where the registry's URL lacks `beside=westid`.
  */
 export function sharesStore({ operands }: Invocation, from: SourceKind, config: Config): boolean {
   const [, url] = operands;

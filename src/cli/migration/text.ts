@@ -27,7 +27,7 @@ export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, f
   ].join("\n");
 }
 
-/** How far a fleet is. */
+/** The progress of a fleet. */
 export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: MigrationStatus): string {
   const left = hosts.filter(({ state }) => state !== "moved");
   const rows = left

@@ -59,7 +59,7 @@ export class Child {
     } catch (cause) {
       throw new StartFailure(program, cause);
     }
-    // However we end, short of being killed ourselves: nobody would renew the lease that it uses.
+    // At every end of this process but SIGKILL: without it, the lease is not renewed.
     process.on("exit", this.#kill);
     this.ended = new Promise((resolve, reject) => {
       this.#process.once("error", (cause) => reject(new StartFailure(program, cause)));
@@ -77,7 +77,7 @@ export class Child {
     if (this.#ownGroup || !fromTerminal.includes(signal)) this.#process.kill(signal);
   }
 
-  /** Ends it, and whatever is left of its process group: asks first, uses force after a while, or when `grace` comes down to 0 ms. */
+  /** Ends the program and the rest of its process group: SIGTERM first, SIGKILL after a while or when `grace` reaches 0 ms. */
   async stop(grace: () => number): Promise<void> {
     const end = performance.now() + patience;
     this.#signal("SIGTERM");
@@ -95,7 +95,7 @@ export class Child {
     return this.#signal(0);
   }
 
-  /** Whether there was anybody to get the signal. */
+  /** Whether a process got the signal. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     const { pid, exitCode, signalCode } = this.#process;
     if (pid === undefined) return false;
@@ -103,7 +103,7 @@ export class Child {
     try {
       return process.kill(-pid, signal);
     } catch (error) {
-      // Somebody is there whom we may not signal.
+      // EPERM: a process exists, and this user may not signal it.
       return (error as NodeJS.ErrnoException).code === "EPERM";
     }
   }

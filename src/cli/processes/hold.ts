@@ -4,18 +4,18 @@ import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
 
-/** A lease whose worker ID is used by programs that know nothing of windows, so that only stopping them in time protects it. */
+/** A lease for programs that know no windows: only stopping them in time protects it. */
 export interface HeldLease {
   readonly lease: Lease;
   /**
-   * Resolves, with the reason, when whoever uses the worker ID has to stop: the lease is lost, or little is left of its window.
+   * Resolves with the reason when the user of the worker ID has to stop: the lease is lost, or its window is about to end.
    * Never resolves once `stop` is aborted.
    */
   endangered(stop: AbortSignal): Promise<SnowleaseError>;
-  /** How long there is time to stop in an orderly way, ms; after that it has to be by force. */
+  /** The time that is left to stop in an orderly way, ms; after that, use force. */
   grace(): number;
   /**
-   * Gives the worker ID back. Told to nobody, it is free at once, as never used; else it rests, since nobody knows what was made
+   * Gives the worker ID back. An untold one is free at once, as never used. A told one rests: its users may have made any IDs
    * with it.
    */
   giveBack(how: "told" | "untold"): Promise<void>;
@@ -26,13 +26,13 @@ const [longestGrace, graceShare] = [10_000, 1 / 4];
 /** Set aside, out of the window's end, for an end by force to have its effect: a share of it, from so many ms to so many. */
 const [forceShare, leastForce, mostForce] = [1 / 20, 50, 1000];
 
-/** How often the clocks are looked at, ms: a step of the wall clock must not go unnoticed until a renewal is due. */
+/** The interval between two looks at the clocks, ms: a renewal would notice a step of the wall clock too late. */
 const watchInterval = 100;
 
 /**
- * Claims a worker ID for others. Such a holder never continues behind somebody's recent sequences, which it cannot know; and it
- * ends when the lease is lost, since the number was told to others.
- * @throws SnowleaseError WINDOW_NOT_OPEN where it opens later than the claim may wait: beside others who keep no window.
+ * Claims a worker ID for other programs. It never continues after the recent sequences of an earlier holder, which those programs do not
+ * know. It ends when the lease is lost, since those programs know the number.
+ * @throws SnowleaseError WINDOW_NOT_OPEN where the window opens later than the claim may wait: beside programs that record no windows.
  */
 export async function holdLease(config: Config, registry: Registry, signal: AbortSignal): Promise<HeldLease> {
   const { openLease } = await import("../../snowlease.ts");
@@ -40,7 +40,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   let end = Infinity;
   let asked: number | undefined;
   let window = 0;
-  /** Whether a renewal was asked for since the window was extended last. */
+  /** Whether a renewal was sent since the last extension of the window. */
   let tried = false;
   let told = true;
   const watched: Registry = {
@@ -72,7 +72,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   /** How long the window stays open, by the wall clock or the monotonic one, whichever runs out first, ms. */
   const left = (): number => Math.min(lease.until - Date.now(), end - performance.now());
 
-  /** Gives back a worker ID that was not told yet. */
+  /** Gives back a worker ID that no program has learnt yet. */
   async function refuse(error: SnowleaseError): Promise<never> {
     told = false;
     await lease.close();

@@ -1,7 +1,7 @@
 import { configInvalid } from "../../id/errors.ts";
 
 /**
- * From where a JVM takes options, each stronger than the ones before: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command
+ * The sources of a JVM's options, the weakest first: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command
  * line with its files of arguments, and _JAVA_OPTIONS.
  */
 const variables = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"] as const;
@@ -10,7 +10,7 @@ const [weakest, , strongest] = variables;
 const property = /(?<![^\s"'])-Dwestid\.workerId(?:=([^\s"']*))?(?![^\s"'])/g;
 
 /**
- * What to add to the environment of a JVM, so that its system property is the leased worker ID whatever its own command line says: a
+ * Variables for a JVM whose system property has to be the leased worker ID, also against its own command line: a
  * HotSpot reads the strongest variable last, and any other JVM knows at least the weakest one.
  */
 export function javaOptions(env: NodeJS.ProcessEnv, workerId: number): NodeJS.ProcessEnv {

@@ -61,7 +61,7 @@ function written({ name, short, value }: CommandFlag): string {
   return `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`;
 }
 
-/** Where else it may be given, and what it is if nowhere. */
+/** The other places of an option, and its default. */
 function notes({ name, default: byDefault, env = "", scopes }: Option): string {
   return [`default ${byDefault}`, env, ...(scopes.includes("url") ? [`?${name}= in the URL`] : [])].join("; ");
 }

@@ -6,8 +6,8 @@ import { printable, printableJson, printableLines } from "../../id/printable.ts"
 const chunkSize = 65_536;
 
 /**
- * What a command prints to stdout. Whoever reads it may go away at any time (`| head`): that ends the output quietly, and
- * `closed` tells a command that it may stop.
+ * The stdout of a command. Its reader may go away at any time (`| head`): that ends the output quietly, and
+ * `closed` lets the command stop.
  */
 export class Output {
   readonly #stream: NodeJS.WriteStream;
@@ -18,7 +18,7 @@ export class Output {
   constructor(stream: NodeJS.WriteStream = process.stdout) {
     this.#stream = stream;
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      // Output that is wanted and cannot be written (a full disk) is not the same as output that nobody wants any more.
+      // A reader that went away (EPIPE) is no error; a full disk is one.
       if (error.code !== "EPIPE") {
         this.#failure ??= configInvalid(`The output cannot be written (${error.message}); write it somewhere else.`);
       }
@@ -26,12 +26,12 @@ export class Output {
     });
   }
 
-  /** Aborted when nobody reads any more. */
+  /** Aborted when the reader has gone. */
   get closed(): AbortSignal {
     return this.#closed.signal;
   }
 
-  /** Whether people read this, on a terminal. */
+  /** Whether stdout is a terminal. */
   get isTerminal(): boolean {
     return this.#stream.isTTY;
   }
@@ -53,7 +53,7 @@ export class Output {
     return this.#pending.length < chunkSize ? undefined : this.flush();
   }
 
-  /** Prints what was gathered. */
+  /** Writes the gathered text. */
   async flush(): Promise<void> {
     const text = printableLines(this.#pending);
     this.#pending = "";
@@ -85,7 +85,7 @@ export async function jsonList(output: Output, values: Iterable<unknown> | Async
 /** A row of a table. */
 type Cells = readonly (string | number)[];
 
-/** How many rows of a long table tell how wide its columns are. */
+/** How many rows of a long table set the widths of its columns. */
 const rowsMeasured = 1000;
 
 /** Rows with aligned columns, under a heading. Numbers are right-aligned where a whole column holds them. */
@@ -94,7 +94,7 @@ export function table(heading: readonly string[], rows: readonly Cells[]): strin
   return [heading, ...rows].map(lineOf).join("\n");
 }
 
-/** Prints the same, however many rows there are: the first 1,000 tell the widths of all. Returns whether there were any. */
+/** Prints a table of any length: its first 1,000 rows set the widths. Returns whether there was a row. */
 export async function longTable(
   output: Output,
   heading: readonly string[],
@@ -118,7 +118,7 @@ export async function longTable(
   return first.length > 0;
 }
 
-/** What makes a row a line, with columns as wide as these rows have them. */
+/** Makes lines of rows, with columns that fit these rows. */
 function aligner(heading: readonly string[], rows: readonly Cells[]): (row: Cells) => string {
   const textOf = (cell: string | number): string => printable(String(cell));
   const widths = heading.map((name, column) =>

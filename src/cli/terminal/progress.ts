@@ -1,7 +1,7 @@
 const width = 30;
 const interval = 100;
 
-/** How far long work has come: a bar on the terminal that stderr is, nothing where it is none. */
+/** A progress bar on stderr, where that is a terminal. */
 export class Progress {
   readonly #stream: NodeJS.WriteStream;
   readonly #isShown: boolean;
@@ -13,7 +13,7 @@ export class Progress {
     this.#isShown = stream.isTTY && process.env["TERM"] !== "dumb";
   }
 
-  /** Draws it: at the beginning of a phase, and then some times a second. `share`: 0 to 1, left out where nobody knows. */
+  /** Draws the bar at the start of a phase, then a few times a second. `share`: 0 to 1; left out where it is unknown. */
   show(phase: string, detail: string, share?: number): void {
     const now = performance.now();
     if (!this.#isShown || (phase === this.#phase && now - this.#drawnAt < interval)) return;
@@ -25,7 +25,7 @@ export class Progress {
     this.#stream.write(`\r\u001b[K${bar}${phase} ${detail}`);
   }
 
-  /** Wipes it away, before anything else is printed. */
+  /** Clears the bar; call it before other output. */
   end(): void {
     if (this.#isShown) this.#stream.write("\r\u001b[K");
   }

@@ -1,7 +1,7 @@
 const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
 const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 
-/** What somebody pressed. */
+/** A key, by its meaning. */
 export type KeyPress = "quit" | "interrupt" | "up" | "down" | "page-up" | "page-down" | "first" | "last";
 
 const keys: Readonly<Record<string, KeyPress>> = {
@@ -27,7 +27,7 @@ const keys: Readonly<Record<string, KeyPress>> = {
 };
 const pressed = /\u001b(?:[[O][0-9;]*[A-Za-z~])?|[^\u001b]/g;
 
-/** The whole of a terminal, until it is given back: however the process ends, but for kill -9, the terminal is as it was. */
+/** A full-screen terminal. Every end of the process but kill -9 restores the terminal. */
 export class Screen {
   readonly #output: NodeJS.WriteStream;
   readonly #input: NodeJS.ReadStream;
@@ -54,7 +54,7 @@ export class Screen {
       }
     };
     process.on("exit", this.#restore);
-    // Before the error is printed: it would else vanish with the screen.
+    // Restore before Node prints the error; otherwise it vanishes with the screen.
     process.on("uncaughtExceptionMonitor", this.#restore);
     output.on("resize", redraw);
     if (input.isTTY) input.on("data", this.#read);
@@ -69,7 +69,7 @@ export class Screen {
     return this.#output.rows || 24;
   }
 
-  /** Shows these lines, and nothing else, in one go. */
+  /** Replaces the screen by these lines, in one write. */
   show(lines: readonly string[]): void {
     if (!this.#isOpen) return;
     this.#output.write(

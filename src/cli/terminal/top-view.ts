@@ -1,9 +1,9 @@
 import type { WorkerRecord } from "../../rule/registry.ts";
 import { formatPool } from "../../id/notation.ts";
 import { timeText } from "../../id/errors.ts";
-import { alarmsOf } from "../../ops/alarms.ts";
-import type { Change } from "../../ops/changes.ts";
-import { forecastText, layoutEnd } from "../../ops/forecast.ts";
+import { alarmsOf } from "../../ops/pool/alarms.ts";
+import type { Change } from "../../ops/pool/changes.ts";
+import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
 import { mainState, type PoolState, sumOf, takenOf } from "../../ops/pool/pool-counts.ts";
 import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { printable } from "../../id/printable.ts";
@@ -14,10 +14,10 @@ export interface SeenChange extends Change {
   readonly at: number;
 }
 
-/** What is to be seen. */
+/** The content of one screen. */
 export interface Scene {
   readonly picture: Picture;
-  /** Why the picture is not of now. */
+  /** Why the picture is outdated. */
   readonly problem?: string | undefined;
   /** Oldest first. */
   readonly changes: readonly SeenChange[];
@@ -28,7 +28,7 @@ export interface Scene {
   readonly scroll: number;
 }
 
-/** What it is seen on. */
+/** The terminal under a screen. */
 export interface Surface {
   readonly columns: number;
   /** Infinity: as many as it takes. */
@@ -38,7 +38,7 @@ export interface Surface {
   readonly unicode: boolean;
 }
 
-/** Look of each state; its two signs, so that none is told by its colour alone. */
+/** The look and the two signs of each state: colour alone must not carry the meaning. */
 const signs: Readonly<
   Record<PoolState, { readonly look: string; readonly sign: string; readonly ascii: string; readonly name: string }>
 > = {
@@ -99,7 +99,7 @@ export function drawTop(
     tail.push([[`q quits, arrows scroll${part}`, dim]]);
   }
   const body = [...head, ...grid, ...list];
-  // What is on a screen stays in its place, however few holders there are.
+  // Fill up with blank lines, so that the tail keeps its place at any number of holders.
   while (finite && body.length < rows - tail.length) body.push([]);
   const lines = [...body, ...tail].slice(0, rows).map((pieces) => {
     const line = lineOf(pieces, columns, colored);

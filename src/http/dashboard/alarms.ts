@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import type { Alarm } from "../../ops/alarms.ts";
+import type { Alarm } from "../../ops/pool/alarms.ts";
 import { notice } from "./page.ts";
 import { cut } from "./room.ts";
 import type { Html } from "./text.ts";

@@ -5,7 +5,7 @@ import type { Clock } from "../../lease/clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { type Alarm, alarmsOf, type Quarantine } from "../../ops/alarms.ts";
+import { type Alarm, alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/requests.ts";

@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import { forecastText, layoutEnd } from "../../ops/forecast.ts";
+import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
 import type { PageLink } from "./pool.ts";

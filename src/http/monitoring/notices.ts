@@ -1,6 +1,6 @@
 import type { Clock } from "../../lease/clock.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { overdueIn } from "../../ops/alarms.ts";
+import { overdueIn } from "../../ops/pool/alarms.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Journal, JournalEvent } from "./journal.ts";

@@ -2,7 +2,7 @@ import { refusalError } from "../../lease/lease-errors.ts";
 import type { Clock } from "../../lease/clock.ts";
 import type { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Refusal } from "../../rule/registry.ts";
-import type { RefusedClaims } from "../../ops/alarms.ts";
+import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Journal } from "./journal.ts";
 

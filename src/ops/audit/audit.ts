@@ -14,14 +14,14 @@ interface SourceLine {
   readonly line: number;
 }
 
-/** What is wrong with an ID, or with a line that should hold one. */
+/** A defect of an ID, or of a line without one. */
 export type AuditFinding =
   | { readonly kind: "invalid"; readonly why: string; readonly places: readonly SourceLine[] }
   /** The layout has fewer bits. */
   | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly SourceLine[] }
   /** `places`: the first five. */
   | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly SourceLine[] }
-  /** Nobody who is on record held the worker ID then, and nothing on record tells who else may have used it. `timestamp`: Unix ms. */
+  /** No recorded holder at that time, and no record of a program that may have used the worker ID. `timestamp`: Unix ms. */
   | {
       readonly kind: "outside";
       readonly id: bigint;
@@ -31,7 +31,7 @@ export type AuditFinding =
     };
 
 /**
- * IDs of one worker ID that are in no window, and need not be: whoever made them holds no lease. foreign: `by` has the number now, and
+ * IDs of one worker ID outside of every window, whose maker needs no lease. foreign: `by` has the number now, and
  * records no windows. pinned: it is kept out of the pool (`reason`), and the IDs are older than its first claim on record.
  */
 export interface UnleasedIds {
@@ -43,7 +43,7 @@ export interface UnleasedIds {
   readonly reason?: string | undefined;
 }
 
-/** What an audit came to. */
+/** The result of an audit. */
 export interface Audit {
   /** Lines that hold an ID of the layout. */
   readonly ids: number;
@@ -61,7 +61,7 @@ export interface Audit {
   readonly invalid: number;
   /** Of each kind the first so many. */
   readonly findings: readonly AuditFinding[];
-  /** What is no finding, by worker ID. */
+  /** IDs that are no findings, by worker ID. */
   readonly notes: readonly UnleasedIds[];
 }
 
@@ -74,12 +74,12 @@ interface AuditProgress {
   readonly bytes?: number | undefined;
 }
 
-/** What to look for. */
+/** The options of an audit. */
 export interface AuditOptions {
   /** The form of the IDs. */
   readonly format: EncodingName;
   readonly layout: Layout;
-  /** Whose history tells the windows; without it only duplicates are looked for. */
+  /** The registry whose history has the windows; without it only duplicates are found. */
   readonly windows?: { readonly registry: Registry; readonly namespace: string } | undefined;
   /** A time near the IDs' making, Unix ms: for a layout whose timestamp wraps. */
   readonly at?: number | undefined;
@@ -94,13 +94,13 @@ export interface AuditOptions {
 const mostPlaces = 5;
 
 /**
- * Reads IDs and looks for those that came twice, and for those that nobody can have made by the rule. In bounded memory, whatever the
+ * Reads IDs and finds duplicates, and IDs that no recorded holder can have made. In bounded memory at any
  * number of IDs, but for the windows of each worker ID that occurs; beyond 2 million IDs on disk, 12 bytes each.
  * @throws SnowleaseError CONFIG_INVALID for a source that cannot be read, a full disk, or a missing `at`; what `history` throws.
  */
 export async function audit(sources: Iterable<IdInput>, options: AuditOptions): Promise<Audit> {
   const { layout, windows, at } = options;
-  // A missing time is told before anything is read.
+  // Refuse a missing `at` before anything is read.
   if (windows !== undefined) layout.decompose(0n, at);
   const report = new Report(options.limit);
   const runs = new SortedRuns(options.runLength);
@@ -127,7 +127,7 @@ export async function audit(sources: Iterable<IdInput>, options: AuditOptions): 
   };
 }
 
-/** What was found so far. */
+/** The findings so far. */
 class Report {
   readonly findings: AuditFinding[] = [];
   readonly counts: Record<AuditFinding["kind"], number> = { invalid: 0, beyond: 0, duplicate: 0, outside: 0 };
@@ -224,7 +224,7 @@ async function compare(
 ): Promise<void> {
   const heldBy = new Map<number, HeldIntervals>();
   const isElsewheres = windows === undefined ? undefined : await unleased(windows, report);
-  // The ID whose lines are being counted, by its halves.
+  // The current ID, by its halves.
   let upper = 0;
   let lower = 0;
   let times = 0;
@@ -274,7 +274,7 @@ async function compare(
 }
 
 /**
- * Tells of an ID in no window whether somebody may have made it who holds no lease, and notes it then. Each worker ID is looked at once.
+ * Recognizes an ID outside of every window that a program without a lease may have made, and notes it. Looks up each worker ID once.
  */
 async function unleased(
   { registry, namespace }: NonNullable<AuditOptions["windows"]>,

@@ -8,7 +8,7 @@ export interface IdInput {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** What is made of each line that is not empty. Lines count from 1. */
+/** The receiver of each line that is not empty. Lines count from 1. */
 export interface LineReader {
   /** An ID that the layout can hold, by its halves. */
   id(upper: number, lower: number, line: number): void;
@@ -41,7 +41,7 @@ export class IdLines {
   readonly #maxUpper: number;
   readonly #maxLower: number;
   readonly #reader: LineReader;
-  /** The beginning of a line whose end has not come yet. */
+  /** The start of an incomplete line. */
   readonly #begun = new Uint8Array(longestLine);
   #begunLength = 0;
   #line = 0;

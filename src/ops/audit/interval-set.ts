@@ -3,7 +3,7 @@ import type { HistoryRow, Registry } from "../../rule/registry.ts";
 
 const pageSize = 10_000;
 
-/** When somebody held a worker ID, as far as it is on record. */
+/** The recorded windows of a worker ID. */
 export class HeldIntervals {
   /** Unix ms, ascending: from, until, from, until, ... Whole ticks. */
   readonly #bounds: number[] = [];

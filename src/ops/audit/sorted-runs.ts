@@ -85,7 +85,7 @@ export class SortedRuns {
     this.#file = undefined;
   }
 
-  /** Writes what was added since the last time as a sorted run. */
+  /** Writes the IDs that are in memory as a sorted run. */
   #spill(): void {
     if (this.#count === 0) return;
     const bytes = new Uint8Array(this.#sorted().buffer, 0, this.#count * recordBytes);
@@ -252,7 +252,7 @@ function isBefore(one: Run, other: Run): boolean {
   return one.lower === other.lower ? one.place < other.place : one.lower < other.lower;
 }
 
-/** A file without a name: gone with this process, however that ends. */
+/** A file without a name: it vanishes with this process, at any kind of end. */
 function unnamedFile(folder: string): number {
   const own = mkdtempSync(join(folder, "snowlease-"));
   try {

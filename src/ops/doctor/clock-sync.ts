@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/** What this machine says about its clock. */
+/** The synchronization of this machine's clock. */
 export interface ClockSync {
   readonly synchronized: boolean;
-  /** Who says so. */
+  /** The program that reports it. */
   readonly source: string;
 }
 
@@ -15,7 +15,7 @@ interface Source {
   readonly read: (answer: string) => boolean | undefined;
 }
 
-/** None of them needs root. The first one asks the kernel, which knows whatever the program is that sets the clock. */
+/** None of them needs root. The first one asks the kernel, so it works for any program that sets the clock. */
 const sources: readonly Source[] = [
   {
     command: "timedatectl",
@@ -35,7 +35,7 @@ const timeout = 2000;
 
 const run = promisify(execFile);
 
-/** Whether something keeps this machine's clock right; undefined where nobody says, as in most containers. Never rejects. */
+/** Whether this machine's clock is synchronized; undefined where no program knows, as in most containers. Never rejects. */
 export async function clockSync(): Promise<ClockSync | undefined> {
   const answers = await Promise.all(sources.map(ask));
   return answers.find((answer) => answer !== undefined);

@@ -1,28 +1,18 @@
-import { constants, existsSync, readlinkSync, statSync } from "node:fs";
-import { access, statfs } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { statSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { systemClock } from "../../lease/clock.ts";
-import { asSnowleaseError } from "../../id/errors.ts";
 import { askInTime } from "../../lease/late-request.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { formatPool } from "../../id/notation.ts";
 import { defaultLimits, type NamespaceInfo, type Pong, type Registry } from "../../rule/registry.ts";
-import { forecastText, Growth, layoutEnd } from "../forecast.ts";
-import { clockSync } from "./clock-sync.ts";
-import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts";
+import { forecastText, Growth, layoutEnd } from "../pool/forecast.ts";
+import { attempted, type CheckResult, failed } from "./check.ts";
+import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
 
-/** What one check found. `fail`: IDs cannot be made, or are in danger; `warn`: will be, or may be; `unknown`: nobody here can tell. */
-export interface CheckResult {
-  readonly check: string;
-  readonly status: "ok" | "warn" | "fail" | "unknown";
-  readonly detail: string;
-}
-
-/** What to examine. */
+/** The subject of an examination. */
 export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
   readonly open: () => Promise<Registry>;
@@ -47,18 +37,6 @@ const pings = 5;
 /** What even the quickest answer of a registry may take, ms: each claim and renewal takes a few of them. */
 const slow = 250;
 
-/** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
-const firstPidNamespace = "pid:[4026531836]";
-
-/** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
-const unfit: ReadonlyMap<number, string> = new Map([
-  [0x01021994, "in memory (tmpfs): it is lost when the machine restarts"],
-  [0x794c7630, "in a container's own layer (overlayfs): it is lost with the container; keep it on a volume"],
-  [0x6969, "on NFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
-  [0xff534d42, "on CIFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
-  [0xfe534d42, "on SMB: its locks are unreliable; keep it on a local disk, or share a daemon"],
-]);
-
 const unnamed: CheckResult = {
   check: "hosts",
   status: "warn",
@@ -80,30 +58,22 @@ export async function examine(patient: ExamineRequest): Promise<readonly CheckRe
   if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
     return [...place, checkEnd(layout ?? defaultLayout, now())];
 
-  const opened = await failing("registry", open);
+  const opened = await attempted("registry", open);
   if ("status" in opened) return [opened, ...place];
   const registry = opened.value;
   try {
     const reached = await reach(registry, now);
     if (reached.answer === undefined) return [reached.finding, ...place];
     const { promise, schema } = reached.answer;
-    const verified = await failing("data", async () => registry.verify?.());
+    const verified = await attempted("data", async () => registry.verify?.());
     if ("status" in verified) return [verified, reached.finding, ...place];
-    const described = await failing("namespace", () => registry.describe(namespace));
+    const described = await attempted("namespace", () => registry.describe(namespace));
     const about = "status" in described ? [described] : await checkNamespace(patient, registry, described.value);
     const info = "status" in described ? undefined : described.value;
     return [
       reached.finding,
       { check: "promise", status: "ok", detail: promise },
-      ...(schema === undefined
-        ? []
-        : [
-            {
-              check: "schema",
-              status: "ok",
-              detail: `What is stored has version ${schema}, which this version knows.`,
-            } as const,
-          ]),
+      ...(schema === undefined ? [] : [checkSchema(schema)]),
       checkClock(registry.kind, reached, info?.maxClockSkew ?? defaultLimits.maxClockSkew),
       ...about,
       ...place,
@@ -111,6 +81,14 @@ export async function examine(patient: ExamineRequest): Promise<readonly CheckRe
   } finally {
     await registry.close().catch(() => undefined);
   }
+}
+
+function checkSchema(version: NonNullable<Pong["schema"]>): CheckResult {
+  return {
+    check: "schema",
+    status: "ok",
+    detail: `The stored schema has version ${version}, which this release knows.`,
+  };
 }
 
 interface PingResult {
@@ -121,7 +99,7 @@ interface PingResult {
   readonly margin: number;
 }
 
-/** Asks a few times: the first answer opens the connection, and the quickest one tells the clocks apart best. */
+/** Pings a few times: the first ping opens the connection, and the quickest one measures the clocks best. */
 async function reach(registry: Registry, now: () => number): Promise<PingResult> {
   const check = "registry";
   let best: { readonly took: number; readonly ahead: number; readonly answer: Pong } | undefined;
@@ -175,7 +153,7 @@ async function checkNamespace(
   ];
 }
 
-/** What a namespace that is not there means, which a store that forgets cannot tell from one that never was. */
+/** The meaning of an absent namespace: Redis cannot tell a forgotten one from a new one. */
 function absence(kind: string, namespace: string): Omit<CheckResult, "check"> {
   const absent = `\`${namespace}\` does not exist yet`;
   switch (kind) {
@@ -194,7 +172,7 @@ function absence(kind: string, namespace: string): Omit<CheckResult, "check"> {
 }
 
 /**
- * Rehearses a claim, and asks to renew one that nobody has: whatever would keep a real one from being granted or renewed shows itself,
+ * Rehearses a claim, and renews a claim that does not exist: an obstacle to real ones shows itself,
  * and nothing changes.
  */
 async function checkRenewal(
@@ -204,7 +182,7 @@ async function checkRenewal(
 ): Promise<CheckResult> {
   const check = "renewal";
   const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), ...terms };
-  const answer = await failing(check, async () => {
+  const answer = await attempted(check, async () => {
     await registry.rehearse?.(namespace);
     return askInTime(systemClock, request, (request) => registry.renew(request));
   });
@@ -222,7 +200,7 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const counts = allUnused(pool);
   const reader = new PoolReader(registry, namespace, pool);
   let marked = 0;
-  const counted = await failing(check, async () => {
+  const counted = await attempted(check, async () => {
     while (!reader.isDone) {
       for (const record of await reader.page()) {
         growth.add(record);
@@ -246,87 +224,4 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const isFullSoon = (forecast?.fullAt ?? Infinity) - now < soon;
   if (sum < size * crowded && !isFullSoon) return { check, status: "ok", detail };
   return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };
-}
-
-async function checkFile(file: string): Promise<CheckResult> {
-  const check = "file";
-  const present = existsSync(file);
-  try {
-    if (present) await access(file, constants.R_OK | constants.W_OK);
-    await access(nearestFolder(file), constants.W_OK);
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    return {
-      check,
-      status: "fail",
-      detail: `${file} and its folder cannot be written (${code}); correct their permissions.`,
-    };
-  }
-  const { type } = await statfs(nearestFolder(file));
-  const problem = unfit.get(type);
-  if (problem !== undefined) return { check, status: "warn", detail: `The registry's file ${file} is ${problem}.` };
-  const exposed = exposedFiles(file);
-  if (exposed.length > 0) return { check, status: "warn", detail: exposureText(exposed) };
-  return {
-    check,
-    status: "ok",
-    detail: present ? `The registry is ${file}.` : `${file} does not exist yet; the first claim makes it.`,
-  };
-}
-
-/** The folder of a file, or the nearest one above it that exists. */
-function nearestFolder(file: string): string {
-  let folder = dirname(resolve(file));
-  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
-  return folder;
-}
-
-async function checkSync(): Promise<CheckResult> {
-  const check = "clock-sync";
-  const sync = await clockSync();
-  if (sync === undefined) {
-    const detail = "Neither timedatectl nor chronyc tells here whether this host's clock is synchronized.";
-    return { check, status: "unknown", detail };
-  }
-  const { synchronized, source } = sync;
-  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized (${source}).` };
-  const detail = `This host's clock is not synchronized (${source}): after a large drift from the registry's clock, claims and renewals are refused; run an NTP client.`;
-  return { check, status: "warn", detail };
-}
-
-function checkProcess(): CheckResult {
-  const check = "process";
-  const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
-  if (own === undefined) {
-    return { check, status: "unknown", detail: "/proc does not tell whether process IDs here are those of the host." };
-  }
-  const detail =
-    own === firstPidNamespace
-      ? "The registry shows the host's own process IDs."
-      : `This process has its own PID namespace (${own}), as in a container: outside of it, its process IDs in the registry have no meaning.`;
-  return { check, status: "ok", detail };
-}
-
-function pidNamespace(): string | undefined {
-  try {
-    return readlinkSync("/proc/self/ns/pid");
-  } catch {
-    return undefined;
-  }
-}
-
-async function failing<Value>(
-  check: string,
-  run: () => Promise<Value>,
-): Promise<{ readonly value: Value } | CheckResult> {
-  try {
-    return { value: await run() };
-  } catch (cause) {
-    return failed(check, cause);
-  }
-}
-
-function failed(check: string, cause: unknown): CheckResult {
-  const { code, message } = asSnowleaseError(cause);
-  return { check, status: "fail", detail: `${code}: ${message}` };
 }

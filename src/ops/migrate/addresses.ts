@@ -10,7 +10,7 @@ export interface Host {
 /** Most addresses that a file may stand for. */
 const mostHosts = 65_536;
 
-/** An address the way a holder's label has it: IPv6 in its shortest form, without a zone. Undefined for what is none. */
+/** An address in the form of a holder's label: IPv6 in its shortest form, without a zone. Undefined for other text. */
 export function plainAddress(text: string): string | undefined {
   const address = text.replace(/%.*$/, "");
   if (isIP(address) === 4) return address;
@@ -19,7 +19,7 @@ export function plainAddress(text: string): string | undefined {
   return mapped ?? new URL(`http://[${address}]`).hostname.slice(1, -1);
 }
 
-/** Addresses that no program can tell a host by, and what makes them such. */
+/** Addresses that do not identify a host, and why. */
 const sharedAddresses: readonly (readonly [RegExp, string])[] = [
   [/^(127\.|::1$)/, "each host has this loopback address"],
   [/^(169\.254\.|fe[89ab].:)/, "each network may have this link-local address again"],

@@ -8,7 +8,7 @@ import { listWorkers } from "../workers.ts";
 import type { SourceContents } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 
-/** What applying a plan came to. */
+/** The result of applying a plan. */
 export interface Applied {
   /** Pins that were made or changed. */
   readonly pinned: number;
@@ -32,8 +32,8 @@ export interface MigrationRequest {
 }
 
 /**
- * Pins what the plan names: for its owner, or for nobody. Repeatable; nothing is pinned where one of the pins cannot be.
- * @param renumber every pin for nobody, so that each host gets another number.
+ * Pins the worker IDs of the plan: for their owner, or for no host. Repeatable; pins nothing where one of the pins is impossible.
+ * @param renumber every pin for no host, so that each host gets another number.
  * @throws SnowleaseError NOT_FOUND without the namespace, LAYOUT_MISMATCH, CONFIG_INVALID, also for a plan that its source has outrun.
  */
 export async function applyPlan(
@@ -86,7 +86,7 @@ async function pinHeld(registry: Registry, namespace: string, pins: readonly Pla
   }
 }
 
-/** Refuses a plan whose source has since handed out what would be leased. */
+/** Refuses a plan whose source has since handed out worker IDs that the plan leases. */
 function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { makers, reach }: SourceContents): void {
   const outrun = reach.next === "above" && reach.highest > highest && reach.highest >= leased.first;
   const missing = reach.next === "none" ? makers.filter(({ name }) => !hosts.some((host) => host.name === name)) : [];
@@ -99,7 +99,7 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
 
 /**
  * Takes back every pin that a plan made in its namespace. Repeatable.
- * @param force also while worker IDs are leased: whoever claims next may get the number of a host that makes IDs without a lease.
+ * @param force also while worker IDs are leased: the next claim may get the number of a host that makes IDs without a lease.
  * @returns how many, and how many worker IDs are leased.
  * @throws SnowleaseError WORKER_ID_HELD where some are, and there are pins, without `force`.
  */

@@ -14,11 +14,11 @@ export interface PlannedHost extends Maker {
   readonly renumbered?: string | undefined;
 }
 
-/** What is to become of the worker IDs of a fleet. */
+/** The future of the worker IDs of a fleet. */
 export interface Plan {
   readonly snowlease: "migration plan";
   readonly version: 1;
-  /** When its source was read: whoever has claimed since has moved. Unix ms. */
+  /** When its source was read: a host that has claimed since has moved. Unix ms. */
   readonly createdAt: number;
   readonly namespace: string;
   readonly layout: string;
@@ -35,7 +35,7 @@ export interface Plan {
   readonly sharesStore: boolean;
   /** The worker IDs that are left to lease, less those that are pinned or taken. */
   readonly leased: PoolBounds;
-  /** Those who collide come first. */
+  /** Hosts that collide come first. */
   readonly hosts: readonly PlannedHost[];
   /** Worker IDs that are pinned for no host, besides those of the hosts. */
   readonly retired: readonly RetiredRange[];
@@ -47,7 +47,7 @@ interface Collision {
   readonly hosts: readonly string[];
 }
 
-/** What a plan comes to, for people. */
+/** The outcome of a plan, for people. */
 export interface Outlook {
   readonly collisions: readonly Collision[];
   /** Worker IDs of the namespace. */
@@ -56,15 +56,15 @@ export interface Outlook {
   readonly kept: number;
   /** Hosts that get another one. */
   readonly renumbered: number;
-  /** Worker IDs that the plan pins for nobody. */
+  /** Worker IDs that the plan pins for no host. */
   readonly retired: number;
   /** Worker IDs that are in use or pinned in the registry today, besides. Undefined where none was looked at. */
   readonly taken?: number | undefined;
-  /** What is left to claim. */
+  /** Worker IDs that are left to claim. */
   readonly left: number;
 }
 
-/** What a plan is made for. */
+/** The input of a plan. */
 export interface PlanRequest {
   readonly namespace: string;
   readonly layout: Layout;
@@ -77,7 +77,7 @@ export interface PlanRequest {
   readonly pool?: PoolBounds | undefined;
   /** Unix ms. */
   readonly now: number;
-  /** Looked at where there is one: what is taken there already. */
+  /** Shows the worker IDs that are already taken. */
   readonly registry?: Registry | undefined;
 }
 
@@ -196,7 +196,7 @@ function whyRenumbered(
   return atAddress > 1 ? `${atAddress} worker IDs are used at this address` : undefined;
 }
 
-/** Worker IDs that somebody has, or that are kept from the pool. */
+/** Worker IDs that have a holder, or are kept out of the pool. */
 async function takenIn(registry: Registry, namespace: string): Promise<ReadonlyMap<number, WorkerRecord>> {
   const taken = new Map<number, WorkerRecord>();
   if ((await registry.describe(namespace)) === undefined) return taken;
@@ -210,7 +210,7 @@ async function takenIn(registry: Registry, namespace: string): Promise<ReadonlyM
 export interface PlannedPin {
   readonly workerId: number;
   readonly reason: string;
-  /** For whom; undefined: for nobody. */
+  /** The host that may claim it; undefined: none. */
   readonly owner?: { readonly ip: string; readonly usedUntil?: number | undefined } | undefined;
   readonly forGood: boolean;
 }
@@ -267,7 +267,7 @@ function clipped(text: string): string {
   return plain.length <= 200 ? plain : `${plain.slice(0, 199)}…`;
 }
 
-/** What has to be the same where a plan is used. @throws SnowleaseError LAYOUT_MISMATCH, CONFIG_INVALID */
+/** Refuses a plan for another namespace or layout. @throws SnowleaseError LAYOUT_MISMATCH, CONFIG_INVALID */
 export function checkPlan({ namespace, layout }: Plan, named: string | undefined, stored: string): void {
   if (named !== undefined && named !== namespace) {
     throw configInvalid(

@@ -6,14 +6,14 @@ import { roomier, sameIds } from "./overlap.ts";
 import type { Reach, RetiredRange, SourceKind } from "./source.ts";
 
 /*
- * What a source can still hand out stays out of the pool until its fleet has moved: or else a program that starts in the meantime gets a
- * worker ID that is leased.
+ * Worker IDs that a source can still hand out stay out of the pool until its fleet has moved. Otherwise a program that starts in the
+ * meantime gets a leased worker ID.
  */
 
 /** Why a source hands out nothing that is leased: its worker IDs do not count here. */
 export type Apart = "another layout" | "the same store";
 
-/** What a plan is made for, as far as its worker IDs go. */
+/** The part of a plan's request that concerns worker IDs. */
 export interface ReserveRequest {
   readonly from: SourceKind;
   readonly reach: Reach;
@@ -65,7 +65,7 @@ export function reserveOf(request: ReserveRequest): Reserve {
   return { leased, ranges: ranges.filter(({ first, last }) => first <= last) };
 }
 
-/** How a program that already runs can be told to hand out fewer worker IDs. */
+/** The setting with which a running fleet hands out fewer worker IDs. */
 const bandOf: Partial<Record<SourceKind, string>> = {
   "cosid-redis": "`cosid.machine.machine-bit`",
   "cosid-sql": "`cosid.machine.machine-bit`",

@@ -34,27 +34,27 @@ export function nothingThere(from: SourceKind, source: string): SnowleaseError {
   );
 }
 
-/** Somebody who makes IDs without a lease, as far as a source tells. */
+/** A program that makes IDs without a lease, as its source shows it. */
 export interface Maker {
   readonly workerId: number;
   /** For people. */
   readonly name: string;
   /** Its address, where that is known: IPv4, or IPv6 in its shortest form. */
   readonly address?: string | undefined;
-  /** Up to when it may have used the number, as far as the source tells, Unix ms. */
+  /** The latest time at which it may have used the number, where the source shows that, Unix ms. */
   readonly usedUntil?: number | undefined;
 }
 
-/** Worker IDs that nobody may have. */
+/** Worker IDs that no program may have. */
 export interface RetiredRange {
   readonly first: number;
   readonly last: number;
   readonly why: string;
-  /** Also after the move: what was made with them may bear times to come. */
+  /** Also after the move: its IDs may bear future times. */
   readonly forGood?: boolean | undefined;
 }
 
-/** What a source may still hand out, besides the worker IDs that its makers have. */
+/** The worker IDs that a source may still hand out, besides those of its makers. */
 export interface Reach {
   /**
    * any: each worker ID up to `highest`, also one that it gave out before. above: each higher one, upwards, each once. none: the worker
@@ -65,18 +65,18 @@ export interface Reach {
   readonly highest: number;
 }
 
-/** What a source holds. */
+/** The contents of a source. */
 export interface SourceContents {
   readonly makers: readonly Maker[];
   readonly retired: readonly RetiredRange[];
   readonly reach: Reach;
   /** Whether a host may go on with the number that it has; if not, why. */
   readonly takesOver: true | string;
-  /** What stood there that is not understood, a line each. */
+  /** Entries that are not understood, one line each. */
   readonly remarks: readonly string[];
 }
 
-/** How to reach a source, and what to read it with. Nothing is ever written there. */
+/** How to reach and read a source. Nothing is ever written there. */
 export interface SourceRequest {
   readonly address: Extract<RegistryAddress, ServerAddress>;
   /** How many worker IDs the source can hand out: 0 to the one below. */
@@ -91,7 +91,7 @@ export function wholeNumber(text: string): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined;
 }
 
-/** What stood in a source, for a remark. */
+/** A text of a source, for a remark. */
 export function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 60));
 }

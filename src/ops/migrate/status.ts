@@ -16,12 +16,12 @@ interface KnownHost extends PlannedHost {
   readonly fresh?: boolean | undefined;
 }
 
-/** How far a host is. */
+/** The progress of a host. */
 interface HostStatus extends KnownHost {
   readonly state: HostState;
   /** The worker ID that it claimed last, and when, Unix ms. */
   readonly claimed?: { readonly workerId: number; readonly at: number } | undefined;
-  /** Who else uses its number. */
+  /** Other users of its worker ID. */
   readonly rivals?: readonly string[] | undefined;
 }
 
@@ -31,7 +31,7 @@ interface Headroom {
   readonly used: number;
 }
 
-/** How far a fleet is. */
+/** The progress of a fleet. */
 export interface MigrationStatus {
   /** Those of the plan, and those that the source has shown since. */
   readonly hosts: readonly HostStatus[];
@@ -46,7 +46,7 @@ export interface MigrationStatus {
   readonly clock: number;
 }
 
-/** What is looked at. */
+/** The subject of a status. */
 export interface StatusRequest {
   readonly registry: Registry;
   readonly plan: Plan;
@@ -61,10 +61,10 @@ interface Claimed {
   readonly at: number;
 }
 
-/** How long a program of the old scheme may go on beside the lease of its host before it counts as one that was not stopped, ms. */
+/** How long an old program may go on beside the lease of its host before it counts as not stopped, ms. */
 const overlap = 5000;
 
-/** Tells how far the hosts of a plan are. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
+/** The progress of the hosts of a plan. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
 export async function migrationStatus({ registry, plan, named, findings }: StatusRequest): Promise<MigrationStatus> {
   const { namespace } = plan;
   const { layout, maxClockSkew } = await presentNamespace(registry, namespace);
@@ -78,7 +78,7 @@ export async function migrationStatus({ registry, plan, named, findings }: Statu
   /** The claim of a host that has moved. */
   const claimOf = (host: KnownHost): Claimed | undefined => {
     const claimed = claims.get(keyOf(host));
-    // A source whose entries go with their programs shows those that run; another one tells how far a program has come.
+    // A source that drops the entries of ended programs shows running ones; another source shows the last time of each program.
     if (claimed === undefined || (host.fresh === true && findings?.reach.next === "any")) return undefined;
     return (usedUntil.get(makerKey(host)) ?? 0) > claimed.at + maxClockSkew + overlap ? undefined : claimed;
   };
@@ -114,7 +114,7 @@ export async function migrationStatus({ registry, plan, named, findings }: Statu
   };
 }
 
-/** Those that the source shows now, and that are not in the plan: one that was started again has another worker ID, or another name. */
+/** Programs that the source shows now and the plan does not have. A restarted program has another worker ID or name. */
 function startedSince(
   { hosts, sharesStore }: Plan,
   { makers }: SourceContents,
@@ -135,7 +135,7 @@ function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): Headr
   return { kept: leased.first - 1 - highest, used: Math.max(0, reach.highest - highest) };
 }
 
-/** The last claim of each host since the plan was made, or the one that still goes on. */
+/** The last claim of each host since the plan was made, or its present claim. */
 async function claimsSince(
   registry: Registry,
   { namespace, createdAt, hosts }: Plan,
@@ -155,7 +155,7 @@ async function claimsSince(
   for (const { workerId, holder, claimedAt, state } of records.values()) {
     if (state === "live") note(workerId, holder, claimedAt);
   }
-  // Whoever is still missed may have had a number that somebody else has now. No window of a claim since then ended before this.
+  // A host that is still missing may have had a number that another one has now. No window of a claim since then ended before this.
   const from = createdAt - maxClockSkew - 1;
   for (const { workerId } of recent) {
     if (found.size === wanted.size) break;
@@ -176,7 +176,7 @@ function makerKey({ workerId, name }: Maker): string {
   return `${workerId} ${name}`;
 }
 
-/** Everything that finishing needs to know. */
+/** The input of `migrate finish`. */
 export interface Finish {
   readonly status: MigrationStatus;
   /** Pins to take back. */
@@ -188,7 +188,7 @@ export interface Finish {
 }
 
 /**
- * What is left to do when all hosts have moved. Pins go one window and the largest difference of clocks after the last host has
+ * The rest of the work when all hosts have moved. Pins go one window and the largest difference of clocks after the last host has
  * claimed (`force`, and where the source hands out worker IDs, so that a program may have ended a moment ago: after now), and not before
  * times that are known to be used.
  */

@@ -3,7 +3,7 @@ import { asSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { NamespaceInfo, Registry, WorkerRecord } from "../../rule/registry.ts";
-import { Growth, type PoolForecast } from "../forecast.ts";
+import { Growth, type PoolForecast } from "./forecast.ts";
 import { SharedLook } from "../shared-look.ts";
 import { allUnused, countRecord, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
@@ -56,7 +56,7 @@ interface Overdue {
 export interface Look {
   /** As last seen; undefined while there is nothing: the namespace does not exist, or the registry never answered. */
   readonly picture: Picture | undefined;
-  /** Why the picture is not of now. */
+  /** Why the picture is outdated. */
   readonly problem: SnowleaseError | undefined;
 }
 

@@ -4,11 +4,11 @@ import { type SourceContents, type Maker, quoted, type Reach, type SourceRequest
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
-/** Its machine IDs are handed on by time alone: whoever had one before may still be at work with it. */
+/** CosId reassigns machine IDs by time alone: the earlier holder may still use its ID. */
 const takesOver = "a holder that CosId gave up may still use the number";
 const why = "given out by CosId";
 
-/** What was given back comes first, then the counter, then what has expired. */
+/** CosId hands out released machine IDs first, then the counter's, then expired ones. */
 const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
 /** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`; `:revert`: given back; `:adder`: the highest that was ever given out. */
@@ -41,12 +41,12 @@ export function readCosidRedis(request: SourceRequest): Promise<SourceContents> 
   });
 }
 
-/** The namespace with its braces, which are part of the key: the one that was named, or the only one, if there is any. */
+/** The namespace with its braces, which are part of the key: the named one, or else the only one. */
 async function namespaceIn({ scan }: RedisSource, named: string | undefined): Promise<string | undefined> {
   if (named !== undefined) return `{${named.replace(/^\{|\}$/g, "")}}`;
   const found = new Set<string>();
   for await (const keys of scan("cosid:{*}:*")) {
-    // A namespace whose instances have all given back has no index any more.
+    // A namespace without running instances has no index.
     for (const key of keys) {
       const [, name] = /^cosid:(\{.*\}):(?:itc_idx|adder|revert)$/s.exec(key) ?? [];
       if (name !== undefined) found.add(name);
@@ -79,7 +79,7 @@ export async function readCosidSql(request: SourceRequest): Promise<SourceConten
   return { makers, retired, reach: reachOf(request), takesOver, remarks };
 }
 
-/** An instance is an address or a host's name with a port, or whatever its configuration says. */
+/** An instance is an address or a host's name with a port, or any text from its configuration. */
 function makerOf(instance: string, workerId: number): Maker {
   return { workerId, name: instance, address: plainAddress(instance.replace(/:\d+$/, "").replace(/^\[|\]$/g, "")) };
 }

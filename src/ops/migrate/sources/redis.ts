@@ -8,7 +8,7 @@ import type { SourceRequest } from "../source.ts";
 export interface RedisSource {
   /** For messages. */
   readonly where: string;
-  /** Asks for several things at once; what is of another type than the command reads is undefined. */
+  /** Sends commands at once; undefined for a key of another type. */
   ask(...commands: readonly RedisCommand[]): Promise<readonly (RedisReply | undefined)[]>;
   /** The keys that match, a page at a time; of a cluster, those of all its primaries. One may come twice. */
   scan(match: string): AsyncIterable<readonly string[]>;

@@ -14,11 +14,11 @@ import { column, readSql } from "./sql.ts";
 
 /** Entries of a list that are read at once. */
 const page = 1000;
-/** A start takes the lowest worker ID that is free: one that was given back is handed out again. */
+/** A start takes the lowest free worker ID, also a released one. */
 const takesOver = "westid gives it to the next program that starts";
 const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
-/** What the programs of a westid fleet left behind. A number and an address make one entry, however often they are met. */
+/** The entries of a westid fleet. A number and an address make one entry, also where both occur several times. */
 class Entries {
   readonly #makers = new Map<string, Maker>();
   readonly #retired = new Map<number, RetiredRange>();
@@ -49,8 +49,8 @@ class Entries {
 }
 
 /**
- * Why an address that westid noted belongs to no one host. westid takes the first IPv4 address that is no loopback, which may be that
- * of a bridge; where there is none, whatever the host's name stands for, and of an IPv6 address the first 4 bytes.
+ * Why an address that westid noted does not identify a host. westid takes the first IPv4 address that is no loopback, which may be that
+ * of a bridge; without one, the address of the host's name, and of an IPv6 address the first 4 bytes.
  */
 function whyUnknown(ip: string): string | undefined {
   const first = Number(ip.split(".")[0]);

@@ -1,6 +1,6 @@
-import { type ErrorCode, timeText } from "../id/errors.ts";
-import { grouped } from "../id/notation.ts";
-import type { Picture } from "./pool/pool-watch.ts";
+import { type ErrorCode, timeText } from "../../id/errors.ts";
+import { grouped } from "../../id/notation.ts";
+import type { Picture } from "./pool-watch.ts";
 
 /** Claims of one namespace that were refused lately. Times in Unix ms. */
 export interface RefusedClaims {
@@ -10,26 +10,26 @@ export interface RefusedClaims {
   readonly last: { readonly at: number; readonly code: ErrorCode; readonly message: string };
 }
 
-/** What somebody has to see to, in plain words. `fail`: claims are refused; `warn`: they may be soon, or a holder loses its window. */
+/** A problem for an operator. `fail`: claims are refused; `warn`: they may be soon, or a holder may lose its window. */
 export interface Alarm {
   readonly kind: "warn" | "fail";
   readonly title: string;
   readonly text: string;
 }
 
-/** A quarantine that goes on, as a daemon was told of it. */
+/** A quarantine that has not ended, as the registry reported it. */
 export interface Quarantine {
   readonly until: number;
   readonly message: string;
 }
 
-/** What is known besides the picture, if there is one. */
+/** What a daemon knows besides the picture. */
 export interface ClaimReports {
   readonly refused?: RefusedClaims | undefined;
   readonly quarantine?: Quarantine | undefined;
 }
 
-/** What is wrong in a namespace, the worst first. */
+/** The problems of a namespace, the worst first. */
 export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {}): readonly Alarm[] {
   const { quarantine = picture && quarantineOf(picture), refused } = known;
   return [

@@ -1,7 +1,7 @@
-import type { HolderLabel, WorkerRecord } from "../rule/registry.ts";
-import type { Picture } from "./pool/pool-watch.ts";
+import type { HolderLabel, WorkerRecord } from "../../rule/registry.ts";
+import type { Picture } from "./pool-watch.ts";
 
-/** What became of a worker ID between two pictures of its pool. */
+/** A change of a worker ID between two pictures of its pool. */
 export interface Change {
   readonly workerId: number;
   /** `gone`: no longer live, in a pool of which only the live ones are known one by one. */
@@ -11,7 +11,7 @@ export interface Change {
 }
 
 /**
- * What happened from one picture of a pool to the next, as far as they show it: what came and went in between is in neither. Of a
+ * The changes from one picture of a pool to the next. An event that both pictures miss is lost. Of a
  * large pool, nothing while not all live worker IDs are known.
  */
 export function changes(before: Picture, after: Picture): readonly Change[] {

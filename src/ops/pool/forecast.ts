@@ -1,6 +1,6 @@
-import type { Layout } from "../id/layout.ts";
-import type { Registry, WorkerRecord } from "../rule/registry.ts";
-import { timeText } from "../id/errors.ts";
+import type { Layout } from "../../id/layout.ts";
+import type { Registry, WorkerRecord } from "../../rule/registry.ts";
+import { timeText } from "../../id/errors.ts";
 
 /** How the use of a pool grew, and when that fills it. Times in Unix ms. */
 export interface PoolForecast {
@@ -19,7 +19,7 @@ const day = 24 * hour;
 const year = 365.25 * day;
 /** How long before a layout's end people want to hear of it. */
 const notice = 2 * year;
-/** What to compare with: the longest of these that history reaches back. A week has a weekend, and four weeks hide a deploy. */
+/** The spans to compare with; the longest that history covers counts. A week has a weekend, and four weeks hide a deploy. */
 const spans = [28 * day, 7 * day, day];
 /** Worker IDs of which history is asked; what they tell is taken for all of their kind. */
 const sampled = 64;
@@ -29,7 +29,7 @@ const lanes = 8;
 const horizon = 10 * year;
 
 /**
- * Counts the worker IDs whose window held some time past. A record tells it of its present or last claim alone; those that were
+ * Counts the worker IDs whose window held a past time. A record shows only its present or last claim; worker IDs that were
  * claimed anew since are looked up in history, or some of them where there are many.
  */
 class UseAt {
@@ -49,7 +49,7 @@ class UseAt {
       if (until > this.at) this.#certain++;
       return;
     }
-    // Every stride-th one: spread over all of them, however many there will be.
+    // Every stride-th one: spread over all of them at any number.
     if (this.#claimedSince++ % this.#stride === 0) this.#sample.push(workerId);
     if (this.#sample.length <= 2 * sampled) return;
     this.#sample = this.#sample.filter((_, i) => i % 2 === 0);

@@ -1,0 +1,79 @@
+import { constants, existsSync, readlinkSync } from "node:fs";
+import { access, statfs } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts";
+import type { CheckResult } from "./check.ts";
+import { clockSync } from "./clock-sync.ts";
+
+/** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
+const firstPidNamespace = "pid:[4026531836]";
+
+/** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
+const unfit: ReadonlyMap<number, string> = new Map([
+  [0x01021994, "in memory (tmpfs): it is lost when the machine restarts"],
+  [0x794c7630, "in a container's own layer (overlayfs): it is lost with the container; keep it on a volume"],
+  [0x6969, "on NFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
+  [0xff534d42, "on CIFS: its locks are unreliable; keep it on a local disk, or share a daemon"],
+  [0xfe534d42, "on SMB: its locks are unreliable; keep it on a local disk, or share a daemon"],
+]);
+
+export async function checkFile(file: string): Promise<CheckResult> {
+  const check = "file";
+  const present = existsSync(file);
+  try {
+    if (present) await access(file, constants.R_OK | constants.W_OK);
+    await access(nearestFolder(file), constants.W_OK);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const detail = `${file} and its folder cannot be written (${code}); correct their permissions.`;
+    return { check, status: "fail", detail };
+  }
+  const { type } = await statfs(nearestFolder(file));
+  const problem = unfit.get(type);
+  if (problem !== undefined) return { check, status: "warn", detail: `The registry's file ${file} is ${problem}.` };
+  const exposed = exposedFiles(file);
+  if (exposed.length > 0) return { check, status: "warn", detail: exposureText(exposed) };
+  const detail = present ? `The registry is ${file}.` : `${file} does not exist yet; the first claim makes it.`;
+  return { check, status: "ok", detail };
+}
+
+/** The folder of a file, or the nearest one above it that exists. */
+function nearestFolder(file: string): string {
+  let folder = dirname(resolve(file));
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  return folder;
+}
+
+export async function checkSync(): Promise<CheckResult> {
+  const check = "clock-sync";
+  const sync = await clockSync();
+  if (sync === undefined) {
+    const detail = "Neither timedatectl nor chronyc tells here whether this host's clock is synchronized.";
+    return { check, status: "unknown", detail };
+  }
+  const { synchronized, source } = sync;
+  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized (${source}).` };
+  const detail = `This host's clock is not synchronized (${source}): after a large drift from the registry's clock, claims and renewals are refused; run an NTP client.`;
+  return { check, status: "warn", detail };
+}
+
+export function checkProcess(): CheckResult {
+  const check = "process";
+  const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
+  if (own === undefined) {
+    return { check, status: "unknown", detail: "/proc does not tell whether process IDs here are those of the host." };
+  }
+  const detail =
+    own === firstPidNamespace
+      ? "The registry shows the host's own process IDs."
+      : `This process has its own PID namespace (${own}), as in a container: outside of it, its process IDs in the registry have no meaning.`;
+  return { check, status: "ok", detail };
+}
+
+function pidNamespace(): string | undefined {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return undefined;
+  }
+}
