@@ -1,12 +1,10 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
+import { TooLate, within } from "../deadline.ts";
 import type { Connecting, SqlConnection } from "./dialect.ts";
 
 /** How long a connection waits for more to do, ms. Short: processes that start together queue for those that a server allows. */
 const idle = 100;
-
-/** The deadline came first. */
-export class Late extends Error {}
 
 /** Nobody said anything to one who knocked. */
 export class Unheard extends Error {}
@@ -34,7 +32,7 @@ export class Connections {
 
   /**
    * Does something with a connection that nobody else uses. It is destroyed where it is not `settled` then.
-   * @throws Late at `deadline`, on the monotonic clock, ms; and what connecting and `work` throw.
+   * @throws TooLate at `deadline`, on the monotonic clock, ms; and what connecting and `work` throw.
    */
   async use<Answer>(
     deadline: number,
@@ -46,7 +44,7 @@ export class Connections {
     try {
       session = this.#takeFree() ?? (await this.#open(deadline));
       this.#busy.add(session);
-      return await this.#within(deadline, work(session));
+      return await this.#until(deadline, work(session));
     } finally {
       if (session !== undefined) this.#putBack(session, settled());
       const next = this.#waiting.shift();
@@ -76,7 +74,7 @@ export class Connections {
     const turn = new Promise<void>((resolve) => (mine = resolve));
     this.#waiting.push(mine);
     try {
-      await this.#within(deadline, turn);
+      await this.#until(deadline, turn);
     } catch (error) {
       const at = this.#waiting.indexOf(mine);
       if (at >= 0) this.#waiting.splice(at, 1);
@@ -102,12 +100,12 @@ export class Connections {
     const connecting = this.#connect();
     this.#busy.add(connecting);
     try {
-      const session = await this.#within(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
+      const session = await this.#until(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
       this.#patience = this.#firstPatience;
       return session;
     } catch (error) {
       connecting.destroy();
-      if (!(error instanceof Late)) throw error;
+      if (!(error instanceof TooLate)) throw error;
       this.#patience *= 2;
       throw new Unheard("it let nobody in", { cause: error });
     } finally {
@@ -134,16 +132,8 @@ export class Connections {
     if (this.#closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
   }
 
-  async #within<Value>(deadline: number, promise: Promise<Value>): Promise<Value> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Late()), Math.max(1, deadline - monotonic(this.#clock)));
-    });
-    try {
-      return await Promise.race([promise, late]);
-    } finally {
-      clearTimeout(timer);
-      promise.catch(() => undefined);
-    }
+  /** @throws TooLate at `deadline`. */
+  #until<Value>(deadline: number, promise: Promise<Value>): Promise<Value> {
+    return within(Math.max(1, deadline - monotonic(this.#clock)), promise);
   }
 }

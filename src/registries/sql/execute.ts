@@ -3,7 +3,8 @@ import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Connecting, type Dialect, type SqlConnection } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
-import { Late, Connections, Unheard } from "./connections.ts";
+import { TooLate } from "../deadline.ts";
+import { Connections, Unheard } from "./connections.ts";
 import { parseSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Transaction } from "./transaction.ts";
@@ -77,7 +78,7 @@ export async function openDatabase(
   const target = { ...settings, host, port, user, password, operationTimeout, client };
   const connect = await driverOf(dialect, client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
-  const sessions = new Connections(() => connect(target), settings.poolSize, patience, clock);
+  const connections = new Connections(() => connect(target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
 
   return {
@@ -97,12 +98,12 @@ export async function openDatabase(
       for (let pause = firstPause; ;) {
         let tx: Transaction | undefined;
         try {
-          const attempt = (session: SqlConnection): ReturnType<typeof work> => {
-            tx = new Transaction(session, statements, names);
+          const attempt = (connection: SqlConnection): ReturnType<typeof work> => {
+            tx = new Transaction(connection, statements, names);
             const waited = Math.floor(monotonic(clock) - begun);
             return work({ tx, place, races, waited: waited < longestOnTheWay ? 0 : waited });
           };
-          return await sessions.use(deadline, attempt, () => tx?.settled === true);
+          return await connections.use(deadline, attempt, () => tx?.settled === true);
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
@@ -110,13 +111,13 @@ export async function openDatabase(
           unclear ||= isUnclear(tx);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
           // What a server said at one try tells more than its silence at the next.
-          if (!(error instanceof Late || (error instanceof Unheard && last !== undefined))) last = error;
+          if (!(error instanceof TooLate || (error instanceof Unheard && last !== undefined))) last = error;
           const final = meaning !== undefined && !meaning.raced && !meaning.passes;
           if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
           if (final) throw serverError(meaning, error, place);
           const raced = error instanceof Beaten || meaning?.raced === true;
           const wait = raced ? Math.random() * racePause * 2 ** Math.min(races, 4) : pause * (0.5 + Math.random() / 2);
-          if (error instanceof Late || monotonic(clock) + wait >= deadline) {
+          if (error instanceof TooLate || monotonic(clock) + wait >= deadline) {
             const told = raced || isOurs(last) ? undefined : dialect.meaningOf(last);
             throw told === undefined || told.raced || unclear
               ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
@@ -129,12 +130,12 @@ export async function openDatabase(
       }
     },
 
-    close: () => sessions.close(),
+    close: () => connections.close(),
   };
 }
 
 function isOurs(error: unknown): boolean {
-  return error instanceof Beaten || error instanceof Changed || error instanceof Late;
+  return error instanceof Beaten || error instanceof Changed || error instanceof TooLate;
 }
 
 /** A function of its own, since the compiler believes that nothing is assigned in a callback. */

@@ -232,88 +232,68 @@ export class Wire {
     if (connectionManager.xid > lastRequest) connectionManager.xid = 0;
     const acl = this.#acl;
     const { PERSISTENT, EPHEMERAL_SEQUENTIAL } = this.#driver.CreateMode;
+    const absent = { [codes.noNode]: undefined };
+    const stat = (path: string): Promise<Stat | undefined> =>
+      call<[Stat | null], Stat | undefined>(
+        (done) => client.exists(path, done),
+        (found) => found ?? undefined,
+      );
     return {
       id,
 
       get: (path) =>
-        call<Node | undefined>((done) =>
-          client.getData(
-            path,
-            answer(done, (data, { version }) => ({ data: data ?? Buffer.alloc(0), version })),
-          ),
-        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
+        call<[Buffer | undefined, Stat], Node | undefined>(
+          (done) => client.getData(path, done),
+          (data, { version }) => ({ data: data ?? Buffer.alloc(0), version }),
+          absent,
+        ),
 
       list: (path) =>
-        call<readonly string[] | undefined>((done) =>
-          client.getChildren(
-            path,
-            answer(done, (names) => names),
-          ),
-        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
-
-      count: (path) =>
-        call<number | undefined>((done) =>
-          client.exists(
-            path,
-            answer(done, (stat) => stat?.numChildren),
-          ),
+        call<[string[]], readonly string[] | undefined>(
+          (done) => client.getChildren(path, done),
+          (names) => names,
+          absent,
         ),
 
-      created: (path) =>
-        call<number | undefined>((done) =>
-          client.exists(
-            path,
-            answer(done, (stat) => stat && (stat.cversion + stat.numChildren) / 2),
-          ),
-        ),
+      count: async (path) => (await stat(path))?.numChildren,
 
-      removed: (path) =>
-        call<number | undefined>((done) =>
-          client.exists(
-            path,
-            answer(done, (stat) => stat && (stat.cversion - stat.numChildren) / 2),
-          ),
-        ),
+      async created(path) {
+        const found = await stat(path);
+        return found && (found.cversion + found.numChildren) / 2;
+      },
+
+      async removed(path) {
+        const found = await stat(path);
+        return found && (found.cversion - found.numChildren) / 2;
+      },
 
       touch: (path) =>
-        call<number | undefined>((done) =>
-          client.setData(
-            path,
-            Buffer.alloc(0),
-            -1,
-            answer(done, ({ mtime }) => Number(mtime.readBigInt64BE())),
-          ),
-        ).catch(unless<undefined>({ [codes.noNode]: undefined })),
+        call<[Stat], number | undefined>(
+          (done) => client.setData(path, Buffer.alloc(0), -1, done),
+          ({ mtime }) => Number(mtime.readBigInt64BE()),
+          absent,
+        ),
 
       create: (path, data) =>
-        call<"made" | "exists" | "orphan">((done) =>
-          client.create(
-            path,
-            Buffer.from(data ?? []),
-            acl,
-            PERSISTENT,
-            answer(done, () => "made" as const),
-          ),
-        ).catch(unless({ [codes.nodeExists]: "exists", [codes.noNode]: "orphan" } as const)),
+        call<[], "made" | "exists" | "orphan">(
+          (done) => client.create(path, Buffer.from(data ?? []), acl, PERSISTENT, done),
+          () => "made",
+          { [codes.nodeExists]: "exists", [codes.noNode]: "orphan" },
+        ),
 
       set: (path, data, version) =>
-        call<boolean>((done) =>
-          client.setData(
-            path,
-            Buffer.from(data),
-            version,
-            answer(done, () => true),
-          ),
-        ).catch(unless({ [codes.badVersion]: false, [codes.noNode]: false })),
+        call<[Stat], boolean>(
+          (done) => client.setData(path, Buffer.from(data), version, done),
+          () => true,
+          { [codes.badVersion]: false, [codes.noNode]: false },
+        ),
 
       remove: (path) =>
-        call<boolean>((done) =>
-          client.remove(
-            path,
-            -1,
-            answer(done, () => true),
-          ),
-        ).catch(unless({ [codes.noNode]: false, [codes.notEmpty]: false })),
+        call<[], boolean>(
+          (done) => client.remove(path, -1, done),
+          () => true,
+          { [codes.noNode]: false, [codes.notEmpty]: false },
+        ),
 
       commit(writes) {
         const transaction = client.transaction();
@@ -347,42 +327,29 @@ export class Wire {
 /** Answers to a write that did not find what it expected. */
 const refusals: ReadonlySet<number> = new Set([codes.badVersion, codes.nodeExists, codes.noNode, codes.notEmpty]);
 
-interface Done<Value> {
-  resolve(value: Value): void;
-  reject(error: unknown): void;
-}
-
-/** A call, as a promise. */
-function call<Value>(make: (done: Done<Value>) => void): Promise<Value> {
-  return new Promise((resolve, reject) => make({ resolve, reject }));
-}
-
-/** The callback of a call. The driver must not see what it throws. */
-function answer<Raw extends readonly unknown[], Value>(
-  { resolve, reject }: Done<Value>,
+/** A call of the driver as a promise. `known`: what some of the server's codes stand for; other errors are thrown. */
+function call<Raw extends readonly unknown[], Value>(
+  send: (done: Callback<Raw>) => void,
   read: (...raw: Raw) => Value,
-): Callback<Raw> {
-  return (error, ...raw) => {
-    if (error) return reject(failureOf(error));
-    try {
-      resolve(read(...raw));
-    } catch (cause) {
-      reject(cause);
-    }
-  };
+  known: Readonly<Record<number, Value>> = {},
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    send((error, ...raw) => {
+      // The driver must not see an error of this code.
+      try {
+        if (!error) resolve(read(...raw));
+        else if (error.code in known) resolve(known[error.code] as Value);
+        else reject(failureOf(error));
+      } catch (cause) {
+        reject(cause);
+      }
+    });
+  });
 }
 
 function failureOf({ code, message }: { code: number; message: string }): Error {
   if (code === codes.connectionLoss || code === codes.sessionExpired) return new ConnectionLost(message);
   return new ReplyError(code, message.replace(/^Exception: /, ""));
-}
-
-/** What some codes stand for; other errors go on. */
-function unless<Value>(values: Readonly<Record<number, Value>>): (error: unknown) => Value {
-  return (error) => {
-    if (error instanceof ReplyError && error.code in values) return values[error.code] as Value;
-    throw error;
-  };
 }
 
 /** @throws SnowleaseError DRIVER_MISSING */

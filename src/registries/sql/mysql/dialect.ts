@@ -60,7 +60,7 @@ function connect(driver: MysqlDriver, target: SqlTarget): Connecting {
     dateStrings: true,
     multipleStatements: true,
   });
-  const session = new MysqlSession(connection, target);
+  const session = new MysqlConnection(connection, target);
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
@@ -81,7 +81,7 @@ function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlT
   };
 }
 
-class MysqlSession implements SqlConnection {
+class MysqlConnection implements SqlConnection {
   readonly #connection: mysql2.Connection & { readonly stream?: Socket };
   readonly #lockTimeout: number;
   #usable = true;

@@ -68,17 +68,17 @@ export const oracle: Dialect = {
 };
 
 /** Who is connecting: the driver gives its sockets to nobody, and waits for an answer before it ends a connection that is in use. */
-const connecting = new AsyncLocalStorage<OracleSession>();
+const connecting = new AsyncLocalStorage<OracleConnection>();
 subscribe("net.client.socket", (message) => {
   connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
 });
 
 function connect(driver: OracleDriver, target: SqlTarget): Connecting {
-  const session = new OracleSession(driver, target.operationTimeout);
+  const session = new OracleConnection(driver, target.operationTimeout);
   return { ready: connecting.run(session, () => session.open(target)), destroy: () => session.destroy() };
 }
 
-class OracleSession implements SqlConnection {
+class OracleConnection implements SqlConnection {
   readonly #driver: OracleDriver;
   readonly #timeout: number;
   #connection: oracledb.Connection | undefined;

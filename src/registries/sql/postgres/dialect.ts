@@ -64,14 +64,14 @@ function connect(driver: PgDriver, target: SqlTarget): Connecting {
   const config: pg.ClientConfig = pool === undefined ? { host, port, user, password, database, ssl } : poolConfig(pool);
   const { stream = () => new Socket() } = config;
   const client = new driver.Client({ ...config, stream, application_name: "snowlease" });
-  const session = new PostgresSession(client as PgClient, target);
+  const session = new PostgresConnection(client as PgClient, target);
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
 /** Numbers of up to 64 bits, true and false, bytes; everything else is text. */
 const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
 
-class PostgresSession implements SqlConnection {
+class PostgresConnection implements SqlConnection {
   readonly #client: PgClient;
   readonly #begin: string;
   #usable = true;
