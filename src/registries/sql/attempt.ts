@@ -16,13 +16,13 @@ import { put, putPinned, unpin } from "./write.ts";
 
 /** What a registry remembers between operations. */
 export interface SqlMemory {
-  /** The races that the last beaten claim lost: while many claim at once, each begins by lot. */
+  /** How many races the last beaten claim lost, and when: while many processes claim at once, each claim chooses by lot. */
   rush: { readonly races: number; readonly at: number };
   /** A namespace that exists: `ping` tries to write to its tables. */
   namespace?: string;
 }
 
-/** One try of an operation on tables. */
+/** One attempt at an operation, on the tables of a namespace. */
 export class SqlAttempt implements Attempt<StoredRow> {
   readonly waited: number;
   readonly #try: SqlTry;
@@ -59,7 +59,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
       const [state, ...records] = await together([this.#guarded(), ...workerIds.map((id) => this.record(id))]);
       return { state, records };
     };
-    // A holder is told how the tables are made.
+    // A holder needs the advice in this error: how to create the tables.
     if (purpose === "renew" || purpose === "release") return read();
     return this.ifPresent(read, () => ({ state: undefined, records: [] }));
   }
@@ -74,7 +74,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
     await this.tx.write(() => [put(this.tx, this.#state, before, after)]);
   }
 
-  /** Ends a claim. For Java processes it goes on until its window has passed, and for good where they have ever been seen. */
+  /** Java processes still see the number as taken until its window has passed; where such processes were seen, they see it for good. */
   async end({ before, after }: RecordChange<StoredRow>, how: NonNullable<HistoryRow["end"]>): Promise<void> {
     const [tx, state] = [this.tx, this.#state];
     const { assignRow } = before;
@@ -95,7 +95,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
     await this.tx.write(() => [unpin(this.tx, this.#state, changes)]);
   }
 
-  /** The record of a worker ID. What is no worker ID has none. */
+  /** The record of a worker ID; undefined without one, and for a value that is no integer. */
   async record(workerId: number): Promise<StoredRow | undefined> {
     if (!Number.isSafeInteger(workerId)) return undefined;
     const row = await this.tx.get("record.get", { worker_id: workerId });
@@ -103,8 +103,8 @@ export class SqlAttempt implements Attempt<StoredRow> {
   }
 
   /**
-   * Answers for a namespace without tables as other stores do for one that does not exist. Where only another table than the one of
-   * what is fixed is missing, the error about it stays.
+   * Answers `absent` for a namespace without tables, as other stores do for one that does not exist. Where the table `meta` is there
+   * and another one is missing, the error stays.
    */
   async ifPresent<Answer>(work: () => Promise<Answer>, absent: () => Answer): Promise<Answer> {
     try {
@@ -124,7 +124,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
     return this.#read;
   }
 
-  /** What is fixed for the namespace. */
+  /** Reads the namespace. */
   async present(): Promise<SqlNamespace> {
     const { place } = this.#try;
     const state = await readNamespace(this.tx, place, this.#database.migrations.length);
@@ -132,7 +132,7 @@ export class SqlAttempt implements Attempt<StoredRow> {
     return state;
   }
 
-  /** What is fixed for the namespace, checked against the server that this is. */
+  /** Reads the namespace, and begins a quarantine where another server answers. */
   async #guarded(): Promise<SqlNamespace> {
     this.#read = await guard(this.tx, this.#database.dialect, await this.present());
     return this.#read;

@@ -6,19 +6,19 @@ import type { Transaction } from "./transaction.ts";
 import { Changed } from "../compare-and-set/store.ts";
 
 /*
- * The bands of a namespace: an entry each, `band:512` with `1023 512-1023 1024`, the last number, the name, and up to where the
- * records are filed. Two claims that cut the same band, or file the same records, race.
+ * The bands of a namespace. Each is an entry, such as `band:512` with `1023 512-1023 1024`: its last number, its name, and the number
+ * below which all records are filed. Two claims that cut the same band, or file the same records, race.
  */
 
 const bandEntry = "band:";
 
-/** A band as it is kept. */
+/** A band as it is stored. */
 interface StoredBand extends Band {
-  /** When its records are gone through once more, Unix ms: a claim that had read the bands before they were cut files by them. */
+  /** When its records are filed once more, Unix ms: a claim that read the bands before the cut files by the old ones. */
   readonly again?: number | undefined;
 }
 
-/** How long after a cut that is, ms: longer than operations take. */
+/** How long after a cut its records are filed once more, ms: longer than an operation takes. */
 const settled = 60_000;
 
 function bandsOf({ entries }: SqlNamespace): readonly StoredBand[] {
@@ -30,7 +30,7 @@ function bandsOf({ entries }: SqlNamespace): readonly StoredBand[] {
   });
 }
 
-/** Under which names the records of a pool are filed. */
+/** The names under which the records of a pool are filed. */
 export function namesIn(state: SqlNamespace, pool: PoolBounds): readonly string[] {
   return [...new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name))];
 }
@@ -41,9 +41,8 @@ export function nameAt(state: SqlNamespace, workerId: number): string | undefine
 }
 
 /**
- * Sees to it that a pool is known before anything is looked for in it: cuts the bands at its limits; for a wish for one number only
- * where that is in no band yet.
- * @throws Changed where something was not as it has to be.
+ * Notes a pool before a claim searches it: cuts the bands at its limits. A claim of one number cuts only where no band has that number.
+ * @throws Changed where it had to write.
  */
 export async function ensurePool(
   tx: Transaction,
@@ -64,9 +63,9 @@ export async function ensurePool(
 }
 
 /**
- * Files some of the records of a pool that are not where they belong. Returns whether all are. A holder that renews one of them at this
- * moment decides again.
- * @throws Beaten where others filed them.
+ * Files some of the records of a pool under the names of their bands. Returns whether all are filed now. A holder that renews one of
+ * them at this moment is beaten, and reads again.
+ * @throws Beaten where another claim filed them.
  */
 export async function fileSome(tx: Transaction, state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
   const bands = bandsIn(bandsOf(state), pool).map((band) => {

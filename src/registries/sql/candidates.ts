@@ -13,12 +13,12 @@ import { foreign, type StoredRow, storedRowOf, numberOf, ownersPlace, poolName }
 import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** How many numbers a look for an unused one lists, at first and at the most. */
+/** How many numbers a search for an unused one lists: in its first batch, and at most. */
 const [page, longestPage] = [64, 16_384];
-/** How many numbers behind a foreign one are looked at with it: as many as westid has. */
+/** How many numbers above a foreign one are checked with it: as many as westid has. */
 const foreignSpan = 1023;
 
-/** Numbers in this span, or some of them, are in foreign hands, and nothing here says so yet. */
+/** Other programs have taken some numbers of this span, and their records do not say so yet. */
 export class Foreigners extends Error {
   readonly span: PoolBounds;
 
@@ -33,9 +33,9 @@ export class Candidates implements PoolReader {
   readonly #tx: Transaction;
   readonly #state: SqlNamespace;
   readonly #request: ClaimRequest;
-  /** How many equally good ones to choose among: others reach for the first of them at this moment. */
+  /** Among how many equally good worker IDs to choose: other claims reach for the first of them at this moment. */
   readonly #spread: number;
-  /** Read ahead, where no unused number is left. */
+  /** Read in the first batch where no unused number is left. */
   #oldest: readonly Stored[] | undefined;
   /** By the record itself: of one worker ID two statements may have read two versions. */
   readonly #kept = new Map<Stored, StoredRow>();
@@ -48,17 +48,17 @@ export class Candidates implements PoolReader {
     this.#spread = spread;
   }
 
-  /** Who has taken a number that was asked for by its number, where that is nobody of ours. */
+  /** The row of a number that another program has taken, where the claim asked for that number. */
   foreignAt(workerId: number): AssignRow | undefined {
     return this.#foreign.get(workerId);
   }
 
-  /** How a record that a decision was shown stands in its table. */
+  /** The stored row of a record that the decision read. */
   rowOf(record: Stored): StoredRow | undefined {
     return this.#kept.get(record);
   }
 
-  /** Answered before, when the claim began. */
+  /** The claim read it when it began. */
   async byToken(): Promise<undefined> {}
 
   async byId(workerId: number): Promise<Stored | undefined> {
@@ -70,13 +70,13 @@ export class Candidates implements PoolReader {
     const row = kept === undefined ? found : kept.assignRow;
     if (!isForeign(row, kept?.record)) return kept && this.#shown(kept);
     this.#foreign.set(workerId, row);
-    // It has to be passed by, whatever its record says.
+    // The claim may not take it, whatever its record says.
     return { ...unusedRecord(workerId), pinned: foreign };
   }
 
   async firstUnused(pool: PoolBounds): Promise<number | undefined> {
     if (this.#hint(pool).from <= pool.last) return this.#findUnused(pool);
-    // None is left: the claim will ask for these.
+    // The next batch asks for these: reading them now saves a round trip.
     this.#oldest = await this.oldest(pool, look);
     return undefined;
   }
@@ -93,7 +93,7 @@ export class Candidates implements PoolReader {
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
-    // Most namespaces never have such a pin.
+    // Most namespaces never have a pin with an owner.
     if (!this.#state.entries.has(ownedEntry)) return [];
     const found = await this.#read("claim.oldest", { filed: ownersPlace(ip), ...pool, limit });
     return found.filter(({ assignRow, record }) => !isForeign(assignRow, record)).map((kept) => this.#shown(kept));
@@ -107,7 +107,7 @@ export class Candidates implements PoolReader {
     return records.toSorted((a, b) => b.until - a.until)[0];
   }
 
-  /** One whose window has passed is enough; of those that rest or are held, some are free all the same after a clock went back. */
+  /** One record with a passed window is enough. Of the others, some are free after a clock went back. */
   async #findOldest(
     statement: string,
     pool: PoolBounds,
@@ -142,27 +142,27 @@ export class Candidates implements PoolReader {
       taken = rows;
       if (unused.length > 0) break;
       from = end;
-      // Whoever comes next need not pass by all of these. Where somebody else has moved the hint, it is theirs.
+      // The next claim need not list all of these again. Where another claim has moved the hint, its value stays.
       const hint = { name, value: String(from), version };
       const [moved] = await this.#tx.write(() => [this.#tx.change("meta.set", hint)]);
       version += moved;
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;
-    // Behind the last one that was listed nothing is known; there, it is found out about when the row is added.
+    // Behind the last number of the list, a row of another program is found only when ours is added.
     if (!taken.includes(chosen)) return chosen;
     await this.#checkUnused(chosen);
     throw new Foreigners({ first: chosen, last: Math.min(pool.last, chosen + foreignSpan) });
   }
 
-  /** Where a look for an unused number begins. */
+  /** Where a search for an unused number begins. */
   #hint(pool: PoolBounds): { name: string; from: number; version: number } {
     const name = poolEntry + poolName(pool);
     const { value, version } = this.#state.entries.get(name) ?? { value: pool.first, version: 0 };
     return { name, from: Math.max(pool.first, Number(value)), version };
   }
 
-  /** @throws Beaten where a number with a row that had no record has one now: the row came with it. */
+  /** @throws Beaten where the number has a record by now: its row came with that. */
   async #checkUnused(workerId: number): Promise<void> {
     const record = await this.#tx.get("record.get", { worker_id: workerId });
     if (record !== undefined) throw new Beaten("not unused any more");
@@ -178,7 +178,7 @@ export class Candidates implements PoolReader {
     return record;
   }
 
-  /** @throws Foreigners where one of them stands in an index and belongs to somebody else. */
+  /** @throws Foreigners where another program has taken one of them. */
   async #list(statement: string, parameters: SqlParameters): Promise<readonly Stored[]> {
     const found = await this.#read(statement, parameters);
     const taken = found.find(({ assignRow, record }) => isForeign(assignRow, record))?.record.workerId;

@@ -17,15 +17,15 @@ import type { Transaction } from "./transaction.ts";
 import { add, noteBeside, noteForeigners, put } from "./write.ts";
 
 /**
- * Among how many equally good worker IDs a claim chooses by lot: after each race that it lost, among so many times more. Where 200
- * processes start at once, the third time they hardly meet.
+ * Among how many equally good worker IDs a claim chooses by lot: 16 times more after each race that it lost. Where 200 processes start
+ * at once, their third attempts hardly meet.
  */
 const [spreads, mostSpread] = [16, 256];
 
-/** How long a claim takes others to claim, too, after a lost race, ms. */
+/** How long after a lost race a claim still expects a crowd, ms. */
 const rushLasts = 1000;
 
-/** Reads the namespace, and whether the claim was granted before. `reading`: the namespace, asked for already. */
+/** Reads the namespace, and whether the claim was granted before. `reading`: the read of the namespace, under way. */
 export async function beginClaim(
   tx: Transaction,
   reading: Promise<SqlNamespace>,
@@ -45,12 +45,12 @@ export async function beginClaim(
     if (repeated?.record.token === token) return repeatClaim(tx, state, repeated);
 
     await ensurePool(tx, state, pool, wanted);
-    // A claim of one number looks at no other.
+    // A claim of one number reads no other.
     const isFiled = wanted !== undefined || (await fileSome(tx, state, pool));
     const candidates = new Candidates(tx, state, request, Math.min(mostSpread, spreads ** crowd));
     const [decision, rested] = await together([
       decideByBatches(candidates, request, state),
-      // In a crowd, others give back enough.
+      // In a crowd, other claims give back enough.
       crowd === 0 ? restingNumbers(tx, state, pool) : [],
     ]).catch(async (error: unknown) => {
       if (!(error instanceof Foreigners)) throw error;
@@ -87,7 +87,7 @@ export async function beginClaim(
 }
 
 /**
- * Answers a claim that was granted before. It is written once more: what is read here may not have reached the standby that
+ * Answers a claim that was granted before. The record is written once more: the grant may not have reached the standby that
  * acknowledged writes have to reach.
  */
 async function repeatClaim(tx: Transaction, state: SqlNamespace, before: StoredRow): Promise<Decision> {
@@ -95,12 +95,12 @@ async function repeatClaim(tx: Transaction, state: SqlNamespace, before: StoredR
   const goesOn = era === state.era;
   const after = goesOn ? record : { ...recordIn(state, record, era), token: undefined };
   await tx.write(() => [put(tx, state, before, after)]);
-  // What another server granted may be forgotten here: the token is free for another worker ID.
+  // This server may have forgotten what the other one granted: the token is free for another worker ID.
   if (!goesOn) throw new Changed("its token is free");
   return { answer: grantOf(record, state.clock) };
 }
 
-/** A claim's record with what foreigners, who keep no windows, add to the rule: they open a window later. */
+/** The record of a claim beside programs without windows: its window begins later. */
 function behindForeigners(
   record: Stored,
   state: SqlNamespace,
@@ -108,13 +108,13 @@ function behindForeigners(
   before: StoredRow | undefined,
 ): Stored {
   if (!state.beside || before?.assignRow !== undefined) return record;
-  // It was in nobody's hands, or never in ours: a foreigner's clock may be ahead by as much as any other's.
+  // Another program may have had the number until a moment ago, and its clock may be ahead by as much as any other.
   const from = Math.max(record.from, state.clock + state.info.maxClockSkew);
   const until = Math.max(record.until, from + request.window);
   return { ...record, from, until, recents: undefined, knownFrom: from };
 }
 
-/** Shows Java processes that the number is taken. */
+/** Shows to Java processes that the number is taken. */
 async function take(tx: Transaction, { workerId, holder }: Stored, before: AssignRow | undefined): Promise<void> {
   if (holder === undefined) return;
   const row = { worker_id: workerId, ...rowOf(holder) };

@@ -3,16 +3,16 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { TooLate, within } from "../deadline.ts";
 import type { Connecting, SqlConnection } from "./dialect.ts";
 
-/** How long a connection waits for more to do, ms. Short: processes that start together queue for those that a server allows. */
+/** How long an idle connection stays open, ms. Short: processes that start together queue for the connections of a server. */
 const idle = 100;
 
-/** Nobody said anything to one who knocked. */
+/** The server did not answer while this tried to connect. */
 export class Unheard extends Error {}
 
-/** A bounded number of connections. One that nobody uses keeps no program alive, and is ended soon. */
+/** A bounded number of connections. An idle one does not keep the process alive, and closes soon. */
 export class Connections {
   readonly #connect: () => Connecting;
-  /** How long connecting may take, ms: at first, and now. Where many knock at once, giving up soon only makes them knock more. */
+  /** How long connecting may take, ms: at first, and now. In a crowd, clients that give up early only connect more often. */
   readonly #firstPatience: number;
   #patience: number;
   readonly #clock: Clock;
@@ -31,8 +31,8 @@ export class Connections {
   }
 
   /**
-   * Does something with a connection that nobody else uses. It is destroyed where it is not `settled` then.
-   * @throws TooLate at `deadline`, on the monotonic clock, ms; and what connecting and `work` throw.
+   * Runs `work` with a connection of its own. A connection that is not `settled` afterwards is destroyed.
+   * @throws TooLate at `deadline`, on the monotonic clock, ms; and the errors of connecting and of `work`.
    */
   async use<Answer>(
     deadline: number,
@@ -63,7 +63,7 @@ export class Connections {
     for (const one of this.#busy) one.destroy();
   }
 
-  /** Waits for one of the places. */
+  /** Waits until one more connection is allowed. */
   async #place(deadline: number): Promise<void> {
     this.#check();
     if (this.#places > 0) {

@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../id/errors.ts";
 import type { SqlSettings } from "./address.ts";
 
-/** What a parameter may be, and what a column holds once a driver has read it. */
+/** A value of a parameter, or of a column that a driver has read. */
 export type SqlValue = number | string | boolean | Uint8Array | null;
 
 /** A row by column name, in lower case. */
@@ -10,48 +10,48 @@ export type SqlRow = Readonly<Record<string, SqlValue>>;
 /** The parameters of a statement by name: `:host` is `host`. */
 export type SqlParameters = Readonly<Record<string, SqlValue | undefined>>;
 
-/** A statement with what stands for its parameters. */
+/** A statement with its parameters. */
 export interface SqlStatement {
   readonly text: string;
   readonly parameters: SqlParameters;
-  /** It has to change one row: otherwise it fails, raced. */
+  /** It has to change exactly one row: otherwise the transaction is beaten. */
   readonly swaps?: boolean;
 }
 
-/** Committed here, but the server says that it did not wait for whom it should have. */
+/** The server committed, and says that it did not wait for its standby. */
 export class Unconfirmed extends Error {}
 
-/** What is done around statements. */
+/** What goes around the statements of one round trip. */
 export interface TransactionEdges {
-  /** They begin a transaction: READ COMMITTED, and as durable as a session may ask for. */
+  /** A transaction begins before them: READ COMMITTED, and as durable as a session may ask for. */
   readonly begins?: boolean;
-  /** They end it, where none of them fails. */
+  /** The transaction is committed behind them, where none of them fails. */
   readonly commits?: boolean;
 }
 
-/** What a statement came to. */
+/** The result of a statement. */
 export interface SqlResult {
   readonly rows: readonly SqlRow[];
-  /** Rows that it changed; for an UPDATE those that it found. */
+  /** How many rows it changed; of an UPDATE, how many it found. */
   readonly count: number;
 }
 
-/** One connection. Its errors are the driver's own: see `Dialect.meaningOf`. */
+/** One connection. It throws the driver's errors: see `Dialect.meaningOf`. */
 export interface SqlConnection {
-  /** Expressions that depend on the server, for braces in statements. */
+  /** Expressions of this server, for the names in braces in statements. */
   readonly names: Readonly<Record<string, string>>;
   /**
-   * Runs statements one after the other, up to the first that fails: in one round trip where the server takes several at once.
-   * @throws Beaten where the server does not tell by itself that a row is not as it was; Unconfirmed.
+   * Runs statements in their order, up to the first that fails: in one round trip where the server takes several at once.
+   * @throws Beaten where the driver counts another number of rows than a statement has to change; Unconfirmed.
    */
   run(statements: readonly SqlStatement[], around: TransactionEdges): Promise<readonly SqlResult[]>;
-  /** What a server answers after that was not committed, whatever it was asked before. */
+  /** Where the server answers this, nothing that was still open is committed. */
   rollback(): Promise<void>;
-  /** Whether it keeps the program alive. */
+  /** `held`: the connection keeps the process alive. */
   hold(held: boolean): void;
-  /** Whether it can still be used. */
+  /** Whether it can run statements. */
   readonly usable: boolean;
-  /** Ends it at once, whatever it is doing. */
+  /** Closes it at once, also in the middle of a statement. */
   destroy(): void;
 }
 
@@ -61,22 +61,22 @@ export interface SqlTarget extends SqlSettings {
   readonly port: number;
   readonly user: string | undefined;
   readonly password: string | undefined;
-  /** Deadline of one operation, ms: the server gives a transaction up after as long. */
+  /** Deadline of one operation, ms. The server ends a transaction after that time. */
   readonly operationTimeout: number;
   /** A ready client that knows how to connect there. */
   readonly client?: object | undefined;
 }
 
-/** What an error of a server means. In none of these cases was anything committed. */
+/** The meaning of a server's error. With any of them, nothing was committed. */
 export interface SqlErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
-  /** Whether the same may be asked again: soon it may be possible. */
+  /** The state may pass: a later attempt may succeed. */
   readonly passes?: true;
-  /** Another transaction was faster: decide again. */
+  /** Another transaction was faster: the operation reads again. */
   readonly raced?: true;
-  /** A table or column is not there: `snowlease init` makes it. */
+  /** A table or column is missing: `snowlease init` creates it. */
   readonly missing?: true;
 }
 
@@ -90,9 +90,9 @@ export interface Dialect {
   readonly driver: string;
   /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
   load(client: object | undefined): Promise<unknown>;
-  /** Begins to connect: a session that can be given up before it is ready. `driver`: what `load` gave. */
+  /** Begins to connect. `driver`: the result of `load`. */
   connect(driver: unknown, target: SqlTarget): Connecting;
-  /** What the server said, or undefined where it was not the server, or nothing is known of it: then what was done is not known. */
+  /** The meaning of an error of the server. Undefined for any other error: whether the operation was done is then unknown. */
   meaningOf(error: unknown): SqlErrorMeaning | undefined;
   /** Whether two identities name the same server and data. */
   sameServer(stored: string, seen: string): boolean;
@@ -100,9 +100,9 @@ export interface Dialect {
   promiseOf(row: SqlRow): string;
 }
 
-/** A session that is on its way. */
+/** A connection that is being opened. */
 export interface Connecting {
   readonly ready: Promise<SqlConnection>;
-  /** Gives it up. */
+  /** Stops connecting. */
   destroy(): void;
 }

@@ -17,7 +17,7 @@ type SharedMeaning =
 
 const unavailable = "REGISTRY_UNAVAILABLE";
 
-/** What the tables of the dialects have in common. */
+/** The meanings that all dialects share. */
 export const meanings: Readonly<Record<SharedMeaning, SqlErrorMeaning>> = {
   login: {
     code: "UNAUTHORIZED",
@@ -56,14 +56,14 @@ export const meanings: Readonly<Record<SharedMeaning, SqlErrorMeaning>> = {
   },
 };
 
-/** A table of what codes mean, from the codes of each meaning. */
+/** The meaning of each code, from the codes of each meaning: separated by spaces. */
 export function meaningsOf<Meaning>(
   ...groups: readonly (readonly [meaning: Meaning, codes: string])[]
 ): ReadonlyMap<string, Meaning> {
   return new Map(groups.flatMap(([meaning, codes]) => codes.split(" ").map((code) => [code, meaning] as const)));
 }
 
-/** Where a registry is, for messages: no password. */
+/** Names a registry in messages, without its password. */
 export interface SqlPlace {
   readonly title: string;
   readonly where: string;
@@ -72,14 +72,14 @@ export interface SqlPlace {
   readonly namespace: string;
 }
 
-/** The error that a server answered with. Nothing was changed. */
+/** The error for what a server answered. Nothing was changed. */
 export function serverError(meaning: SqlErrorMeaning, cause: unknown, place: SqlPlace): SnowleaseError {
   if (meaning.missing) return missingTables(place, cause);
   const { code, says, advice } = meaning;
   return new SnowleaseError(code, `${place.title} ${place.where} ${says} (${said(cause)}); ${advice}.`, {}, { cause });
 }
 
-/** The tables are not there, or lack something. */
+/** Tables, or parts of them, are missing. */
 export function missingTables({ title, where, url, namespace }: SqlPlace, cause?: unknown): SnowleaseError {
   const what = cause === undefined ? "" : ` (${said(cause)})`;
   return new SnowleaseError(
@@ -95,7 +95,7 @@ export function isMissingTables(error: unknown): boolean {
   return isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true;
 }
 
-/** The tables are of another version of this program. */
+/** Another version of Snowlease created the tables. */
 export function otherSchema({ title, where, url, namespace }: SqlPlace, stored: number, known: number): SnowleaseError {
   const advice =
     stored > known
@@ -108,7 +108,7 @@ export function otherSchema({ title, where, url, namespace }: SqlPlace, stored: 
   );
 }
 
-/** Nobody answered in time, or the connection broke. `unknown`: it may have been done all the same. */
+/** The server did not answer in time, or the connection broke. `unknown`: the operation may have been done. */
 export function silentError(
   { title, where }: SqlPlace,
   timeout: number,
@@ -116,7 +116,7 @@ export function silentError(
   cause?: unknown,
 ): SnowleaseError {
   const text = said(cause);
-  // A connection that broke off did not take until then.
+  // A broken connection ends before the deadline.
   const within = unknown && text !== "" ? "" : ` within ${timeout} ms`;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",

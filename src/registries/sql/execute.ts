@@ -12,17 +12,17 @@ import { Beaten, Changed } from "../compare-and-set/store.ts";
 
 /** How an operation is done. */
 interface ExecuteOptions {
-  /** Whether it may be done again where it is not known whether it was done: it then finds out by itself. */
+  /** Whether another attempt may follow one with an unknown answer, and finds out by itself whether it was done. */
   readonly repeatable: boolean;
 }
 
-/** What a piece of work is given. */
+/** What one attempt at an operation works with. */
 export interface SqlTry {
   readonly tx: Transaction;
   readonly place: SqlPlace;
-  /** How often others were faster. */
+  /** How often other writers were faster. */
   readonly races: number;
-  /** How long the operation had to wait, ms: the asker's clock went on meanwhile. */
+  /** How long the operation had to wait, ms: its caller's clock went on meanwhile. */
   readonly waited: number;
 }
 
@@ -34,8 +34,8 @@ export interface Database {
   readonly settings: SqlSettings;
   readonly migrations: readonly (readonly string[])[];
   /**
-   * Does a piece of work on a connection; again where others were faster, where nobody could be reached, or where the server says
-   * that it may soon be possible. Nothing that may have been done is done twice unless it is `repeatable`.
+   * Runs `work` with a connection; again where other writers were faster, where the server did not answer, or where its state may
+   * pass. Work that may have been done is repeated only where it is `repeatable`.
    */
   execute<Answer>(
     namespace: string,
@@ -51,18 +51,18 @@ export interface DatabaseOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** A shorter wait than that, ms, is nothing that a request may not spend on its way; nobody's clock is compared that finely. */
+/** Ignore waits below this, ms: normal network delay. */
 const longestOnTheWay = 1000;
 
-/** How long a server may take to let a client in before that knocks once more, ms. One whose queue is full forgets who waits. */
+/** How long connecting may take before the next try, ms. A server with a full queue forgets clients that wait. */
 const longestGreeting = 2000;
 
 /** Where the database is. */
 export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
 
-/** Longest pause before a second try, ms: for a lost race, and for a server that does not answer. */
+/** Longest pause before the second attempt, ms: after a lost race, and where the server does not answer. */
 const [racePause, firstPause, longestPause] = [4, 25, 800];
-/** Of a deadline that leaves time for more than a few tries: what a crowd that comes again too often needs is quiet. */
+/** Longest pause, as a part of the deadline, where that is longer: a server in front of a crowd needs fewer attempts. */
 const pauseShare = 1 / 20;
 
 /** @throws SnowleaseError CONFIG_INVALID, DRIVER_MISSING */
@@ -107,10 +107,10 @@ export async function openDatabase(
         } catch (error) {
           if (isSnowleaseError(error)) throw error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
-          // Once it may have been done, it may have been, whatever becomes of the tries after that.
+          // Once an answer is unknown, it stays unknown, whatever later attempts answer.
           unclear ||= isUnclear(tx);
           const meaning = isOurs(error) ? undefined : dialect.meaningOf(error);
-          // What a server said at one try tells more than its silence at the next.
+          // An error of the server tells more than its silence at a later attempt.
           if (!(error instanceof TooLate || (error instanceof Unheard && last !== undefined))) last = error;
           const final = meaning !== undefined && !meaning.raced && !meaning.passes;
           if (unclear && (final || !repeatable)) throw silentError(place, operationTimeout, true, last);
@@ -138,7 +138,7 @@ function isOurs(error: unknown): boolean {
   return error instanceof Beaten || error instanceof Changed || error instanceof TooLate;
 }
 
-/** A function of its own, since the compiler believes that nothing is assigned in a callback. */
+/** A function of its own: the compiler does not see assignments in a callback. */
 function isUnclear(tx: Transaction | undefined): boolean {
   return tx?.unclear === true;
 }

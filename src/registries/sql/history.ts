@@ -4,7 +4,7 @@ import { historyRowOf } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 
-/** Adds the row of a claim that was just granted, and ends the one of the claim before. */
+/** Adds the row of a new claim, and ends the row of the claim before it. */
 export async function noteClaim(tx: Transaction, claim: Stored, before: Stored | undefined): Promise<void> {
   const { workerId, fence, from, until, recents, holder, claimedAt } = claim;
   if (holder === undefined || claimedAt === undefined) return;
@@ -24,7 +24,7 @@ export async function noteClaim(tx: Transaction, claim: Stored, before: Stored |
   ]);
 }
 
-/** Notes how a claim ended and where its window then stood, unless that was noted before. */
+/** Notes how a claim ended and where its window then stood; changes nothing where that was noted before. */
 export async function noteEnd(
   tx: Transaction,
   { workerId, fence, until }: Stored,

@@ -11,9 +11,9 @@ import { together } from "../compare-and-set/decide.ts";
 export type Migrations = readonly (readonly string[])[];
 
 /**
- * Makes or upgrades the tables of a namespace where that is needed, and notes what is fixed for it where nobody did. Some databases
- * commit each statement of a schema by itself: each may be run again, and the last of a step notes its version. Where the table of
- * windows was lost, or what is fixed for a namespace that has claims, this is no longer the server that wrote last: a quarantine begins.
+ * Creates or upgrades the tables of a namespace where that is needed, and notes what is fixed for it where that is missing. Some
+ * databases commit each statement of a schema by itself: each can be repeated, and the last one of a step notes the step's version.
+ * Where the table of windows was lost, or the table `meta` of a namespace with claims, a quarantine begins.
  */
 export async function makeTables(
   tx: Transaction,
@@ -30,7 +30,7 @@ export async function makeTables(
     await tx.atomically(async () => {
       const lock = await tx.get("meta.lock", table);
       if (lock?.["locked"] !== 1) throw new Beaten("another init");
-      // Whoever had the lock may have done it.
+      // The process that had the lock before may have done it.
       found = await look(tx, names);
       const { identity, lost } = found;
       if (lost.includes("window") && identity !== undefined) {
@@ -44,15 +44,15 @@ export async function makeTables(
   if (!found.fixed) await noteFixed(tx, info);
 }
 
-/** What is there. */
+/** The tables that exist. */
 interface FoundTables {
   /** The version of the tables; 0 where there are none. */
   readonly schema: number;
-  /** Tables that were there once. */
+  /** Tables that existed before. */
   readonly lost: readonly string[];
-  /** Whether it is noted what is fixed. */
+  /** Whether `meta` says what is fixed for the namespace. */
   readonly fixed: boolean;
-  /** The version of the row that says which server wrote last, where there is one. */
+  /** The version of the row that names the server which wrote last; undefined without that row. */
   readonly identity: number | undefined;
 }
 
@@ -81,7 +81,7 @@ async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: N
   const beside = foreign !== undefined;
   const fixed = {
     layout,
-    // No two eras bear the same number, even if this table was lost in between.
+    // Two eras never have the same number, even if this table was lost in between.
     era: String(numberOf(clock ?? {}, "clock")),
     max_window: String(maxWindow),
     max_clock_skew: String(maxClockSkew),
@@ -92,7 +92,7 @@ async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: N
   await tx.write(() => [tx.change("meta.create", fixed), lost && tx.swap("meta.set", lost)]);
 }
 
-/** What has to be run by hand for a namespace where `init` may not make tables: it then only notes what is fixed. */
+/** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */
 export function schemaText(kind: Dialect["kind"], namespace: string): string {
   const names = namesOf(namespace);
   return loadMigrations(kind)

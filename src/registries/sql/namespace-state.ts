@@ -6,28 +6,28 @@ import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
 import { maybeText, numberOf } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** A row of the table of what is fixed. */
+/** A row of the table `meta`. */
 interface MetaEntry {
   readonly value: string;
   readonly version: number;
 }
 
-/** What an operation begins with: one reading of what is fixed for a namespace, and of the server. */
+/** What an operation reads first: the table `meta` of the namespace, and which server this is. */
 export interface SqlNamespace extends NamespaceState {
   /** Which server this is. */
   readonly identity: string;
-  /** Whether somebody was seen who keeps no window: what none of us held all the time may have been used by them. */
+  /** Whether programs without windows were seen: they may have used any number that Snowlease did not hold all the time. */
   readonly beside: boolean;
   readonly entries: ReadonlyMap<string, MetaEntry>;
 }
 
-/** Before the names of pools. */
+/** The prefix of entries about pools. */
 export const poolEntry = "pool:";
 
-/** There from the first pin on that has an owner. */
+/** An entry that exists from the first pin with an owner on. */
 export const ownedEntry = "owned";
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none, or one of another version. */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE where the tables are missing, or of another version. */
 export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
   const rows = await tx.all("meta.read");
   const entries = new Map<string, MetaEntry>(
@@ -62,9 +62,9 @@ function numberIn(entries: ReadonlyMap<string, MetaEntry>, name: string, otherwi
 }
 
 /**
- * A server that is not the one that wrote last may lack what that one acknowledged: a standby that lagged, a copy from a backup.
- * From the moment that is noticed, nothing is granted or renewed until every window has passed that may ever have been granted.
- * @throws Beaten where somebody else noticed at once.
+ * Begins a quarantine where another server wrote last: this one may lack what that one acknowledged (a standby that lagged, a restored
+ * backup). From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
+ * @throws Beaten where another process noticed at the same time.
  */
 export async function guard(tx: Transaction, dialect: Dialect, state: SqlNamespace): Promise<SqlNamespace> {
   const { identity, entries, info, clock } = state;

@@ -5,30 +5,30 @@ import type { Stored } from "../../rule/window.ts";
 import { type AssignRow, assignRow } from "./assign.ts";
 import type { SqlParameters, SqlRow } from "./dialect.ts";
 
-/** A record as it stands in the table, with what only this store keeps of it. */
+/** A record as a row of the table of windows. */
 export interface StoredRow {
   readonly record: Stored;
   readonly version: number;
-  /** Records of an older era were written before a server that may have forgotten some was put in its place. */
+  /** The era of the last write. A record of an older era was written before this server took the place of another one. */
   readonly era: number;
-  /** The name of its number's band, where it was ever claimed. */
+  /** The name of its number's band; undefined before the first claim. */
   readonly pool: string | undefined;
-  /** What Java processes see. */
+  /** The row that Java processes see. */
   readonly assignRow: AssignRow | undefined;
 }
 
-/** Where records of numbers are filed that somebody took who keeps none. */
+/** Records of numbers that other programs have taken are filed under this. */
 export const foreign = "foreign";
 
-/** Before the address that a record is filed under while it is pinned for its host. */
+/** The prefix of the address under which a record is filed while it is pinned for a host. */
 const ownerPlace = "owner:";
 
-/** Where the records lie that are pinned for an address. */
+/** The records that are pinned for an address are filed under this. */
 export function ownersPlace(ip: string): string {
   return ownerPlace + ip;
 }
 
-/** The longest label that is kept. */
+/** The longest text of a holder's label that is stored. */
 const longestLabel = 255;
 
 /** A pool's name. */
@@ -36,7 +36,7 @@ export function poolName({ first, last }: PoolBounds): string {
   return `${first}-${last}`;
 }
 
-/** A holder's label as it is kept. */
+/** A holder's label as it is stored. */
 export function shortenedLabel({ host, ip, pid, instance }: HolderLabel): HolderLabel {
   return { host: clipped(host), ip: clipped(ip), pid, instance: clipped(instance) };
 }
@@ -45,7 +45,7 @@ function clipped(text: string): string {
   return text.length <= longestLabel ? text : Array.from(text).slice(0, longestLabel).join("");
 }
 
-/** A row of the table of windows. */
+/** Reads a row of the table of windows. */
 export function storedRowOf(row: SqlRow): StoredRow {
   const timestamp = maybeNumber(row, "checkpoint_timestamp");
   const begin = maybeNumber(row, "recents_from");
@@ -77,7 +77,7 @@ export function storedRowOf(row: SqlRow): StoredRow {
   };
 }
 
-/** The columns of a record. `pool`: the name of its band; where it is filed follows from that. */
+/** The columns of a record. `pool`: the name of its band. `filed`: where it is filed unless it is pinned. */
 export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): SqlParameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
@@ -105,7 +105,7 @@ export function columnsOf(record: Stored, pool: string | undefined, filed: strin
   };
 }
 
-/** A row of the history. */
+/** Reads a row of the history. */
 export function historyRowOf(row: SqlRow): HistoryRow {
   return {
     workerId: numberOf(row, "worker_id"),
@@ -125,7 +125,7 @@ function holderOf(row: SqlRow): HolderLabel {
   return { host: text("host"), ip: text("ip"), pid: maybeNumber(row, "pid") ?? 0, instance: text("instance") };
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is no whole number. */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is no integer. */
 export function numberOf(row: SqlRow, name: string): number {
   const number = maybeNumber(row, name);
   if (number !== undefined) return number;
@@ -149,7 +149,7 @@ export function maybeText(row: SqlRow, name: string): string | undefined {
 
 function bytesOf(row: SqlRow, name: string): Uint8Array {
   const value = row[name];
-  // A driver's own kind of bytes is not for others.
+  // A driver has its own kind of bytes.
   if (value instanceof Uint8Array) return Uint8Array.from(value);
   if (value === null || value === undefined) return new Uint8Array();
   throw odd(row, name);

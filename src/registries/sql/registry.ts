@@ -16,19 +16,18 @@ const page = 500;
 
 const repeatable = { repeatable: true };
 
-/** Some worker IDs, and the last one where there may be more. */
+/** Some worker IDs. `last`: where the next page begins; undefined where this is the last one. */
 interface WorkerPage {
   readonly records: readonly WorkerRecord[];
   readonly last: number | undefined;
 }
 
 /**
- * A registry in tables of an SQL database, one of them as westid made it known. An operation reads what it needs without a lock,
- * decides, and writes in one short transaction that takes effect only if what was read is still so; otherwise it decides again.
- * The clock is the database's. A server that may have forgotten what was acknowledged is QUARANTINE until every window has passed
- * that may have been granted: `namespace-state.ts`.
+ * A registry in tables of an SQL database; one of them is the table of westid. An operation reads what it needs without a lock,
+ * decides, and writes in one short transaction that takes effect only where nothing of that has changed. The clock is the database's.
+ * A server that may have forgotten what was acknowledged is in quarantine: `namespace-state.ts`. It connects at the first operation.
  *
- * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING. It connects when it is first asked.
+ * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
  */
 export async function sqlRegistry(address: SqlAddress, options: DatabaseOptions): Promise<Registry> {
   const dialect = await dialectOf(address.kind);

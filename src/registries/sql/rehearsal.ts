@@ -7,15 +7,14 @@ import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { add, put } from "./write.ts";
 
-/** Ends a transaction that came to its end, so that nothing of it stays. */
+/** Takes a transaction back whose statements all succeeded. */
 class TakenBack extends Error {}
 
-/** The number of no pool. */
+/** A number that is in no pool. */
 const nobodys = -1;
 
 /**
- * Writes what a claim, its renewal and its release write, and takes all of it back: rights on the tables, and what else may stand in
- * the way of a write there.
+ * Writes what a claim, its renewal and its release write, and takes all of it back: missing rights and other obstacles show.
  */
 export async function rehearse(tx: Transaction, state: SqlNamespace): Promise<void> {
   const { clock } = state;

@@ -9,16 +9,16 @@ import { together } from "../compare-and-set/decide.ts";
 import { put } from "./write.ts";
 
 /*
- * Numbers that go back to Java processes, which start where no row is, count up from 0, and cannot see that a window has passed.
- * Where there are such processes, each claim gives back a few numbers of ours, the ones that have rested longest.
+ * Numbers that go back to Java processes. These look for a number without a row, from 0 up, and cannot see that a window has passed.
+ * Where there are such processes, each claim gives back a few numbers: the ones that have rested longest.
  */
 
 /** How many numbers a claim gives back. */
 const few = 4;
 
 /**
- * Of the numbers that have rested longest those in whose windows no clock can show a time any more. None of a pool that begins above
- * 0: it is a band of ours alone.
+ * The numbers that have rested longest, where no clock can show a time of their windows any more. None of a pool that begins above 0:
+ * Java processes do not get that far.
  */
 export async function restingNumbers(
   tx: Transaction,
@@ -35,8 +35,8 @@ export async function restingNumbers(
 }
 
 /**
- * Gives them back: their rows go, their records stay. A holder that renews at the same moment keeps its number, or finds the row
- * gone: its record is written by both, and one of them comes first.
+ * Gives numbers back: deletes their rows, and keeps their records. A holder that renews at the same moment keeps its number, or finds
+ * its row gone: both write its record, and one of them is first.
  */
 export async function giveBack(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   if (numbers.length === 0) return;

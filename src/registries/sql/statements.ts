@@ -5,7 +5,7 @@ const files = ["session", "meta", "record", "claim", "assign", "history", "worke
 /** The files of `sql/common/`: a dialect's own file replaces some of their statements. */
 const commonFiles = ["meta", "record", "assign", "history"];
 
-/** The statements of a dialect by name: `claim.oldest`. Comments are left out. */
+/** The statements of a dialect by name, such as `claim.oldest`, without their comments. */
 export function loadStatements(dialect: string): ReadonlyMap<string, string> {
   return new Map([...statementsIn("common", commonFiles), ...statementsIn(dialect, files)]);
 }
@@ -33,12 +33,12 @@ function bare(text: string): string {
     .replace(/;$/, "");
 }
 
-/** What stands for names in braces. */
+/** The texts that replace names in braces. */
 export type Names = Readonly<Record<string, string>>;
 
 /** The names of a namespace's tables, indexes and constraints: `{window}`, `{until_index}`, `{window_key}`. */
 export function namesOf(namespace: string): Names {
-  // It becomes a part of statements.
+  // The name becomes a part of statements.
   if (!/^[a-z][a-z0-9_]{0,31}$/.test(namespace)) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
@@ -55,10 +55,10 @@ export function namesOf(namespace: string): Names {
   return names;
 }
 
-/** Puts names in the place of braces. */
+/** Replaces the names in braces. */
 export function named(text: string, names: Names): string {
   return text.replace(/\{([a-z_]+)\}/g, (braces, name: string) => names[name] ?? braces);
 }
 
-/** `:name`, but neither `::type` nor a time of day. */
+/** A parameter: `:name`, but neither `::type` nor a time of day. */
 export const placeholder: RegExp = /(?<![:\w]):([a-z_]+)/g;

@@ -17,16 +17,16 @@ interface QueuedStatement extends SqlStatement {
 }
 
 /**
- * One piece of work on one connection: statements by name, on the tables of one namespace. What is asked for at the same time
- * (`together`) is sent in one piece, in its order: most of the time that an operation takes is that of round trips.
+ * Runs statements by name on one connection, on the tables of one namespace. It collects the statements of one turn of the event loop
+ * (`together`), and sends them in one round trip, in their order.
  */
 export class Transaction {
-  /** Whether a commit is on its way, or was answered with doubts: what was asked may have been done. */
+  /** Whether a commit is on its way, or has an unknown answer: its statements may take effect. */
   unclear = false;
-  /** What waits for an answer, a transaction that is open included. */
+  /** How many statements wait for an answer; an open transaction counts as one. */
   #open = 0;
   #asked: QueuedStatement[] = [];
-  /** What is to be done around what is sent next. */
+  /** What goes around the statements that are sent next. */
   #around: TransactionEdges = {};
   readonly #session: SqlConnection;
   readonly #statements: ReadonlyMap<string, string>;
@@ -38,7 +38,7 @@ export class Transaction {
     this.#names = { ...names, ...session.names };
   }
 
-  /** Whether the connection is as it was before: others may use it. */
+  /** Whether nothing is under way on the connection: another operation may use it. */
   get settled(): boolean {
     return this.#open === 0;
   }
@@ -56,17 +56,17 @@ export class Transaction {
     return (await this.#run(name, parameters)).count;
   }
 
-  /** Changes one row that has to be as it was read: where it is not, it fails, raced. */
+  /** Changes one row under the condition that it is as it was read. @throws Beaten, or the error of a driver that means the same. */
   async swap(name: string, parameters: SqlParameters): Promise<void> {
     await this.#run(name, parameters, true);
   }
 
-  /** Runs a statement that is not in a file, such as one of the schema. */
+  /** Runs a statement by its text, such as one of the schema. */
   async execute(text: string): Promise<readonly SqlRow[]> {
     return (await this.#ask(text, {})).rows;
   }
 
-  /** All of it or nothing. `work` has to have waited for everything that it asked for when it ends, well or badly. */
+  /** Runs statements in one transaction. `work` waits for all its statements before it ends, also where one fails. */
   atomically<Answer>(work: () => Promise<Answer>): Promise<Answer> {
     return this.#within({ begins: true }, async () => {
       const answer = await work();
@@ -76,7 +76,7 @@ export class Transaction {
     });
   }
 
-  /** The same in one round trip. `work` asks for everything at once. */
+  /** The same in one round trip. `work` asks for all statements at once. */
   write<Each extends readonly unknown[]>(work: () => readonly [...Each]): ReturnType<typeof together<Each>> {
     return this.#within({ begins: true, commits: true }, () => together(work()));
   }
@@ -92,7 +92,7 @@ export class Transaction {
     } catch (error) {
       this.#around = {};
       if (error instanceof Unconfirmed) throw error;
-      // Where that fails, the connection is destroyed, and the server does the same; unless it had committed.
+      // Where this fails, the connection is destroyed, and the server rolls back by itself, unless it had committed.
       const undone = await this.#session.rollback().then(
         () => true,
         () => false,

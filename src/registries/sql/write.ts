@@ -8,14 +8,14 @@ import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * Every write takes effect only on what was read: the same version of the record, the same server, the same era. Otherwise it is
- * Beaten, and the operation decides again.
+ * Every write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is
+ * beaten.
  */
 
 /**
- * Stores a record in the place of the one that was read. `pool`: from which it is claimed now. `era`: the present one where a holder
- * speaks, or has come to its end; what anybody else changes makes a record no newer than it was. `filed`: where claims find it; by
- * default in its pool, or among those in foreign hands.
+ * Stores a record in the place of the one that was read. `pool`: the name of its band. `era`: by default the present one, since a holder
+ * writes or a claim ends; any other change keeps the era of the record. `filed`: where claims find it; by default under its band, or
+ * under `foreign` where another program has taken the number.
  */
 export async function put(
   tx: Transaction,
@@ -46,7 +46,7 @@ function conditions({ identity, era }: SqlNamespace): { identity: string; presen
   return { identity, present_era: String(era) };
 }
 
-/** Remembers that Java processes take numbers here, too. @throws Changed where it was not known. */
+/** Notes that Java processes take numbers here, too. @throws Changed where that was not noted before. */
 export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<void> {
   const entry = state.entries.get("beside");
   if (state.beside || entry === undefined) return;
@@ -54,7 +54,7 @@ export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<
   throw new Changed("those beside us were noted");
 }
 
-/** Files numbers of a span that are in foreign hands where claims do not come by, and remembers that there are such. */
+/** Files the numbers of a span that other programs have taken under `foreign`, and notes that there are such programs. */
 export async function noteForeigners(tx: Transaction, state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
   await tx.atomically(async () => {
     let noted = await tx.change("assign.note-foreigners", { first, last });
@@ -70,7 +70,7 @@ export async function noteForeigners(tx: Transaction, state: SqlNamespace, { fir
   });
 }
 
-/** Takes the records of numbers away that nobody ever used: they are unused again, and no claim may have passed them by for good. */
+/** Deletes the records of numbers that were never claimed, and lowers the hints of their pools: claims find them as unused again. */
 async function forget(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   const hints = [...state.entries].flatMap(([name, { value, version }]) => {
     if (!name.startsWith(poolEntry)) return [];
@@ -84,7 +84,7 @@ async function forget(tx: Transaction, state: SqlNamespace, numbers: readonly St
   ]);
 }
 
-/** Stores the records of numbers that are kept out of the pool from now on. */
+/** Stores the records of pinned numbers. */
 export async function putPinned(
   tx: Transaction,
   state: SqlNamespace,
@@ -100,7 +100,7 @@ export async function putPinned(
   ]);
 }
 
-/** Puts pinned numbers back; one that nobody ever used loses its record then. */
+/** Puts pinned numbers back into the pool, and deletes the records of those that were never claimed. */
 export async function unpin(
   tx: Transaction,
   state: SqlNamespace,

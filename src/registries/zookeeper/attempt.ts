@@ -29,7 +29,7 @@ import {
   type ZooKeeperStore,
 } from "./store.ts";
 
-/** One try of an operation on nodes. */
+/** One attempt at an operation, on the nodes of a namespace. */
 export class ZooKeeperAttempt implements Attempt<StoredNode> {
   readonly store: ZooKeeperStore;
   readonly nodes: Nodes;
@@ -38,9 +38,9 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
   /** How often other writers were faster. */
   readonly races: number;
   #begun: Beginning<unknown> | undefined;
-  /** The ephemeral nodes of the worker ID, with their tokens. */
+  /** The names of the worker ID's ephemeral nodes, each with its token. */
   #ephemerals: ReadonlyMap<string, string> = new Map();
-  /** The node that is written with each record without a claim, and the pools below it. */
+  /** The node that goes with each change of a record without a claim (see `guardUnused`), and the names of the pools below it. */
   #bands: Node | undefined;
   #pools: readonly string[] = [];
 
@@ -52,7 +52,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
     this.races = races;
   }
 
-  /** One round trip: the clock, the namespace, and whatever else is read. */
+  /** Reads the clock, the namespace, and more, in one round trip. */
   async begin<Read>(reads: (session: ZooKeeperSession) => Promise<Read>): Promise<Beginning<Read>> {
     const begun = await this.store.begin(this.deadline, this.nodes, reads);
     this.#begun = begun;
@@ -104,7 +104,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
     const writes: Write[] = put(nodes, after, before);
     if (!isKnown) writes.push({ op: "create", path, ephemeral: true });
     const writer = await this.commit(writes);
-    // Not where its time came meanwhile: the next renewal makes it again.
+    // Where the ephemeral node's time came in between, the next renewal creates it again.
     if (!isKnown || store.ephemerals.has(writer, path)) store.ephemerals.note(writer, nodes, after, clock);
   }
 
@@ -119,7 +119,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
       ...endOf(nodes, before.record, after.until, this.#reading.clock, how),
       ...gone.map((path) => ({ op: "remove", path }) as const),
     ];
-    // Where an ephemeral node goes, that tells of it.
+    // Claims notice an ephemeral node that is removed, without this.
     await this.commit(writes, { also: (session) => (gone.length > 0 ? [] : [forgetRest(session, nodes, workerId)]) });
     if (how === "released") this.store.ephemerals.forget(nodes.ephemeral(workerId, token));
   }
@@ -164,7 +164,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
     return commit(this.store.connection, this.deadline, writes, extras);
   }
 
-  /** The same for the writes of one record, which may have been deleted by hand. */
+  /** The same for the writes of one record. Where an operator deleted that by hand, a new one takes its place. */
   async commitRecord(workerId: number, writes: readonly Write[], extras?: CommitExtras): Promise<number> {
     try {
       return await this.commit(writes, extras);
@@ -182,7 +182,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
     return this.#begun;
   }
 
-  /** The writes by which a number that was only ever pinned is unused again: for the hints of all pools, too. */
+  /** The writes that make a number unused again which was never claimed: they also lower the hints of its pools. */
   async #forgetUnused({ record: { workerId }, version }: StoredNode): Promise<Write[]> {
     const { nodes } = this;
     const around = this.#pools.flatMap((name) => {
@@ -196,7 +196,7 @@ export class ZooKeeperAttempt implements Attempt<StoredNode> {
     const lowered = around.flatMap((path, i): Write[] => {
       const node = hints[i];
       if (node === undefined) return [];
-      // Also where it says less: a claim that is about to raise it must notice.
+      // Also a lower hint is written: a claim that is about to raise it must be beaten.
       const data = numberBytes(Math.min(readNumber(node, path), workerId));
       return [{ op: "set", path, data, version: node.version }];
     });

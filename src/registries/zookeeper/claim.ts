@@ -11,9 +11,9 @@ import { type Hint, preferredOf, searchAny, Snapshot } from "./search.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
 import { forgetToken, put, readNode } from "./store.ts";
 
-/** Worker IDs that are remembered for a host; further ones that it uses are anybody's. */
+/** How many worker IDs are remembered for a host. It does not get further ones back first. */
 const mostOfHost = 512;
-/** How far the hint may lag behind the numbers in use: each claim looks past as many. */
+/** How far a hint may lag behind the numbers in use: each claim reads that many in vain. */
 const hintLag = 8;
 
 /** Reads what a claim begins with. */
@@ -35,7 +35,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
   const [owner, hosts, pins, next, ...records] = read;
   const snapshot = new Snapshot(request, clock, beaten);
   const hint = { value: next ? readNumber(next, nodes.next(pool)) : pool.first, version: next?.version };
-  /** What the hint of the pool should say. */
+  /** The value that the hint of the pool should have. */
   let newHint: number | undefined;
 
   async function decide(): Promise<Decision> {
@@ -45,7 +45,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
     if (owner !== undefined) {
       const held = readNumber(owner, nodes.token(token));
       snapshot.add(await connection.exchange(deadline, (session) => readNode(session, nodes, held)));
-      // It was given back in between.
+      // The worker ID was given back in between.
       if (snapshot.byToken(token) === undefined) throw new Beaten("its token is gone");
     }
     if (wanted !== undefined || owner !== undefined) {
@@ -85,7 +85,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
       ],
       also: (calls) => [
         ...moveHint(calls, nodes.next(pool), pool, hint, newHint),
-        // Empty where it was the host's last, and only then it goes.
+        // Removed only where this was the last worker ID of that host.
         ...(left === undefined ? [] : [calls.remove(nodes.host(left))]),
       ],
     });
@@ -109,7 +109,7 @@ async function withSession(
   return { ...answer, live: asShown(record, ephemerals.values()).token !== undefined };
 }
 
-/** Makes the hint of a pool, or raises it where it has fallen behind: nobody waits for that, and nobody minds if it fails. */
+/** Creates the hint of a pool, or raises it where it lags too far behind. It may fail. */
 function moveHint(
   session: ZooKeeperSession,
   path: string,
@@ -118,7 +118,7 @@ function moveHint(
   to: number | undefined,
 ): Promise<unknown>[] {
   if (to === undefined) return [];
-  // Made with what is always right: another value needs a version that shows that nothing was forgotten since.
+  // Created with the value that is always right: a higher one needs a version that proves that no number became unused since.
   if (hint.version === undefined) return [session.create(path, numberBytes(first))];
   const raises = to > hint.value && (to - hint.value >= hintLag || to > last);
   return raises ? [session.set(path, numberBytes(to), hint.version)] : [];

@@ -15,24 +15,24 @@ export class BeatenAt extends Beaten {
   }
 }
 
-/** When an attempt is made. */
+/** The circumstances of one attempt. */
 export interface ZooKeeperTry {
   readonly deadline: number;
-  /** How long the operation has waited until now, for a connection and in vain, whole ms. */
+  /** How long the operation has waited so far, for a connection and in attempts that failed, whole ms. */
   readonly waited: number;
   /** How often other writers were faster. */
   readonly races: number;
 }
 
-/** Between two tries of an operation that others are faster than, ms. */
+/** Longest pause between two attempts where other writers are faster, ms. */
 const longestPause = 40;
-/** How often missing folders are made, or what is there already is left out, before it all is read again. */
+/** How often one commit creates missing folders, or leaves a settled write out, before the operation reads again. */
 const mostRepairs = 6;
 
 /**
- * Makes attempts until one is done: each reads, decides, and writes under the condition that nothing has changed since. So an attempt
- * may follow any other, also one whose answer was lost: if that was done, the next one sees it.
- * @throws SnowleaseError REGISTRY_UNAVAILABLE when that took too long.
+ * Makes attempts until one is done: each reads, decides, and writes under the condition that nothing has changed since. An attempt may
+ * follow one with an unknown answer: it sees whether that was done.
+ * @throws SnowleaseError REGISTRY_UNAVAILABLE at the deadline.
  */
 export async function operate<Answer>(
   connection: ZooKeeperConnection,
@@ -72,14 +72,14 @@ export async function operate<Answer>(
 
 /** What goes with a transaction, in one round trip. */
 export interface CommitExtras {
-  /** Nodes that are made first where they are missing, the upper ones first. */
+  /** Nodes that are created first where they are missing, parents before children. */
   readonly folders?: readonly string[] | undefined;
-  /** Sent with it; it must not matter whether that is done. */
+  /** Calls that are sent with it. The operation does not depend on them. */
   readonly also?: ((session: ZooKeeperSession) => readonly Promise<unknown>[]) | undefined;
 }
 
 /**
- * Commits writes, all or none. Folders that are missing are made; what is there already, or gone already, is left out.
+ * Commits writes, all or none. Missing folders are created; a write is left out where its node exists, or is gone, already.
  * @returns the number of the session that wrote. @throws BeatenAt
  */
 export async function commit(

@@ -8,20 +8,20 @@ import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";
 
-/** An ensemble. It is connected to when there is something to ask, and then kept to as long as the session can live. */
+/** A connection to an ensemble. It opens at the first call, and is kept as long as its session can live. */
 export interface ZooKeeperConnection {
   /** For messages: no password. */
   readonly where: string;
-  /** Of one operation, connecting included, ms. */
+  /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
-  /** When an operation that begins now has to be over: on the monotonic clock, ms. */
+  /** The deadline of an operation that begins now: on the monotonic clock, ms. */
   deadline(): number;
   /**
-   * Makes calls over one connection, all of them before anything is awaited.
-   * @throws ConnectionLost when the connection ended first, SnowleaseError when nobody answered in time.
+   * Makes calls over one connection. `calls` makes all of them before it awaits one.
+   * @throws ConnectionLost when the connection ended first, SnowleaseError when no answer came in time.
    */
   exchange<Answer>(deadline: number, calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer>;
-  /** Waits for a connection; whether it had to. @throws SnowleaseError */
+  /** Waits for a connection. Returns whether it had to wait. @throws SnowleaseError */
   ready(deadline: number): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -40,14 +40,14 @@ export async function openConnection(
   const driver = await loadDriver();
   const where = servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
   const login = user === undefined ? undefined : `${user}:${password ?? ""}`;
-  /** Of the servers one is as good as the other. */
+  /** The server to try next; the first one by lot. */
   let turn = Math.floor(Math.random() * servers.length);
   let wire: Wire | undefined;
   let connecting: Promise<void> | undefined;
   let session: SessionKey | undefined;
   let sessionNumber = 0;
   let heard = -Infinity;
-  /** What became of the last try to connect. */
+  /** Why the last try to connect failed. */
   let said: unknown;
   let asking = 0;
   let closed = false;
@@ -60,7 +60,7 @@ export async function openConnection(
   async function keepTrying(): Promise<void> {
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       for (let tries = 0; tries < servers.length; tries++) {
-        // Nobody asks, and there is no session left to keep.
+        // No call waits, and no session is left to keep.
         if (closed || (asking === 0 && monotonic(clock) > heard + sessionTimeout)) return;
         if ((await tryOne()) || isRefusal(said)) return;
       }
@@ -77,7 +77,7 @@ export async function openConnection(
       await opened.connected(Math.max(50, Math.floor(operationTimeout / servers.length)));
     } catch (error) {
       said = error;
-      // Whoever waits is told by the next try that it is a new session.
+      // The next try opens a new session.
       if (opened.expired) session = undefined;
       return false;
     }
@@ -100,7 +100,7 @@ export async function openConnection(
       const left = deadline - monotonic(clock);
       if (isRefusal(said)) {
         const refusal = replyError(said, where, login !== undefined);
-        // The next one tries again.
+        // The next operation tries again.
         said = undefined;
         throw refusal;
       }
@@ -144,7 +144,7 @@ export async function openConnection(
         return await within(left, Promise.race([answers, lost])).catch((error: unknown) => {
           if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
           if (!(error instanceof TooLate)) throw error;
-          // One that had little time left says nothing about the connection, on which others may wait.
+          // A call that had little time left proves nothing about the connection, on which other calls may wait.
           if (left >= operationTimeout / 2) used.end(new Error("no answer"));
           throw silentError(where, operationTimeout, true);
         });
@@ -160,7 +160,7 @@ export async function openConnection(
   };
 }
 
-/** Whether a server said why it does not talk to us. */
+/** Whether a server said why it refuses this client. */
 function isRefusal(said: unknown): said is ReplyError {
   return said instanceof ReplyError;
 }

@@ -4,18 +4,17 @@ import { bucketOf, type Nodes, parseEphemeral } from "./nodes.ts";
 import type { ZooKeeperSession } from "./session.ts";
 
 /*
- * An ephemeral node says that the session of a holder lives. It is a hint that frees its claim early, and never shortens a window:
- * of two for one worker ID the one is right whose token the record holds, and whoever made the other one takes it away. So does
- * the one whose window has passed: a daemon's session outlives the holders that it claims for, and a number that anybody seems
- * to hold is not found.
+ * An ephemeral node says that the session of a holder lives. Without it a claim may end early; a window never does. Of two nodes for
+ * one worker ID, the right one has the token of the record; the client that made the other one removes it. A client also removes a
+ * node whose window has passed: a daemon's session outlives the holders that it claims for, and a claim skips numbers that seem held.
  */
 
-/** Before a node is taken away once more that could not be, ms. */
+/** How long after a failure a client tries once more to remove a node, ms. */
 const retryPause = 5000;
 /** Longest delay that a timer honours, ms. */
 const longestTimer = 2_147_483_647;
 
-/** Names of the ephemeral nodes of one worker ID, each with the token that it bears. */
+/** The names of the ephemeral nodes of one worker ID, each with its token. */
 export async function ephemeralsOf(
   session: ZooKeeperSession,
   nodes: Nodes,
@@ -30,7 +29,7 @@ export async function ephemeralsOf(
   );
 }
 
-/** Where the ephemeral nodes of a claim lie: more than one where its holder has had more than one session. */
+/** The paths of the ephemeral nodes of a claim: several where its holder has had several sessions. */
 export function ephemeralPaths(
   nodes: Nodes,
   workerId: number,
@@ -40,16 +39,16 @@ export function ephemeralPaths(
   return [...lives].flatMap(([name, of]) => (of === token ? [`${nodes.ephemerals(bucketOf(workerId))}/${name}`] : []));
 }
 
-/** A record as it is shown: with the claim ended where the session of its holder has. `tokens`: those whose sessions live. */
+/** A record as people see it: with the claim ended where its holder's session has ended. `tokens`: those of living sessions. */
 export function asShown(stored: Stored, tokens: Iterable<string>): Stored {
   const { token } = stored;
   return token === undefined || [...tokens].includes(token) ? stored : { ...stored, token: undefined };
 }
 
-/** The ephemeral nodes that this client has made and that its session still keeps. */
+/** The ephemeral nodes that this client made, and that its session keeps. */
 export class OwnEphemerals {
   readonly #connection: ZooKeeperConnection;
-  /** By the beginnings of their names: when they are to go, and whether they are known to be there. */
+  /** By the beginnings of their names: the timer that removes a node, and whether it is known to exist. */
   readonly #nodes = new Map<string, { readonly end: NodeJS.Timeout; readonly there: boolean }>();
   #session = 0;
   #closed = false;
@@ -58,7 +57,7 @@ export class OwnEphemerals {
     this.#connection = connection;
   }
 
-  /** Notes the node of a claim whose record was stored at a time of the registry's clock. */
+  /** Notes the node of a claim. `clock`: the registry's, when the record was stored. */
   note(session: number, nodes: Nodes, { workerId, token, until }: Stored, clock: number): void {
     if (token === undefined) return;
     if (this.#session !== session) this.#clear();
@@ -70,13 +69,13 @@ export class OwnEphemerals {
     return this.#session === session && this.#nodes.get(path)?.there === true;
   }
 
-  /** Forgets one that was taken away. */
+  /** Forgets a node that was removed. */
   forget(path: string): void {
     clearTimeout(this.#nodes.get(path)?.end);
     this.#nodes.delete(path);
   }
 
-  /** Takes away what says that a claim is alive which is over. Where that fails, a free number is overlooked for a while. */
+  /** Removes the ephemeral nodes of a claim that is over. Until that succeeds, claims overlook a free number. */
   async remove(deadline: number, nodes: Nodes, workerId: number, token: string): Promise<void> {
     this.forget(nodes.ephemeral(workerId, token));
     try {
@@ -85,7 +84,7 @@ export class OwnEphemerals {
         await Promise.all(ephemeralPaths(nodes, workerId, lives, token).map((path) => session.remove(path)));
       });
     } catch {
-      // Unless it was made again meanwhile.
+      // Unless a renewal created it again in between.
       if (!this.#nodes.has(nodes.ephemeral(workerId, token))) this.#keep(nodes, workerId, token, retryPause, false);
     }
   }

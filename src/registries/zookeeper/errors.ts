@@ -1,7 +1,7 @@
 import { Unanswered } from "../compare-and-set/store.ts";
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 
-/** What a server may answer a call with, in the protocol's numbers: those that this registry reckons with. */
+/** The protocol's error codes that this registry expects. */
 export const codes = {
   connectionLoss: -4,
   noNode: -101,
@@ -14,7 +14,7 @@ export const codes = {
   authFailed: -115,
 } as const;
 
-/** What a server, or the driver, answered a call with. */
+/** An error that a server, or the driver, answered. */
 export class ReplyError extends Error {
   readonly code: number;
 
@@ -24,7 +24,7 @@ export class ReplyError extends Error {
   }
 }
 
-/** The connection ended before the answer came. What was sent over it may have been done. */
+/** The connection ended before the answer came. The calls may have been done. */
 export class ConnectionLost extends Unanswered {}
 
 interface ReplyMeaning {
@@ -35,14 +35,14 @@ interface ReplyMeaning {
 
 const rights = "the user needs all rights on its nodes: use its login, or another chroot";
 
-/** In none of these cases was anything written. */
+/** The meaning of some codes. With any of them, nothing was written. */
 const known: Readonly<Record<number, ReplyMeaning>> = {
   [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
   [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
   [codes.authFailed]: { code: "UNAUTHORIZED", says: "refused the login", advice: "correct the one in the URL" },
 };
 
-/** The error that a server answered with. One that is not in the table leaves open what was done. */
+/** The error for what a server answered. With a code that is not in the table, the call may have been done. */
 export function replyError(cause: ReplyError, where: string, login: boolean): SnowleaseError {
   const { code, says, advice } = known[cause.code] ?? {
     code: "REGISTRY_UNAVAILABLE",
@@ -58,7 +58,7 @@ export function replyError(cause: ReplyError, where: string, login: boolean): Sn
   );
 }
 
-/** Nobody answered in time. `sent`: it may have been done all the same. */
+/** The ensemble did not answer in time. `sent`: the operation may have been done. */
 export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
   return new SnowleaseError(
@@ -69,7 +69,7 @@ export function silentError(where: string, timeout: number, sent: boolean, cause
   );
 }
 
-/** What stands there is not what this registry wrote. */
+/** A node holds something that this registry did not write. */
 export function foreignNode(path: string, what: string): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -77,7 +77,7 @@ export function foreignNode(path: string, what: string): SnowleaseError {
   );
 }
 
-/** A namespace of another version of this program. */
+/** Another version of Snowlease wrote the node. */
 export function otherSchema(path: string, stored: number, known: number): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",

@@ -6,15 +6,15 @@ import { type Nodes, numberOf } from "./nodes.ts";
 import { readRow, rowBytes } from "./records.ts";
 
 /*
- * A claim that goes on has no row: its record says all of it. It gets one in the step that ends it, so that no row is ever written
- * twice. Fences mostly rise by one, so rows are found by their names, a page at a time: a list of them could be longer than a server
- * sends. Only behind an empty page the rows are listed, for the next one down: an operator deleted some, or the fence jumped.
+ * A live claim has no row: its record says everything. It gets one in the transaction that ends it, so that each row is written once.
+ * Fences mostly rise by one, so rows are found by their names, page by page: a list of them could be longer than a server sends. They
+ * are listed only behind an empty page, to find the next one: they were pruned, an operator deleted some, or the fence jumped.
  */
 
 /** Rows that are read at once. */
 const page = 100;
 
-/** The row of the claim whose record this is, while it goes on. */
+/** The row of the live claim of this record. */
 function presentRow({ workerId, fence, from, until, knownFrom, holder, claimedAt }: Stored): HistoryRow | undefined {
   if (holder === undefined || claimedAt === undefined) return undefined;
   return {
@@ -28,7 +28,7 @@ function presentRow({ workerId, fence, from, until, knownFrom, holder, claimedAt
   };
 }
 
-/** The write of the row of a claim that ends with `until`; none where it has ended before. */
+/** The write of the row of a claim that ends. None where it has ended before. `until`: where its window then stands. */
 export function endOf(
   nodes: Nodes,
   before: Stored | undefined,
@@ -60,13 +60,13 @@ export async function listClaims(
   const newest = record.fence - (present === undefined ? 0 : 1);
   for await (const rows of rowPages(connection, deadline, nodes, record.workerId, newest)) {
     for (const row of rows) take(row);
-    // Windows follow one another: what is older ended before.
+    // Windows follow one another: older ones ended earlier.
     if (found.length >= most || (rows.at(-1)?.until ?? 0) <= from) break;
   }
   return found.toReversed();
 }
 
-/** Deletes the rows of claims whose window ended before a time, but for the newest of all. Returns how many went. */
+/** Deletes the rows of claims whose window ended before a time, except the newest row. Returns how many rows it deleted. */
 export async function pruneClaims(
   connection: ZooKeeperConnection,
   deadline: number,
@@ -78,7 +78,7 @@ export async function pruneClaims(
   for await (const rows of rowPages(connection, deadline, nodes, workerId, fence - 1)) {
     old.push(...rows.filter((row) => row.until < before));
   }
-  // The oldest first: where this ends early, no gap is left.
+  // The oldest first: where this is interrupted, it leaves no gap.
   const paths = old.toReversed().map((row) => nodes.row(workerId, row.fence));
   let pruned = 0;
   while (pruned < paths.length) {

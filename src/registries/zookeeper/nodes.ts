@@ -2,22 +2,22 @@ import { createHash } from "node:crypto";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 
 /*
- * Where things lie. No node that is ever listed has more than 1,000 children, but for what a host or a worker ID itself makes more:
- * a list of 40,000 names exceeds what a server sends.
+ * The nodes of a registry. A node that is listed has at most 1,000 children, unless one host or one worker ID makes more of them: a
+ * list of 40,000 names is longer than a server sends.
  *
  *     /snowlease/.clock                             written to for the leader's clock
  *     /snowlease/NAMESPACE/meta                     layout, limits, schema version; made last
  *                         /state/BUCKET/ID          the record of a worker ID
  *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
- *                         /rest/BUCKET              until when its numbers rest that nobody holds: see rests.ts
+ *                         /rest/BUCKET              until when its idle numbers rest: see rests.ts
  *                         /history/BUCKET/ID/FENCE  a claim that has ended
  *                         /token/TOKEN              the worker ID that this token holds
  *                         /host/HOST/ID             a worker ID whose last holder ran on this host
  *                         /owner/ADDRESS/ID         a worker ID that is pinned for this address
  *                         /next/FIRST-LAST          of this pool, all numbers below this one have a record
- *                         /next                     itself written to with each record that nobody claimed yet: see guardUnused
+ *                         /next                     itself written with each record without a claim: see guardUnused
  *
- * TOKEN, HOST and ADDRESS are hashes; a token itself is stored nowhere.
+ * TOKEN, HOST and ADDRESS are hashes. The token itself is not stored.
  */
 
 /** Worker IDs of one bucket. */
@@ -27,24 +27,24 @@ export const bucketSize = 1000;
 export interface Nodes {
   readonly root: string;
   readonly meta: string;
-  /** What has to be there before anything is claimed, the upper ones first. */
+  /** The nodes that exist before the first claim, parents before children. */
   readonly folders: readonly string[];
   readonly bands: string;
   state(workerId: number): string;
   states(bucket: number): string;
-  /** Where the buckets of records lie. */
+  /** The parent of the buckets of records. */
   readonly buckets: string;
   /** The beginning of the name of an ephemeral node; the server adds the sequence. */
   ephemeral(workerId: number, token: string): string;
   ephemerals(bucket: number): string;
   rest(bucket: number): string;
-  /** Where the rows of a worker ID lie. */
+  /** The parent of the history rows of a worker ID. */
   rows(workerId: number): string;
   row(workerId: number, fence: number): string;
   token(token: string): string;
   host(host: string): string;
   ofHost(host: string, workerId: number): string;
-  /** Where the worker IDs stand that are pinned for an address. */
+  /** The parent of the worker IDs that are pinned for an address. */
   owner(ip: string): string;
   ofOwner(ip: string, workerId: number): string;
   next(pool: PoolBounds): string;
@@ -87,7 +87,7 @@ export function baseOf(chroot: string): string {
   return `${chroot}/snowlease`;
 }
 
-/** The node that is written to for the clock; no namespace can have its name. */
+/** The node that each operation writes for the clock. No namespace can have its name. */
 export function clockOf(base: string): string {
   return `${base}/.clock`;
 }
@@ -96,7 +96,7 @@ export function bucketOf(workerId: number): number {
   return Math.floor(workerId / bucketSize);
 }
 
-/** What stands for a token, or for a host's name: 128 bits of its SHA-256. */
+/** The stored form of a token, or of a host's name: 128 bits of its SHA-256. */
 export function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
@@ -105,13 +105,13 @@ function padded(number: number): string {
   return String(number).padStart(10, "0");
 }
 
-/** The number that a node's name is; undefined for a name that nobody here gave. */
+/** The number in a node's name; undefined for a name that Snowlease did not give. */
 export function numberOf(name: string): number | undefined {
   const number = Number(name);
   return /^\d{10,16}$/.test(name) && padded(number) === name ? number : undefined;
 }
 
-/** An ephemeral node: whose session lives. */
+/** What the name of an ephemeral node says. */
 export interface EphemeralName {
   readonly workerId: number;
   /** The hash of the holder's token. */
@@ -119,9 +119,8 @@ export interface EphemeralName {
 }
 
 /**
- * Reads the name of an ephemeral node; undefined for one that nobody here gave. Its end is a counter of 32 bits with a sign, padded
- * to ten characters: once 2,147,483,647 is passed it goes on at -2147483648, and up to -000000001. It tells nothing, not even an
- * order.
+ * Reads the name of an ephemeral node; undefined for a name that Snowlease did not give. It ends in a signed counter of 32 bits, padded
+ * to ten characters: 2,147,483,647 is followed by -2147483648, and so on up to -000000001. The counter does not even give an order.
  */
 export function parseEphemeral(name: string): EphemeralName | undefined {
   const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];

@@ -5,7 +5,7 @@ import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
-/** Of the nodes: what `nodes.ts` lists and what they hold. */
+/** The version of the nodes: of their paths, and of their data. */
 export const schemaVersion = 1;
 
 const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
@@ -45,19 +45,19 @@ const row = z.object({
 
 const rest = z.object({ first: z.int(), last: z.int(), until: z.int(), removed: z.int() });
 
-/** What is known of the numbers of a bucket from one to another that nobody holds. */
+/** A note about the idle numbers of a bucket, from `first` to `last`. */
 interface Rest {
   readonly first: number;
   readonly last: number;
   /** None of them comes free before, Unix ms. */
   readonly until: number;
-  /** Ephemeral nodes of the bucket that had gone by then. */
+  /** How many ephemeral nodes of the bucket had been removed by then. */
   readonly removed: number;
 }
 
-/** A record as it lies there. Its token is the hash of the holder's. */
+/** A record as a node. Its token is a hash of the holder's token. */
 export interface StoredNode extends VersionedRecord {
-  /** Of the node: the next write expects it. */
+  /** The node's version, which the next write expects. */
   readonly version: number;
   /** Whether the host of the last holder has a node that names this worker ID. */
   readonly sticky: boolean;
@@ -67,7 +67,7 @@ export function metaBytes(info: NamespaceInfo): Uint8Array {
   return bytesOf({ schema: schemaVersion, ...info });
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE, as for the others */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 export function readMeta(node: Node, path: string): NamespaceInfo {
   const { schema, ...info } = read(meta, node.data, path);
   if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
@@ -103,7 +103,7 @@ export function restBytes(known: Rest): Uint8Array {
   return bytesOf(known);
 }
 
-/** Undefined where nothing is known, or what is not of this version. */
+/** Undefined for an empty note, and for one of another version. */
 export function readRest({ data }: Node): Rest | undefined {
   try {
     return rest.safeParse(JSON.parse(new TextDecoder().decode(data))).data;

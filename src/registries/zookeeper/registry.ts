@@ -23,17 +23,17 @@ const promise =
   "Acknowledged writes survive as long as a majority of the ensemble's disks does: a majority has each on disk before it is acknowledged (unless forceSync is off); holds across partitions.";
 
 /**
- * A registry in ZooKeeper. Each operation reads what it needs, decides, and writes all of it in one transaction on the condition
- * that nothing of it has changed; where it has, it reads again. A claim takes three or four round trips, all else two.
+ * A registry in ZooKeeper. An operation reads what it needs, decides, and writes in one transaction that takes effect only where
+ * nothing of that has changed. A claim takes three or four round trips, any other operation two. It connects at the first operation.
  *
- * The clock is the leader's: every operation begins with a write to one node, and the time that the leader put to this write is
- * the time of the operation. The write also makes the reads behind it see everything that was acknowledged before. A leader whose
- * clock differs from the one before is a step of the registry's clock: it decides how soon a number is used again, nothing else.
+ * The clock is the leader's: each operation begins with a write to one node, and the leader's time of this write is the time of the
+ * operation. Because of this write, the reads behind it see everything that was acknowledged before. A new leader with another clock
+ * is a step of the registry's clock: it only decides how soon a number is used again.
  *
- * An ephemeral node says that the session of a worker ID's holder lives. Without it, the claim counts as given up: it is shown as
- * resting, and ended without force. The window stays closed, and the holder may renew all the same, which brings the node back.
+ * An ephemeral node says that the session of a worker ID's holder lives. Without it, the claim is shown as resting, and `release` ends
+ * it without force. The window stays closed, and the holder may still renew, which creates the node again.
  *
- * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING. It connects when it is first asked.
+ * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
  */
 export async function zooKeeperRegistry(
   address: ServerAddress,

@@ -2,7 +2,7 @@ import type { Nodes } from "./nodes.ts";
 import type { Write } from "./session.ts";
 import type { ZooKeeperStore } from "./store.ts";
 
-/** Has the server check what a claim and a renewal write, in a transaction that it refuses: none of it is ever there. */
+/** Sends what a claim and a renewal write, in a transaction that the server checks and then refuses: none of it ever takes effect. */
 export async function rehearse({ connection }: ZooKeeperStore, deadline: number, nodes: Nodes): Promise<void> {
   const name = `rehearsal-${crypto.randomUUID()}`;
   const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
@@ -17,7 +17,7 @@ export async function rehearse({ connection }: ZooKeeperStore, deadline: number,
     const node = record === undefined ? undefined : await session.get(`${records}/${record}`);
     const writes = places.map(made);
     if (node !== undefined) writes.push({ op: "set", path: `${records}/${record}`, ...node });
-    // One of them a second time: that is always refused.
+    // One of the nodes a second time: the server always refuses that.
     await session.commit([...writes, made(nodes.root)]);
   });
 }

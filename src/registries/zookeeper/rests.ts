@@ -5,23 +5,23 @@ import { type StoredNode, readRest, restBytes } from "./records.ts";
 import type { ZooKeeperSession } from "./session.ts";
 
 /*
- * A claim that has looked at all numbers of a bucket that nobody holds, and found that they rest, notes until when: the claims behind
- * it pass the bucket by. The note counts as long as no ephemeral node of the bucket has gone since: then there is another number that
- * nobody holds. Whatever else may free a number before its window has passed writes to the note, which is worth nothing then.
+ * A number without an ephemeral node is idle. A claim that has read all idle numbers of a bucket, and found that all of them rest, notes
+ * until when: later claims skip the bucket. The note is void once an ephemeral node of the bucket is removed, since that makes another
+ * number idle. Any other write that may free a number before its window has passed empties the note.
  */
 
-/** What is to be known before a bucket is looked at. */
+/** What a claim knows of a bucket before it reads the bucket's records. */
 interface RestNote {
   readonly bucket: number;
-  /** Ephemeral nodes of the bucket that have gone so far. */
+  /** How many ephemeral nodes of the bucket have been removed so far. */
   readonly removed: number;
-  /** Of the note: another one since, and what was found is not noted. */
+  /** The version of the note. With another one in between, the claim's own note is not written. */
   readonly version: number;
-  /** None of its numbers comes free before, Unix ms; undefined where that is not known. */
+  /** None of its idle numbers comes free before, Unix ms; undefined where that is unknown. */
   readonly until?: number | undefined;
 }
 
-/** Reads the note of a bucket, and makes it where it is missing. */
+/** Reads the note of a bucket, and creates an empty one where it is missing. */
 export async function readNote(
   session: ZooKeeperSession,
   nodes: Nodes,
@@ -36,7 +36,7 @@ export async function readNote(
     await session.create(path);
     [node, removed = 0] = await read();
   }
-  // A namespace of an older version has no place for notes.
+  // A namespace of an older version has no parent node for notes.
   if (node === undefined) return undefined;
   const begun = { bucket, removed, version: node.version };
   const note = readRest(node);
@@ -45,7 +45,7 @@ export async function readNote(
   return note.first <= from && note.last >= to ? { ...begun, until: note.until } : begun;
 }
 
-/** Notes until when numbers rest that nobody holds: all that the bucket has in a pool. */
+/** Notes until when all idle numbers of a bucket rest that belong to a pool. */
 export async function noteRest(
   session: ZooKeeperSession,
   nodes: Nodes,
@@ -57,16 +57,16 @@ export async function noteRest(
   try {
     await session.set(nodes.rest(bucket), restBytes({ first, last, until, removed }), version);
   } catch (error) {
-    // It is a hint.
+    // The note is only a hint.
     if (!isSnowleaseError(error)) throw error;
   }
 }
 
-/** Until when none of these can be had by anybody, Unix ms; undefined where that cannot be told. `latest`: the end of any window. */
+/** The time before which no claim can get any of these, Unix ms; undefined where that is unknown. `latest`: no window ends later. */
 export function restOf(kept: readonly (StoredNode | undefined)[], latest: number): number | undefined {
   let until = latest;
   for (const each of kept) {
-    // Unused, or unreadable; or given back, and then it depends on the claimer's clock.
+    // Unused, or unreadable; or given back: then it depends on the claimer's clock.
     if (each === undefined || (each.record.clean && each.record.pinned === undefined)) return undefined;
     if (each.record.pinned === undefined) until = Math.min(until, each.record.until);
   }
@@ -77,7 +77,7 @@ function limitsIn(bucket: number, { first, last }: PoolBounds): readonly [first:
   return [Math.max(first, bucket * bucketSize), Math.min(last, (bucket + 1) * bucketSize - 1)];
 }
 
-/** What goes with a write that may free a number which nobody holds: its bucket is looked at again. */
+/** Empties the note of a number's bucket. It goes with each write that may free an idle number. */
 export function forgetRest(session: ZooKeeperSession, nodes: Nodes, workerId: number): Promise<unknown> {
   return session.touch(nodes.rest(bucketOf(workerId)));
 }

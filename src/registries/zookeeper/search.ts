@@ -11,39 +11,39 @@ import type { StoredNode } from "./records.ts";
 import { noteRest, readNote, restOf } from "./rests.ts";
 import { readNode } from "./store.ts";
 
-/** Records that are looked at together: more of the same kind say nothing new most of the time. */
+/** How many records are read together first: mostly, further ones would not help. */
 const few = 16;
-/** Buckets whose live nodes are listed together. */
+/** Buckets whose ephemeral nodes are listed together. */
 const fewBuckets = 4;
-/** Buckets that are asked together how many nodes they have. */
+/** Buckets whose nodes are counted together. */
 const manyBuckets = 256;
 /** Most records that are read together. */
 const mostRecords = 256;
-/** What a claim keeps of its time for what comes after the search, as a part of it. */
+/** The part of the operation's time that the search leaves to the commit. */
 const reserve = 0.1;
 
-/** What a claim has read of a namespace; the decision sees nothing else. */
+/** The records that a claim has read. The decision sees only these. */
 export class Snapshot implements PoolView {
   readonly nodes: Map<number, StoredNode> = new Map<number, StoredNode>();
-  /** The number to take where one that nobody ever used is wanted. */
+  /** A number that was never used. */
   unused: number | undefined;
   readonly #request: ClaimRequest;
   readonly #clock: number;
   readonly #beaten: boolean;
 
-  /** `beaten`: others reach for the same numbers at this moment, so that it takes any that is free, not the best. */
+  /** `beaten`: other claims reach for the same numbers at this moment, so the decision takes any free one. */
   constructor(request: ClaimRequest, clock: number, beaten: boolean) {
     this.#request = request;
     this.#clock = clock;
     this.#beaten = beaten;
   }
 
-  /** Adds what was read of a worker ID; nothing where it was never used. */
+  /** Adds the record of a worker ID; undefined where it was never used. */
   add(kept: StoredNode | undefined): void {
     if (kept !== undefined) this.nodes.set(kept.record.workerId, kept);
   }
 
-  /** Forgets records that were decided about, but for these, and for what a refusal tells. */
+  /** Forgets the records of earlier decisions, except these, and except the oldest, which a refusal needs. */
   trim(pool: PoolBounds, but: ReadonlySet<number>): void {
     const oldest = new Set(this.oldest(pool, look).map(({ workerId }) => workerId));
     for (const workerId of this.nodes.keys()) {
@@ -96,15 +96,15 @@ export class Snapshot implements PoolView {
   }
 }
 
-/** What is known of a pool's numbers that nobody ever used. */
+/** Where the unused numbers of a pool begin. */
 export interface Hint {
-  /** All below it in the pool have a record. */
+  /** All numbers of the pool below it have a record. */
   readonly value: number;
-  /** Of its node; undefined where there is none yet. */
+  /** The version of its node; undefined where that does not exist yet. */
   readonly version: number | undefined;
 }
 
-/** What a search is told. */
+/** What a search works with. */
 interface Task {
   readonly connection: ZooKeeperConnection;
   readonly deadline: number;
@@ -115,23 +115,23 @@ interface Task {
   readonly snapshot: Snapshot;
   /** Worker IDs that are pinned for this host. */
   readonly pinned: readonly number[];
-  /** Worker IDs of this host. */
+  /** Worker IDs that this host used. */
   readonly own: readonly number[];
   readonly hint: Hint;
   readonly beaten: boolean;
 }
 
-/** What a search came to. */
+/** The result of a search. */
 interface SearchResult extends Decision {
-  /** What the hint should say. */
+  /** The value that the hint should have. */
   readonly hint: number;
 }
 
 /**
- * Looks for any worker ID of the pool: this host's own, one never used, one that nobody's session holds. Two round trips where
- * one is found, however full and however large the pool is. Only where those rest that came first the others are looked at, too,
- * until one is free: bucket by bucket, and not where another claim noted that all of a bucket rest.
- * @throws SnowleaseError REGISTRY_UNAVAILABLE where there are more than can be looked at in time: that pool may not be full.
+ * Searches any worker ID of the pool: one that this host used, an unused one, an idle one. Mostly this takes two round trips, however
+ * full and large the pool is. Only where a sample of the idle numbers rests, it reads all of them, until one is free: bucket by bucket,
+ * except the buckets of which another claim noted that all their idle numbers rest.
+ * @throws SnowleaseError REGISTRY_UNAVAILABLE where there is no time to read all of them: the pool may not be full.
  */
 export async function searchAny(task: Task): Promise<SearchResult> {
   const { connection, deadline, nodes, request, snapshot, own, beaten } = task;
@@ -141,10 +141,10 @@ export async function searchAny(task: Task): Promise<SearchResult> {
   const manyOwn = own.length > few;
   const all = { first: bucketOf(pool.first), last: bucketOf(pool.last) };
   const buckets = new Set(manyOwn ? shuffled([...new Set(own.map(bucketOf))]).slice(0, fewBuckets) : []);
-  // The next few may be the last of the pool, and taken.
+  // The next few numbers may be the last ones of the pool, and used.
   if (reuses && next + few > pool.last) for (const bucket of sample(all, fewBuckets)) buckets.add(bucket);
 
-  // One round trip: this host's records, numbers never used, and who is alive.
+  // One round trip: the records of this host, unused numbers, and idle ones.
   const [, found, idle] = await connection.exchange(deadline, (session) =>
     Promise.all([
       readAll(session, task, [...task.pinned, ...(manyOwn ? [] : own)]),
@@ -174,7 +174,7 @@ export async function searchAny(task: Task): Promise<SearchResult> {
   return { ...(await lookThrough(task)), hint };
 }
 
-/** Looks at the records of numbers that nobody's session holds until one is free, bucket by bucket. */
+/** Reads the records of idle numbers until one is free, bucket by bucket. */
 async function lookThrough(task: Task): Promise<Decision> {
   const { connection, deadline, nodes, request, snapshot, clock, info } = task;
   const { pool } = request;
@@ -194,7 +194,7 @@ async function lookThrough(task: Task): Promise<Decision> {
     try {
       return await connection.exchange(deadline, read);
     } catch (error) {
-      // What was asked for last came too late: no other failure than not to have looked at all.
+      // The last answer came too late: the failure is that not all records were read.
       throw monotonic(systemClock) > halt ? notAll(error) : error;
     }
   };
@@ -234,7 +234,7 @@ async function lookThrough(task: Task): Promise<Decision> {
       await inTime((session) => noteRest(session, nodes, note, pool, until));
     }
   }
-  // All others are held. Some of these tell when one may come free.
+  // All other numbers are held. A sample of them shows when one may come free.
   const held = sample(pool, few).filter((id) => !snapshot.nodes.has(id));
   if (held.length > 0) await connection.exchange(deadline, (session) => readAll(session, task, held));
   const decision = decide(task);
@@ -247,7 +247,7 @@ function decide({ snapshot, request, clock, info }: Task): Decision {
   return decideClaim(snapshot, request, clock, info);
 }
 
-/** Reads records. One that nobody here wrote is left alone: whoever asks for that number, or for all, is told. */
+/** Reads records. One that Snowlease did not write is skipped: a claim of that number, or a list, reports it. */
 async function readAll(session: ZooKeeperSession, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
   const read = async (id: number): Promise<void> => {
     try {
@@ -261,10 +261,10 @@ async function readAll(session: ZooKeeperSession, { nodes, snapshot }: Task, ids
   await Promise.all(ids.map(read));
 }
 
-/** From a number on, past the buckets that have all their records: the first number that may have none. */
+/** The first number from `from` on that may be unused: skips the buckets in which every number has a record. */
 async function skipFull({ connection, deadline, nodes, request }: Task, from: number): Promise<number> {
   const { last } = request.pool;
-  // What is listed at once.
+  // `findUnused` lists two buckets at once.
   if (bucketOf(last) - bucketOf(from) < 2) return from;
   for (let bucket = bucketOf(from); bucket <= bucketOf(last);) {
     const some = range(bucket, Math.min(bucket + manyBuckets - 1, bucketOf(last)));
@@ -278,18 +278,18 @@ async function skipFull({ connection, deadline, nodes, request }: Task, from: nu
   return last + 1;
 }
 
-/** What was found among numbers from one on. */
+/** The result of a search for unused numbers. */
 interface Unused {
   /** All numbers of the pool below this one have a record. */
   readonly from: number;
   readonly lowest?: number | undefined;
-  /** The one to take. */
+  /** The number to take. */
   readonly pick?: number | undefined;
 }
 
 /**
- * Numbers without a record. Looks at the next few; `wide`: at a whole bucket and the one behind it, and picks any, so that many
- * who start at once do not all reach for the same.
+ * Finds numbers without a record among the next few. `wide`: among those of a bucket and of the next one, and picks any of them: many
+ * processes that start at once would all reach for the lowest.
  */
 async function findUnused(
   session: ZooKeeperSession,
@@ -314,7 +314,7 @@ async function findUnused(
   return { from: lowest ?? end + 1, lowest, pick: unused[Math.floor(Math.random() * unused.length)] };
 }
 
-/** Numbers of the pool in a bucket that no live session holds, whether they were ever used or not. */
+/** The idle numbers of a bucket that belong to the pool, used or unused. */
 async function listIdle(session: ZooKeeperSession, nodes: Nodes, pool: PoolBounds, bucket: number): Promise<number[]> {
   const names = (await session.list(nodes.ephemerals(bucket))) ?? [];
   const live = new Set(names.map((name) => parseEphemeral(name)?.workerId));
@@ -322,7 +322,7 @@ async function listIdle(session: ZooKeeperSession, nodes: Nodes, pool: PoolBound
   return range(first, Math.min(pool.last, (bucket + 1) * bucketSize - 1)).filter((id) => !live.has(id));
 }
 
-/** So many numbers of a pool, or all of a small one. */
+/** A random sample of a pool: up to `most` numbers. */
 function sample({ first, last }: PoolBounds, most: number): number[] {
   const size = last - first + 1;
   if (size <= 4 * most) return shuffled(range(first, last)).slice(0, most);
@@ -343,7 +343,7 @@ function shuffled<Item>(items: readonly Item[]): Item[] {
   return all;
 }
 
-/** Worker IDs that a claim prefers: as many as are looked at. */
+/** The preferred worker IDs that a claim reads. */
 export function preferredOf({ preferred = [], pool }: ClaimRequest): number[] {
   return preferred.slice(0, look).filter((id) => isIn(pool, id));
 }

@@ -10,9 +10,9 @@ import { type StoredNode, metaBytes, numberBytes, readMeta, readRecord, recordBy
 import type { Node, ZooKeeperSession, Write } from "./session.ts";
 import { operate, type ZooKeeperTry } from "./commit.ts";
 
-/** What an operation begins with. */
+/** What an operation reads first. */
 export interface Beginning<Read> {
-  /** The leader's. */
+  /** The leader's clock, Unix ms. */
   readonly clock: number;
   /** Undefined where the namespace does not exist. ZooKeeper forgets nothing: there is one era. */
   readonly state: NamespaceState | undefined;
@@ -20,13 +20,13 @@ export interface Beginning<Read> {
   readonly session: number;
 }
 
-/** The nodes of a registry, and what this client knows of them. */
+/** The nodes of a registry, and what this client remembers of them. */
 export class ZooKeeperStore {
   readonly connection: ZooKeeperConnection;
   readonly ephemerals: OwnEphemerals;
   readonly #chroot: string;
   readonly #base: string;
-  /** Folders of buckets that were made or found there: nobody ever deletes one. */
+  /** Folders of buckets that exist: Snowlease never deletes one. */
   readonly #folders = new Set<string>();
 
   constructor(connection: ZooKeeperConnection, chroot: string) {
@@ -46,8 +46,8 @@ export class ZooKeeperStore {
   }
 
   /**
-   * One round trip: writes to the node of the clock, and reads behind that, so that what is read is not older. Makes that node
-   * where it is missing.
+   * One round trip: writes the node of the clock, and reads behind that write, so that no read is older. Creates that node where it is
+   * missing.
    */
   async begin<Read>(
     deadline: number,
@@ -78,13 +78,13 @@ export class ZooKeeperStore {
     await this.connection.exchange(deadline, (session) =>
       Promise.all([
         ...nodes.folders.map((path) => session.create(path)),
-        // Last: where it is, all others are.
+        // Last: where this node exists, all others do.
         session.create(nodes.meta, metaBytes(info)),
       ]),
     );
   }
 
-  /** The folders that a worker ID needs and that are not known to be there. */
+  /** The folders of a worker ID that may be missing. */
   foldersFor(nodes: Nodes, workerId: number): readonly string[] {
     return nodes.bucket(bucketOf(workerId)).filter((path) => !this.#folders.has(path));
   }
@@ -120,7 +120,7 @@ export async function readNode(
   return node && readRecord(node, path, workerId);
 }
 
-/** The writes that put a record where `kept` was read, on the condition that it still stands there. */
+/** The writes that put a record in the place of `kept`, which has to be unchanged. */
 export function put(
   nodes: Nodes,
   stored: Stored,
@@ -131,22 +131,22 @@ export function put(
   if (kept !== undefined) return [{ op: "set", path, data, version: kept.version }];
   return [
     { op: "create", path, data, contested: true },
-    // Made with the record: where only this is there, somebody deleted the record by hand.
+    // Created with the record: where only this node exists, an operator deleted the record by hand.
     { op: "create", path: nodes.rows(stored.workerId), contested: true },
   ];
 }
 
 /**
- * The write that goes with each change of a record that nobody has claimed yet: these alone are ever deleted, so that a version
- * of one may come again. `bands`: what was read there.
+ * The write that goes with each change of a record without a claim. Only such records are deleted, so a version of one may come again.
+ * `bands`: the node as it was read.
  */
 export function guardUnused(nodes: Nodes, { record }: StoredNode, bands: Node | undefined): Write[] {
   return record.fence > 0 ? [] : [{ op: "set", path: nodes.bands, data: numberBytes(0), version: bands?.version ?? 0 }];
 }
 
 /**
- * Puts a record where somebody deleted one by hand, so that its number rests as long as anybody's window may still be open, under
- * a fence that none of them had. Beaten, it does nothing.
+ * Creates a record where an operator deleted one by hand: its number rests as long as any window of it may be open, and the fence is
+ * above all earlier ones. Changes nothing where a record exists by now.
  */
 export async function replaceLost(
   { connection }: ZooKeeperStore,
@@ -160,7 +160,7 @@ export async function replaceLost(
   const until = clock + maxWindow + maxClockSkew;
   const lost: Stored = {
     ...unusedRecord(workerId),
-    // The last claim had no row yet.
+    // The last claim may have no row yet.
     fence: Math.max(0, ...fences) + 1,
     from: until,
     until,
@@ -169,13 +169,13 @@ export async function replaceLost(
   await connection.exchange(deadline, (session) => session.create(nodes.state(workerId), recordBytes(lost, false)));
 }
 
-/** The write that takes a token out of the index, where the record has one. */
+/** The write that removes the record's token from the index. */
 export function forgetToken(nodes: Nodes, kept: StoredNode | undefined): Write[] {
   const token = kept?.record.token;
   return token === undefined ? [] : [{ op: "remove", path: nodes.token(token) }];
 }
 
-/** The write that takes a worker ID from those that are pinned for an address, unless it stays one. */
+/** The write that removes a worker ID from those that are pinned for an address, unless it stays pinned for that (`next`). */
 export function forgetOwner(nodes: Nodes, { record: { workerId, owner } }: StoredNode, next?: string): Write[] {
   return owner === undefined || owner === next ? [] : [{ op: "remove", path: nodes.ofOwner(owner, workerId) }];
 }

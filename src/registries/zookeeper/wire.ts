@@ -9,17 +9,17 @@ import type { Node, ZooKeeperSession } from "./session.ts";
 import { within } from "../deadline.ts";
 
 /*
- * node-zookeeper-client 1.1.3, and everything it does wrong. No other file knows it. What is contained here:
+ * node-zookeeper-client 1.1.3 and its faults. No other file knows this driver. What this file makes up for:
  *
- * - It says nothing when it is refused, waits for ever on a server that keeps silent, and throws where nobody can catch it when
- *   one answers with nonsense or with an error code that it does not know. So its reader runs inside ours, each connection and each
- *   exchange has a deadline, and a session timeout without a sound ends a connection.
- * - It keeps calls while it is cut off and runs them later. So a client of the driver lives for one connection, and is never
- *   allowed to connect again; the next one takes over the session.
- * - It numbers its requests until a number no longer fits, and fails from then on. So it begins anew before that.
- * - In a transaction it takes the expected version 0 for "any version". So the version is put in behind its back.
- * - Its timers and sockets keep a program alive. So they do only while somebody waits for an answer.
- * - It knows no TLS. So it is given a socket.
+ * - It does not report a refusal, waits forever for a silent server, and throws where no caller can catch it when a server answers
+ *   garbage or an unknown error code. So this file wraps its reader; each connection and each exchange has a deadline; and a
+ *   connection ends when it stays silent for most of the session timeout.
+ * - It keeps calls while it is disconnected, and sends them later. So a client of the driver lives for one connection, and never
+ *   connects again; the next client takes over the session.
+ * - It numbers its requests until a number no longer fits, and fails from then on. So the numbers start again before that.
+ * - In a transaction it takes the expected version 0 for "any version". So this file sets the version behind its back.
+ * - Its timers and sockets keep the process alive. So they do that only while a caller waits for an answer.
+ * - It has no TLS. So this file opens the socket.
  */
 
 interface Stat {
@@ -37,7 +37,7 @@ type Callback<Value extends readonly unknown[]> = (
 ) => void;
 
 interface ClientTransaction {
-  /** What was added so far. */
+  /** The operations that were added so far. */
   readonly ops: { version: number }[];
   create(path: string, data: Buffer | undefined, acl: object[], mode: number): void;
   setData(path: string, data: Buffer, version: number): void;
@@ -45,12 +45,12 @@ interface ClientTransaction {
   commit(callback: Callback<[results: readonly { readonly err?: number }[] | undefined]>): void;
 }
 
-/** What is used of the driver's inside: the version is pinned. */
+/** The used part of the driver's internals: the version of the package is pinned. */
 interface Manager {
   socket?: Socket;
-  /** Of the next request. */
+  /** The number of the next request. */
   xid: number;
-  /** What has arrived of an answer. */
+  /** The part of an answer that has arrived. */
   pendingBuffer?: Buffer | null;
   setState(state: number): void;
   connect(): void;
@@ -93,20 +93,20 @@ export interface SessionKey {
 
 /** A state of the driver. */
 const connecting = 1;
-/** How long the end of a session is waited for, ms: it would end by itself. */
+/** How long `close` waits for the end of a session, ms: it would end by itself. */
 const politeEnd = 500;
-/** Requests are numbered with 31 bits. */
+/** Requests are numbered from 0 again after this one: a number has 31 bits. */
 const lastRequest = 2 ** 30;
-/** More than any server sends at once, bytes: its own limit is 1 MiB. */
+/** A longer answer ends the connection, bytes. A server's own limit is 1 MiB. */
 const longestReply = 16_777_216;
 
 /** One connection, and the client of the driver that lives as long as it. */
 export class Wire {
-  /** When the server was last heard, on the monotonic clock, ms. */
+  /** When the server last sent something, on the monotonic clock, ms. */
   heard: number;
-  /** Whether the session that it was to take over is no more. */
+  /** Whether the session has expired that this was to take over. */
   expired = false;
-  /** Resolves with why, when the connection has ended. */
+  /** Resolves with the reason when the connection ends. */
   readonly ended: Promise<Error>;
   readonly #client: ZooKeeperClient;
   readonly #driver: ZooKeeperDriver;
@@ -141,7 +141,7 @@ export class Wire {
         this.end(new Error(`it answers with nonsense: ${error instanceof Error ? error.message : String(error)}`));
       }
     };
-    // It would try again by itself.
+    // The driver would connect again.
     manager.connect = () => this.end(new Error("the connection ended"));
     this.#opened = new Promise((resolve) => {
       this.#client.on("state", ({ name }) => {
@@ -162,7 +162,7 @@ export class Wire {
     }, sessionTimeout / 12).unref();
   }
 
-  /** Does what the driver does to connect, with another socket. */
+  /** Connects as the driver does, with a socket of our own. */
   #open(socket: Socket, tls: boolean): void {
     const manager = this.#client.connectionManager;
     manager.setState(connecting);
@@ -186,7 +186,7 @@ export class Wire {
     return { sessionId: this.#client.getSessionId(), sessionPassword: this.#client.getSessionPassword() };
   }
 
-  /** Resolves when calls can be made; rejects when that failed, or took longer. */
+  /** Resolves when calls can be made. Rejects where connecting fails, or takes longer than `patience`, ms. */
   async connected(patience: number): Promise<void> {
     const late = setTimeout(() => this.end(new Error("it keeps silent")), patience).unref();
     const failed = this.ended.then((error): never => {
@@ -200,14 +200,14 @@ export class Wire {
     }
   }
 
-  /** A connection that nobody waits for does not keep a program alive that has nothing else to do. */
+  /** `held`: the connection keeps the process alive. */
   hold(held: boolean): void {
     const { socket } = this.#client.connectionManager;
     if (held) socket?.ref();
     else socket?.unref();
   }
 
-  /** Ends it, whatever is under way. Repeatable; the first reason stays. */
+  /** Closes it, also in the middle of a call. Repeatable; the first reason stays. */
   end(error: Error): void {
     if (this.#over) return;
     this.#over = true;
@@ -216,7 +216,7 @@ export class Wire {
     this.#client.connectionManager.socket?.destroy();
   }
 
-  /** Ends the session with it. */
+  /** Closes it together with its session. */
   async close(): Promise<void> {
     if (this.isConnected) {
       this.#client.close();
@@ -324,7 +324,7 @@ export class Wire {
   }
 }
 
-/** Answers to a write that did not find what it expected. */
+/** The codes for a write that did not find what it expected. */
 const refusals: ReadonlySet<number> = new Set([codes.badVersion, codes.nodeExists, codes.noNode, codes.notEmpty]);
 
 /** A call of the driver as a promise. `known`: what some of the server's codes stand for; other errors are thrown. */

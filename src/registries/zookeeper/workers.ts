@@ -16,7 +16,7 @@ interface RecordPage {
   readonly records: readonly { readonly record: Stored; /** As it is shown. */ readonly shown: Stored }[];
 }
 
-/** All records of worker IDs above one, used or pinned, in ascending order, a page at a time. */
+/** The records of all worker IDs above `after`, in ascending order, page by page. */
 export async function* pagesOf(
   store: ZooKeeperStore,
   namespace: string,

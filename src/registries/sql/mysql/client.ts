@@ -2,7 +2,7 @@ import type mysql2 from "mysql2";
 import type { ClientTarget } from "../../store-kind.ts";
 import { SnowleaseError } from "../../../id/errors.ts";
 
-/** Of a pool's settings those that say where the server is, how to get there, and who logs in. */
+/** The settings of a pool that say where the server is, how to reach it, and which user logs in. */
 const placeSettings = [
   "host",
   "port",
@@ -38,14 +38,14 @@ export function mysqlPool(client: object): ClientTarget | undefined {
   return { scheme: "mysql", servers, user, path: database };
 }
 
-/** What to connect with where a pool does. */
+/** The settings of the pool's own connections that a registry takes over. */
 export function poolConfig(client: object): mysql2.ConnectionOptions {
   const config = configOf(client) ?? {};
   const given = placeSettings.filter((name) => config[name] !== undefined);
   return Object.fromEntries(given.map((name) => [name, config[name]]));
 }
 
-/** The settings of its connections; a pool of promises has the pool itself inside. */
+/** The settings of the pool's connections. A pool of mysql2/promise contains the pool itself. */
 function configOf(client: object): MysqlConfig | undefined {
   const { pool = client } = client as { readonly pool?: object };
   const { config, getConnection } = pool as Partial<Record<string, unknown>>;

@@ -20,7 +20,7 @@ type MysqlDriver = typeof mysql2;
 const statements = loadStatements("mysql");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
 
-/** How long a session that nobody uses, or whose client is gone, stays, s: a client closes its own much sooner. */
+/** How long the server keeps an idle session, s. A client that still runs closes it much sooner. */
 const idleTimeout = 60;
 
 /** MySQL 8.0 and newer, MariaDB 10.6 and newer. */
@@ -146,7 +146,7 @@ class MysqlConnection implements SqlConnection {
       this.#connection.query({ sql }, (error, answer) => {
         if (error === null) return resolve(answer);
         if (error.fatal) this.#usable = false;
-        // It bears the whole statement, tokens and all.
+        // This property holds the whole statement, with its tokens.
         delete (error as { sql?: string }).sql;
         reject(error);
       });
@@ -170,8 +170,8 @@ function resultOf(answer: unknown): SqlResult {
 }
 
 /**
- * A value as a literal of which no character is the value's own: whatever the server makes of quotes and backslashes. Several
- * statements travel together only without bound parameters; bound ones would take integers to the server as DOUBLE, too.
+ * A value as a literal in hex digits: no setting of the server about quotes and backslashes matters. The server takes several
+ * statements at once only without bound parameters; the driver would also send bound integers as DOUBLE.
  */
 export function literal(value: SqlValue): string {
   if (value === null) return "NULL";

@@ -9,7 +9,7 @@ const noLog: SqlErrorMeaning = {
   advice: "set binlog_format to ROW or MIXED there, or grant this user BINLOG ADMIN (in MySQL SESSION_VARIABLES_ADMIN)",
 };
 
-/** Numbers of errors that MySQL and MariaDB share, but for a few, and what they mean here. `session.one-row` fails with 1242. */
+/** The numbers of errors of MySQL and MariaDB, which share most of them. `session.one-row` fails with 1242. */
 const known = meaningsOf<SqlErrorMeaning>(
   [raced, "1020 1050 1062 1205 1213 1242 1412"],
   [full, "1021 1114"],
@@ -26,9 +26,9 @@ const known = meaningsOf<SqlErrorMeaning>(
   [noLog, "1665"],
 );
 
-/** What MySQL or MariaDB said. */
+/** The meaning of an error of MySQL or MariaDB. */
 export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
-  // What became of the connection has a number of the operating system, or none.
+  // An error of the connection has a number of the operating system, or none.
   if (!(error instanceof Error) || !("errno" in error) || !("sqlState" in error)) return undefined;
   if (typeof error.errno !== "number" || error.errno < 1000) return undefined;
   return known.get(String(error.errno)) ?? { ...starting, says: "failed" };

@@ -24,10 +24,10 @@ type OracleDriver = typeof oracledb;
 const statements = loadStatements("oracle");
 const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
 
-/** How long a connection that nobody uses any more may take to say so, ms. */
+/** How long a connection may take to log off, ms. */
 const farewell = 1000;
 
-/** A program's own settings of the driver count for each of its connections and statements that has none: ours have theirs. */
+/** Every setting of the driver that a program may have changed globally. */
 const ofConnections = { connectionClass: "", edition: "", events: false, externalAuth: false, stmtCacheSize: 30 };
 const ofStatements = {
   autoCommit: false,
@@ -38,7 +38,7 @@ const ofStatements = {
   prefetchRows: 2,
 };
 
-/** Oracle 19c and newer, by the driver's thin mode: no client libraries. */
+/** Oracle 19c and newer, through the driver's thin mode, without client libraries. */
 export const oracle: Dialect = {
   kind: "oracle",
   title: "Oracle",
@@ -54,7 +54,7 @@ export const oracle: Dialect = {
   sameServer(stored, seen) {
     const [name, life = ""] = stored.split("/");
     const [seenName, seenLife = ""] = seen.split("/");
-    // A switchover loses nothing: another name, the same life. Who may not ask for that goes by the name.
+    // A switchover loses nothing: another name, the same incarnation. A user who may not read the incarnation compares names.
     return life !== "" && seenLife !== "" ? life === seenLife : name === seenName;
   },
 
@@ -67,7 +67,7 @@ export const oracle: Dialect = {
   },
 };
 
-/** Who is connecting: the driver gives its sockets to nobody, and waits for an answer before it ends a connection that is in use. */
+/** The connection that is being opened. The driver does not expose its sockets, and waits for an answer before it closes a busy one. */
 const connecting = new AsyncLocalStorage<OracleConnection>();
 subscribe("net.client.socket", (message) => {
   connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
@@ -92,7 +92,7 @@ class OracleConnection implements SqlConnection {
     this.#timeout = timeout;
   }
 
-  /** Takes a socket of its own; another one where a listener sends it on. */
+  /** Takes over a socket that the driver opened for it. A listener may redirect to another one. */
   adopt(socket: Socket): void {
     this.#socket = socket;
     socket.on("error", () => undefined);
@@ -111,7 +111,7 @@ class OracleConnection implements SqlConnection {
         user,
         password,
         connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
-        // Whole seconds: it is given up before that.
+        // In whole seconds: the deadline of the operation comes first.
         connectTimeout: Math.ceil(this.#timeout / 1000),
         ...(tlsCa !== undefined && { walletContent: tlsCa }),
       });
@@ -132,7 +132,7 @@ class OracleConnection implements SqlConnection {
     return this;
   }
 
-  /** What the server tells of itself: more to those who may read `v$database`. */
+  /** What the server says about itself. A user who may read `v$database` learns more. */
   async #introduction(): Promise<SqlRow> {
     const ask = async (identity: string): Promise<SqlRow> => {
       const text = named(statement("open"), { identity: statement(identity) });
@@ -151,7 +151,7 @@ class OracleConnection implements SqlConnection {
     return !this.#ended && this.#socket?.destroyed !== true;
   }
 
-  /** A transaction begins by itself with the first change, READ COMMITTED unless somebody has set another default: as safe, and slower. */
+  /** A transaction begins with the first change, as READ COMMITTED; another default of the server is as safe, and slower. */
   async run(statements: readonly SqlStatement[], { commits }: TransactionEdges): Promise<readonly SqlResult[]> {
     const results: SqlResult[] = [];
     for (const statement of statements) {
@@ -163,7 +163,7 @@ class OracleConnection implements SqlConnection {
     return results;
   }
 
-  /** An error does not tell whether it came before or after: a call that was interrupted, or an error of what a COMMIT entails. */
+  /** An error does not say whether the commit was done: it may be an interrupted call, or an error behind the commit. */
   async #commit(): Promise<void> {
     try {
       await this.#do("commit");
@@ -197,13 +197,13 @@ class OracleConnection implements SqlConnection {
     }
   }
 
-  /** As what the cells of a column come: as they are, and bytes whole. */
+  /** The type in which the driver reads a column: a BLOB as bytes, any other as it is. */
   #typeOf(dbType: oracledb.DbType | undefined): oracledb.FetchTypeResponse | undefined {
     const { BUFFER, DB_TYPE_BLOB } = this.#driver;
     return dbType && { type: dbType === DB_TYPE_BLOB ? BUFFER : dbType };
   }
 
-  /** A value with its type, so that nothing is guessed from one that is not there. */
+  /** A value with its type: the driver cannot guess the type of NULL. */
   #bind(name: string, value: SqlValue): oracledb.BindParameter {
     const { BUFFER, NUMBER, STRING } = this.#driver;
     if (value instanceof Uint8Array) return { type: BUFFER, val: Buffer.from(value) };
@@ -229,7 +229,7 @@ class OracleConnection implements SqlConnection {
     if (this.#ended) return;
     if (this.#connection === undefined || this.#running > 0 || !this.usable) return this.#cut();
     this.#ended = true;
-    // A word of farewell where it can be sent; nobody waits for an answer.
+    // Log off where that is possible, and do not wait for the answer.
     setTimeout(() => this.#cut(), farewell).unref();
     this.#connection.close().then(
       () => this.#cut(),
@@ -239,12 +239,12 @@ class OracleConnection implements SqlConnection {
 
   #cut(): void {
     this.#ended = true;
-    // Only with an error does the driver hear of it: else it waits for a socket that is connecting, and says farewell over one that is gone.
+    // The driver notices this only with an error: without one it waits for a socket that connects, or logs off over a closed one.
     this.#socket?.destroy(new Error("it was given up"));
   }
 }
 
-/** What a server means that does not say it. */
+/** An error as the server would report it. */
 function refused(code: string, message: string): Error {
   return Object.assign(new Error(`${code}: ${message}`), { code });
 }
@@ -256,7 +256,7 @@ function noService(name: string): SnowleaseError {
   );
 }
 
-/** The driver takes certificates only with the private key that Oracle's own wallets hold. */
+/** The driver accepts certificates only together with a private key, as Oracle's wallets contain it. */
 function noWallet(): SnowleaseError {
   return new SnowleaseError(
     "CONFIG_INVALID",

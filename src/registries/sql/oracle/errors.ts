@@ -20,12 +20,12 @@ const noCursor: SqlErrorMeaning = {
   says: "gives a session no more cursors",
   advice: "raise OPEN_CURSORS to 50 or more",
 };
-/** As long as names were before version 12.2. */
+/** The longest name before version 12.2. */
 const [longestName, longestPrefix] = [30, Math.max(...Object.values(namesOf("x")).map((name) => name.length - 1))];
 
 const config = (says: string, advice: string): SqlErrorMeaning => ({ code: "CONFIG_INVALID", says, advice });
 
-/** Codes of the server (ORA) and of the driver (NJS), and what they mean here. `lost`: the connection broke, before or after it was done. */
+/** The codes of the server (ORA) and of the driver (NJS). `lost`: the connection broke, before or after the operation was done. */
 const known = meaningsOf<SqlErrorMeaning | "lost">(
   [login, "NJS-101 ORA-01005 ORA-01017 ORA-28040"],
   [{ ...login, advice: "set the user's password again: only its verifier of before 11g is stored" }, "NJS-116"],
@@ -66,32 +66,32 @@ const known = meaningsOf<SqlErrorMeaning | "lost">(
   ["lost", "ORA-12537 ORA-12541 ORA-12547 ORA-12570 ORA-12637 ORA-25408"],
 );
 
-/** Codes behind which another one tells more. */
+/** Codes of errors whose text contains the code that matters. */
 const refusal = "NJS-511";
 const inside = "ORA-00604";
 
-/** What Oracle, its listener or the driver said. */
+/** The meaning of an error of Oracle, of its listener or of the driver. */
 export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   const code = codeOf(error);
   if (code === undefined) return undefined;
   const meaning = known.get(code);
   if (meaning === "lost") return undefined;
-  // What became of the connection is told by the driver.
+  // The driver itself reports what happened to the connection.
   return meaning ?? (code.startsWith("ORA-") ? { ...starting, says: "failed" } : undefined);
 }
 
-/** Whether a statement that makes something found it made. */
+/** Whether a CREATE failed because the object exists. */
 export function isAlreadyThere(error: unknown): boolean {
   return ["ORA-00955", "ORA-01408"].includes(codeOf(error) ?? "");
 }
 
-/** Whether nothing can be asked on this connection any more. */
+/** Whether the connection is useless from now on. */
 export function cameToNothing(error: unknown): boolean {
   const code = codeOf(error);
   return code === undefined || known.get(code) === "lost" || (code.startsWith("NJS-") && known.get(code) === undefined);
 }
 
-/** The error with a message of one line: what follows are links, values of rows, and numbers of connections. */
+/** The error with a message of one line: without links, values of rows, and numbers of connections. */
 export function oneLine(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const [first = "", ...rest] = error.message.replace(/\.? ?\(CONNECTION_ID=[^)]*\)/g, "").split("\n");
@@ -102,7 +102,7 @@ export function oneLine(error: unknown): unknown {
   return error;
 }
 
-/** A listener's refusal has a code of its own in its text, and so has what went wrong inside of the server. */
+/** The code of an error. The refusal of a listener, and an internal error, have the code that matters in their texts. */
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return undefined;
   if (!/^(?:ORA|NJS)-\d+$/.test(error.code)) return undefined;

@@ -2,19 +2,19 @@ import { Socket } from "node:net";
 import type pg from "pg";
 import type { ClientTarget } from "../../store-kind.ts";
 
-/** What is used of a ready pool. */
+/** The used part of a ready pool. */
 interface PgPool {
   readonly options: object;
   readonly Client: typeof pg.Client;
 }
 
-/** What a pool's clients connect with, as far as their types leave it out. */
+/** A client of the pool, with the properties that its type leaves out. */
 type PgProbe = pg.Client & {
   readonly connection?: object;
   readonly connectionParameters: Readonly<Record<"ssl" | "options" | "sslnegotiation", unknown>>;
 };
 
-/** A ready pool of pg; none of pg-native, whose connections cannot be cut off. */
+/** A ready pool of pg. A pool of pg-native is refused: its connections cannot be closed at once. */
 export function postgresPool(client: object): ClientTarget | undefined {
   const { options, Client, totalCount } = client as Partial<Record<string, unknown>>;
   if (typeof options !== "object" || options === null || typeof Client !== "function" || typeof totalCount !== "number")
@@ -25,7 +25,7 @@ export function postgresPool(client: object): ClientTarget | undefined {
   return { scheme: "postgres", servers: [{ host, port }], user, path: database };
 }
 
-/** What to connect with where a pool does: a connection string and the environment are read as the driver reads them. */
+/** The settings of the pool's own connections, after the driver has read the connection string and the environment. */
 export function poolConfig(client: object): pg.ClientConfig {
   const { host, port, user, password, database, connectionParameters } = probeOf(client as PgPool);
   const { ssl, options, sslnegotiation } = connectionParameters;
@@ -34,7 +34,7 @@ export function poolConfig(client: object): pg.ClientConfig {
   return config as pg.ClientConfig;
 }
 
-/** A client as the pool makes it, which connects to nowhere. */
+/** A client as the pool creates it, which never connects. */
 function probeOf({ options, Client }: PgPool): PgProbe {
   const own = { ...Object.getOwnPropertyDescriptors(options), stream: { value: () => new Socket(), enumerable: true } };
   return new Client(Object.defineProperties({}, own)) as PgProbe;

@@ -21,7 +21,7 @@ type PgDriver = Pick<typeof pg, "Client">;
 
 type PgAnswer = pg.QueryResult<SqlRow>;
 
-/** What its types leave out. */
+/** A client, with the properties that its type leaves out. */
 type PgClient = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
 
 const statements = loadStatements("postgres");
@@ -43,7 +43,7 @@ export const postgres: Dialect = {
   sameServer(stored, seen) {
     const [cluster = "", timeline] = stored.split("/");
     const [seenCluster = "", seenTimeline] = seen.split("/");
-    // Not every user may ask for the cluster.
+    // Not every user may read the cluster's number.
     return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
   },
 
@@ -68,14 +68,14 @@ function connect(driver: PgDriver, target: SqlTarget): Connecting {
   return { ready: session.open(), destroy: () => session.destroy() };
 }
 
-/** Numbers of up to 64 bits, true and false, bytes; everything else is text. */
+/** The types of columns: booleans, bytes, and integers up to 64 bits; any other type is read as text. */
 const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
 
 class PostgresConnection implements SqlConnection {
   readonly #client: PgClient;
   readonly #begin: string;
   #usable = true;
-  /** Warnings since the last commit began: the one that matters says that a standby was not waited for, in some language. */
+  /** Whether the server warned since the last commit began. The warning that matters: it did not wait for a standby. */
   #warned = false;
   names: Readonly<Record<string, string>> = {};
 
@@ -84,7 +84,7 @@ class PostgresConnection implements SqlConnection {
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     client.on("error", () => (this.#usable = false));
     client.on("end", () => (this.#usable = false));
-    // Its severity is in the server's language; the code of a mere notice is of class 00.
+    // The severity is in the server's language; the code of a plain notice has the class 00.
     client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
 
@@ -134,7 +134,7 @@ class PostgresConnection implements SqlConnection {
   destroy(): void {
     const usable = this.#usable;
     this.#usable = false;
-    // A word of farewell where it can be sent; nobody waits for an answer.
+    // Log off where that is possible, and do not wait for the answer.
     if (usable) this.#client.end().catch(() => undefined);
     const { stream } = this.#client.connection;
     if (stream instanceof Socket) stream.destroySoon();
@@ -150,8 +150,8 @@ class PostgresConnection implements SqlConnection {
 }
 
 /**
- * A value as a literal, whatever the server makes of backslashes elsewhere. Several statements travel together only without bound
- * parameters. No function may stand around a text: then no index is used.
+ * A value as a literal; no setting of the server about backslashes matters. The server takes several statements at once only without
+ * bound parameters. A text stands without a function around it: with one, the server would use no index.
  */
 export function literal(value: SqlValue): string {
   if (value === null) return "NULL";
@@ -165,7 +165,7 @@ export function literal(value: SqlValue): string {
   return `E'${value.replaceAll("\\", "\\\\").replaceAll("'", "''")}'`;
 }
 
-/** What a server means that does not say it. */
+/** An error as the server would report it. */
 function refused(code: string, message: string): Error {
   return Object.assign(new Error(message), { severity: "ERROR", code });
 }

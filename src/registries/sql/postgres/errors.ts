@@ -15,7 +15,7 @@ const noFiles: SqlErrorMeaning = {
   advice: "look at its log and its disk",
 };
 
-/** SQLSTATEs, or their classes, and what they mean here. `session.one-row` fails with 22012. */
+/** SQLSTATEs, or their classes. `session.one-row` fails with 22012. */
 const known = meaningsOf<SqlErrorMeaning>(
   [text, "22"],
   [noUtf8, "22P05"],
@@ -33,14 +33,14 @@ const known = meaningsOf<SqlErrorMeaning>(
   [noFiles, "58"],
 );
 
-/** What PostgreSQL said. */
+/** The meaning of an error of PostgreSQL. */
 export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   const state = stateOf(error);
   if (state === undefined) return undefined;
   return known.get(state) ?? known.get(state.slice(0, 2)) ?? { ...starting, says: "failed" };
 }
 
-/** The SQLSTATE of what a server said; undefined for what became of the connection. */
+/** The SQLSTATE of an error of the server; undefined for an error of the connection. */
 function stateOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("severity" in error) || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
