@@ -3,7 +3,7 @@ import type { ClaimRequest } from "../../rule/registry.ts";
 import type { NamespaceState } from "./store.ts";
 
 /** The reads of a claim, in a store behind a network. What is asked for at the same time fits one round trip. */
-export type PoolReader = {
+export type ClaimReader = {
   readonly [Name in keyof PoolView]: (...input: Parameters<PoolView[Name]>) => Promise<ReturnType<PoolView[Name]>>;
 };
 
@@ -17,7 +17,7 @@ export async function together<Each extends readonly unknown[]>(work: readonly [
 
 /** Decides a claim as `decideClaim` does, and reads what the decision asks for batch by batch. */
 export async function decideByBatches(
-  reader: PoolReader,
+  reader: ClaimReader,
   request: ClaimRequest,
   { clock, info }: NamespaceState,
 ): Promise<Decision> {

@@ -26,7 +26,7 @@ import {
   renewed,
 } from "../../rule/window.ts";
 import {
-  type Attempt,
+  type StoreAttempt,
   Changed,
   type CompareAndSetStore,
   type NamespaceState,
@@ -48,7 +48,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
   /** The request as it stands now. With the clock of its beginning, the caller's clock would seem to be turned back. */
   function presentRequest<Request extends { readonly token: string; readonly clock: number }>(
     request: Request,
-    { waited }: Attempt<Row>,
+    { waited }: StoreAttempt<Row>,
   ): Request {
     return { ...request, token: tokenOf(request.token), clock: request.clock + waited };
   }

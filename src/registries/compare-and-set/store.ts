@@ -61,7 +61,7 @@ export interface RecordChange<Row, After = Stored> {
 }
 
 /** One try of an operation. It remembers what it read: its writes take effect only where all of that still stands. */
-export interface Attempt<Row extends VersionedRecord> {
+export interface StoreAttempt<Row extends VersionedRecord> {
   /** How long the operation has waited so far, ms: its caller's clock went on meanwhile. */
   readonly waited: number;
   /** Reads what is fixed for the namespace; undefined where it does not exist. */
@@ -110,7 +110,7 @@ export interface CompareAndSetStore<Row extends VersionedRecord> extends Require
   attempt<Answer>(
     namespace: string,
     options: { readonly repeatable: boolean },
-    work: (attempt: Attempt<Row>) => Promise<Answer>,
+    work: (attempt: StoreAttempt<Row>) => Promise<Answer>,
   ): Promise<Answer>;
   /** All worker IDs above `after`, in ascending order. `state`: others may be left out. */
   pages(

@@ -1,9 +1,9 @@
 import type { ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Attempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
+import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
 import { beginClaim } from "./claim.ts";
-import type { Database, SqlTry } from "./execute.ts";
+import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
@@ -23,15 +23,15 @@ export interface SqlMemory {
 }
 
 /** One attempt at an operation, on the tables of a namespace. */
-export class SqlAttempt implements Attempt<StoredRow> {
+export class SqlAttempt implements StoreAttempt<StoredRow> {
   readonly waited: number;
   readonly #try: SqlTry;
   readonly tx: Transaction;
-  readonly #database: Database;
+  readonly #database: SqlDatabase;
   readonly #memory: SqlMemory;
   #read: SqlNamespace | undefined;
 
-  constructor(tried: SqlTry, database: Database, memory: SqlMemory) {
+  constructor(tried: SqlTry, database: SqlDatabase, memory: SqlMemory) {
     this.waited = tried.waited;
     this.#try = tried;
     this.tx = tried.tx;

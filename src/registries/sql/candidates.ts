@@ -5,7 +5,7 @@ import type { ClaimRequest } from "../../rule/registry.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
-import { type PoolReader, together } from "../compare-and-set/decide.ts";
+import { type ClaimReader, together } from "../compare-and-set/decide.ts";
 import { namesIn } from "./bands.ts";
 import type { SqlParameters } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
@@ -29,7 +29,7 @@ export class Foreigners extends Error {
 }
 
 /** What a claim reads of the records of one namespace. */
-export class Candidates implements PoolReader {
+export class Candidates implements ClaimReader {
   readonly #tx: Transaction;
   readonly #state: SqlNamespace;
   readonly #request: ClaimRequest;

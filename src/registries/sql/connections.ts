@@ -10,7 +10,7 @@ const idle = 100;
 export class Unheard extends Error {}
 
 /** A bounded number of connections. An idle one does not keep the process alive, and closes soon. */
-export class Connections {
+export class SqlConnections {
   readonly #connect: () => Connecting;
   /** How long connecting may take, ms: at first, and now. In a crowd, clients that give up early only connect more often. */
   readonly #firstPatience: number;
@@ -107,7 +107,7 @@ export class Connections {
       connecting.destroy();
       if (!(error instanceof TooLate)) throw error;
       this.#patience *= 2;
-      throw new Unheard("it let nobody in", { cause: error });
+      throw new Unheard("it accepted no connection", { cause: error });
     } finally {
       this.#busy.delete(connecting);
     }

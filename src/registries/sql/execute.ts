@@ -4,7 +4,7 @@ import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Connecting, type Dialect, type SqlConnection } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate } from "../deadline.ts";
-import { Connections, Unheard } from "./connections.ts";
+import { SqlConnections, Unheard } from "./connections.ts";
 import { parseSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Transaction } from "./transaction.ts";
@@ -27,7 +27,7 @@ export interface SqlTry {
 }
 
 /** A database on which operations are done, each within its deadline. */
-export interface Database {
+export interface SqlDatabase {
   readonly dialect: Dialect;
   /** Its host and port, for messages. */
   readonly where: string;
@@ -45,7 +45,7 @@ export interface Database {
   close(): void;
 }
 
-export interface DatabaseOptions {
+export interface SqlOptions {
   /** Deadline of one operation, connecting included, ms. */
   readonly operationTimeout: number;
   readonly clock?: Clock | undefined;
@@ -69,8 +69,8 @@ const pauseShare = 1 / 20;
 export async function openDatabase(
   dialect: Dialect,
   address: SqlAddress,
-  { operationTimeout, clock = systemClock }: DatabaseOptions,
-): Promise<Database> {
+  { operationTimeout, clock = systemClock }: SqlOptions,
+): Promise<SqlDatabase> {
   const settings = parseSettings(address);
   const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
   const where = whereOf(address.servers);
@@ -78,7 +78,7 @@ export async function openDatabase(
   const target = { ...settings, host, port, user, password, operationTimeout, client };
   const connect = await driverOf(dialect, client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
-  const connections = new Connections(() => connect(target), settings.poolSize, patience, clock);
+  const connections = new SqlConnections(() => connect(target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
 
   return {
@@ -120,7 +120,7 @@ export async function openDatabase(
           if (error instanceof TooLate || monotonic(clock) + wait >= deadline) {
             const told = raced || isOurs(last) ? undefined : dialect.meaningOf(last);
             throw told === undefined || told.raced || unclear
-              ? silentError(place, operationTimeout, unclear, raced ? new Error("others were faster") : last)
+              ? silentError(place, operationTimeout, unclear, raced ? new Error("other writers were faster") : last)
               : serverError(told, last, place);
           }
           if (raced) races++;

@@ -6,7 +6,7 @@ import type { CompareAndSetStore } from "../compare-and-set/store.ts";
 import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
 import { SqlAttempt, type SqlMemory } from "./attempt.ts";
 import { dialectOf } from "./dialects.ts";
-import { type Database, type DatabaseOptions, openDatabase, type SqlAddress } from "./execute.ts";
+import { type SqlDatabase, type SqlOptions, openDatabase, type SqlAddress } from "./execute.ts";
 import { listClaims } from "./history.ts";
 import { numberOf, shortenedLabel, type StoredRow, storedRowOf } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
@@ -29,7 +29,7 @@ interface WorkerPage {
  *
  * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
  */
-export async function sqlRegistry(address: SqlAddress, options: DatabaseOptions): Promise<Registry> {
+export async function sqlRegistry(address: SqlAddress, options: SqlOptions): Promise<Registry> {
   const dialect = await dialectOf(address.kind);
   return compareAndSetRegistry(new SqlStore(await openDatabase(dialect, address, options)));
 }
@@ -39,10 +39,10 @@ class SqlStore implements CompareAndSetStore<StoredRow> {
   readonly title: string;
   readonly pinsTogether = true;
   readonly labelOf: typeof shortenedLabel = shortenedLabel;
-  readonly #database: Database;
+  readonly #database: SqlDatabase;
   readonly #memory: SqlMemory = { rush: { races: 0, at: 0 } };
 
-  constructor(database: Database) {
+  constructor(database: SqlDatabase) {
     this.#database = database;
     this.kind = database.dialect.kind;
     this.title = `${database.dialect.title} ${database.where}`;

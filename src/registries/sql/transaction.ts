@@ -112,7 +112,7 @@ export class Transaction {
   }
 
   async #ask(text: string, parameters: SqlParameters, swaps = false): Promise<SqlResult> {
-    if (this.unclear) throw new Error("a statement behind its commit");
+    if (this.unclear) throw new Error("a statement after its commit");
     this.#open++;
     try {
       return await new Promise<SqlResult>((resolve, reject) => {

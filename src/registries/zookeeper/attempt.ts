@@ -2,7 +2,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimKey, ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
-  type Attempt,
+  type StoreAttempt,
   Changed,
   type ClaimAttempt,
   type NamespaceState,
@@ -30,7 +30,7 @@ import {
 } from "./store.ts";
 
 /** One attempt at an operation, on the nodes of a namespace. */
-export class ZooKeeperAttempt implements Attempt<StoredNode> {
+export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   readonly store: ZooKeeperStore;
   readonly nodes: Nodes;
   readonly deadline: number;

@@ -7,7 +7,7 @@ import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import { isIn, numberOf } from "./nodes.ts";
 import { numberBytes, readNumber } from "./records.ts";
-import { type Hint, preferredOf, searchAny, Snapshot } from "./search.ts";
+import { type Hint, preferredOf, searchAny, ClaimView } from "./search.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
 import { forgetToken, put, readNode } from "./store.ts";
 
@@ -33,7 +33,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
     ]),
   );
   const [owner, hosts, pins, next, ...records] = read;
-  const snapshot = new Snapshot(request, clock, beaten);
+  const snapshot = new ClaimView(request, clock, beaten);
   const hint = { value: next ? readNumber(next, nodes.next(pool)) : pool.first, version: next?.version };
   /** The value that the hint of the pool should have. */
   let newHint: number | undefined;
@@ -100,7 +100,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
 async function withSession(
   { store, nodes, deadline }: ZooKeeperAttempt,
   answer: Extract<Refusal, { outcome: "held" }>,
-  snapshot: Snapshot,
+  snapshot: ClaimView,
 ): Promise<Refusal> {
   const { workerId, live } = answer;
   const record = snapshot.byId(workerId);

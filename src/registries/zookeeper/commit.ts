@@ -10,7 +10,7 @@ export class BeatenAt extends Beaten {
   readonly path: string | undefined;
 
   constructor(path: string | undefined) {
-    super("others were faster");
+    super("other writers were faster");
     this.path = path;
   }
 }
@@ -63,7 +63,7 @@ export async function operate<Answer>(
       if (lost !== undefined) throw silentError(where, operationTimeout, true, lost);
       throw new SnowleaseError(
         "REGISTRY_UNAVAILABLE",
-        `Others were faster ${races} times within ${operationTimeout} ms at ZooKeeper ${where}, nothing was changed; try again.`,
+        `Other writers were faster ${races} times within ${operationTimeout} ms at ZooKeeper ${where}, nothing was changed; try again.`,
       );
     }
     if (races > 2) await clock.sleep(Math.random() * Math.min(5 * races, longestPause));

@@ -27,7 +27,7 @@ export class ReplyError extends Error {
 /** The connection ended before the answer came. The calls may have been done. */
 export class ConnectionLost extends Unanswered {}
 
-interface ReplyMeaning {
+interface ZooKeeperErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -36,7 +36,7 @@ interface ReplyMeaning {
 const rights = "the user needs all rights on its nodes: use its login, or another chroot";
 
 /** The meaning of some codes. With any of them, nothing was written. */
-const known: Readonly<Record<number, ReplyMeaning>> = {
+const known: Readonly<Record<number, ZooKeeperErrorMeaning>> = {
   [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
   [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
   [codes.authFailed]: { code: "UNAUTHORIZED", says: "refused the login", advice: "correct the one in the URL" },

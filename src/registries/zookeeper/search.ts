@@ -23,7 +23,7 @@ const mostRecords = 256;
 const reserve = 0.1;
 
 /** The records that a claim has read. The decision sees only these. */
-export class Snapshot implements PoolView {
+export class ClaimView implements PoolView {
   readonly nodes: Map<number, StoredNode> = new Map<number, StoredNode>();
   /** A number that was never used. */
   unused: number | undefined;
@@ -112,7 +112,7 @@ interface Task {
   readonly request: ClaimRequest;
   readonly info: NamespaceInfo;
   readonly clock: number;
-  readonly snapshot: Snapshot;
+  readonly snapshot: ClaimView;
   /** Worker IDs that are pinned for this host. */
   readonly pinned: readonly number[];
   /** Worker IDs that this host used. */

@@ -136,9 +136,9 @@ export class Wire {
       this.heard = monotonic(clock);
       try {
         onSocketData.call(manager, bytes);
-        if ((manager.pendingBuffer?.length ?? 0) > longestReply) throw new Error("an answer without end");
+        if ((manager.pendingBuffer?.length ?? 0) > longestReply) throw new Error("an endless answer");
       } catch (error) {
-        this.end(new Error(`it answers with nonsense: ${error instanceof Error ? error.message : String(error)}`));
+        this.end(new Error(`it answers garbage: ${error instanceof Error ? error.message : String(error)}`));
       }
     };
     // The driver would connect again.
@@ -157,7 +157,7 @@ export class Wire {
     this.#open(options.tls ? connectTls({ ...server, ca: options.tlsCa }) : connect(server), options.tls);
     this.#watchdog = setInterval(() => {
       if (this.#isConnected && monotonic(clock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
-        this.end(new Error("it keeps silent"));
+        this.end(new Error("it stays silent"));
       }
     }, sessionTimeout / 12).unref();
   }
@@ -188,7 +188,7 @@ export class Wire {
 
   /** Resolves when calls can be made. Rejects where connecting fails, or takes longer than `patience`, ms. */
   async connected(patience: number): Promise<void> {
-    const late = setTimeout(() => this.end(new Error("it keeps silent")), patience).unref();
+    const late = setTimeout(() => this.end(new Error("it stays silent")), patience).unref();
     const failed = this.ended.then((error): never => {
       throw error;
     });
