@@ -328,23 +328,19 @@ export class Wire {
 const refusals: ReadonlySet<number> = new Set([codes.badVersion, codes.nodeExists, codes.noNode, codes.notEmpty]);
 
 /** A call of the driver as a promise. `known`: what some of the server's codes stand for; other errors are thrown. */
-function call<Raw extends readonly unknown[], Value>(
+async function call<Raw extends readonly unknown[], Value>(
   send: (done: Callback<Raw>) => void,
   read: (...raw: Raw) => Value,
   known: Readonly<Record<number, Value>> = {},
 ): Promise<Value> {
-  return new Promise((resolve, reject) => {
+  const answer = await new Promise<{ readonly raw: Raw } | { readonly code: number }>((resolve, reject) => {
     send((error, ...raw) => {
-      // The driver must not see an error of this code.
-      try {
-        if (!error) resolve(read(...raw));
-        else if (error.code in known) resolve(known[error.code] as Value);
-        else reject(failureOf(error));
-      } catch (cause) {
-        reject(cause);
-      }
+      if (!error) resolve({ raw });
+      else if (error.code in known) resolve(error);
+      else reject(failureOf(error));
     });
   });
+  return "raw" in answer ? read(...answer.raw) : (known[answer.code] as Value);
 }
 
 function failureOf({ code, message }: { code: number; message: string }): Error {
