@@ -117,10 +117,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.#take();
   }
 
-  /**
-   * The next ID as an exact number. Throws like `next`, and CONFIG_INVALID where the layout has more than the 53 bits of a number; `safe53`
-   * and `scene` have fewer.
-   */
+  /** The next ID as an exact number. Throws like `next`, and CONFIG_INVALID where an ID may have more than 53 bits, as in most layouts. */
   nextNumber(): number {
     if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
     if (!this.#isOpen()) this.#openOrThrow();

@@ -12,7 +12,7 @@ import {
   writeBase64url,
   writeCrockford32,
 } from "./digits.ts";
-import { SnowleaseError } from "./errors.ts";
+import { configInvalid, type SnowleaseError } from "./errors.ts";
 
 /** Names of the text forms of an ID. */
 export type EncodingName =
@@ -225,6 +225,6 @@ export function decodeAny(
     return { id: encodings[encoding].decode(text, bits), encoding };
   } catch (error) {
     const advice = `it looked like ${encoding}: name its format if it is another of ${known}`;
-    throw new SnowleaseError("CONFIG_INVALID", `${(error as SnowleaseError).message}; ${advice}`);
+    throw configInvalid(`${(error as SnowleaseError).message}; ${advice}`);
   }
 }

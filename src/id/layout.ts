@@ -1,5 +1,5 @@
 import { checkInteger, checkTruth, refuse } from "./check.ts";
-import { shown, SnowleaseError, timeText } from "./errors.ts";
+import { configInvalid, shown, SnowleaseError, timeText } from "./errors.ts";
 import { bitsOf, type IdentityField, joinFields, namesOf, ones, placeFields } from "./fields.ts";
 import {
   checkField,
@@ -162,12 +162,8 @@ export class Layout {
     this.#countScale = 2 ** this.#countShift;
     this.#upperScale = two32 / this.#timestampScale;
 
-    this.fingerprint = writeNotation({
-      fields: this.fields,
-      epoch: this.epoch,
-      tick: this.tick,
-      wraps: this.wrap !== undefined,
-    });
+    const { fields, epoch, tick } = this;
+    this.fingerprint = writeNotation({ fields, epoch, tick, wraps: this.wrap !== undefined });
     this.name = presetNames.find((name) => presets[name] === this.fingerprint);
     Object.freeze(this);
   }
@@ -359,8 +355,7 @@ export class Layout {
   #unwrapped(tick: number, at: number | undefined): number {
     if (at === undefined || !Number.isInteger(at) || at < this.epoch || at > maxDate) {
       const got = at === undefined ? "" : `, which ${shown(at)} is not`;
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         `The timestamp of the layout ${this.fingerprint} starts again every ${this.wrap} ms; tell a time near the ID's making (\`at\`, Unix ms)${got}.`,
       );
     }
