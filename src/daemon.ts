@@ -66,7 +66,7 @@ export interface Daemon {
   readonly socket: string | undefined;
   /**
    * `drain`: takes no more connections, finishes what is in flight, gives its own worker IDs back, closes the registry. `now`: the
-   * same without waiting for anybody; also ends a drain that is under way. Never rejects: what fails is logged.
+   * same without waiting for clients; also ends a drain that is under way. Never rejects: what fails is logged.
    */
   close(how?: "drain" | "now"): Promise<void>;
   /**
@@ -267,11 +267,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
 }
 
-/** What a daemon that everybody can reach has to have. */
+/** Says what a daemon needs that other machines can reach. */
 function exposed(host: string): SnowleaseError {
   return new SnowleaseError(
     "CONFIG_INVALID",
-    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since whoever reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
+    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since any client that reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
   );
 }
 

@@ -6,7 +6,7 @@ import type { FieldSchemas, Schema } from "./schema.ts";
 
 /*
  * What a daemon answers, as JSON. The client reads its answers with these schemas and the daemon describes itself with them;
- * unknown fields are let pass, so that answers may grow.
+ * unknown fields pass, so that answers may grow.
  */
 
 /** 201 of a claim. */
@@ -41,18 +41,23 @@ export const claimAnswer: Schema<ClaimAnswer> = z.object({
   layout: z.string(),
   recent: z
     .base64()
-    .describe("Present: [recentFrom, from) may be used too, above the sequences listed here for each tick.")
+    .describe(
+      "Present: the holder may also use [recentFrom, from), above the sequences that are listed here for each tick.",
+    )
     .optional(),
   recentFrom: z.int().optional(),
-  rollback: z.number().describe("How far this host's clock is behind what was seen of it before, ms.").optional(),
+  rollback: z
+    .number()
+    .describe("How far this host's clock is behind the highest time that the registry saw from it, ms.")
+    .optional(),
   shared: z
     .boolean()
-    .describe("Others have the same window: what may be used of it are blocks that were taken.")
+    .describe("Other holders share this window: the holder may use only the blocks that it took.")
     .optional(),
   file: z
     .object({ path: z.string(), device: decimal, inode: decimal })
     .describe(
-      "Only of a lease that is lent on this machine: the registry's file. The lease is lost when another one stands there.",
+      "Only for a lease that is lent on this machine: the registry's file. The lease is lost when another file replaces it.",
     )
     .optional(),
 } satisfies FieldSchemas<ClaimAnswer>);
@@ -82,7 +87,7 @@ export const namespaceAnswer: Schema<NamespaceInfo> = z.object({
   maxClockSkew: z.number(),
   quarantineUntil: z
     .number()
-    .describe("Until when nothing is granted, Unix ms; absent where that is not so.")
+    .describe("Until when the registry grants nothing, Unix ms; absent outside of a quarantine.")
     .optional(),
 } satisfies FieldSchemas<NamespaceInfo>);
 
@@ -92,7 +97,7 @@ export const workerAnswer: Schema<WorkerJson> = z.object({
   workerId: z.int(),
   state: z.enum(["live", "resting", "free", "pinned", "foreign"]),
   fence: z.int(),
-  from: z.int().nullable().describe("Null, like `until`, where no window is known of."),
+  from: z.int().nullable().describe("Null, like `until`, where no window is known."),
   until: z.int().nullable(),
   seenClock: z.int(),
   clean: z.boolean(),
@@ -184,7 +189,7 @@ interface ExplainAnswer extends IdParts {
 export const explainAnswer: Schema<ExplainAnswer> = z.object({
   id: z.string().describe("The ID in decimal."),
   layout: z.string(),
-  timestamp: z.int().describe("When its tick begins, Unix ms."),
+  timestamp: z.int().describe("When the tick of the ID begins, Unix ms."),
   time: z.iso.datetime(),
   workerId: z.int(),
   sequence: z.int(),
@@ -193,7 +198,7 @@ export const explainAnswer: Schema<ExplainAnswer> = z.object({
   holders: z
     .array(historyRow)
     .describe(
-      "The claims whose window holds the timestamp; several where one continued behind another; none: nobody's.",
+      "The claims whose window contains the timestamp. Several: one holder continued behind another. Empty: `nobody` says why.",
     ),
   nobody: z
     .object({ why: z.enum(reasons), detail: z.string() })

@@ -22,7 +22,7 @@ export interface WorkerJson
     Optional<HolderLabel>,
     RecentsJson,
     CheckpointJson {
-  /** Null, like `until`, where no window is known of. */
+  /** Null, like `until`, where no window is known. */
   readonly from: number | null;
   readonly until: number | null;
 }

@@ -36,7 +36,7 @@ const maxPage = 10_000;
 const maxWorkerId = 2 ** 31 - 1;
 /** The last Unix ms that a Date can show. */
 const maxTime = 8_640_000_000_000_000;
-/** A text is for people: what a terminal would obey has no place in it, nor half a character, of which a store makes another. */
+/** Texts are for people: no control characters, which a terminal obeys, and no half characters, which a store changes. */
 const printable = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]*$/u;
 
 const integer = (first: number, last: number, unit = ""): Schema<number> => {
@@ -66,7 +66,7 @@ export const workerId: Schema<number> = integer(0, maxWorkerId);
 
 export const workerPath: Schema<{ readonly workerId: number }> = z.object({ workerId });
 
-/** Who holds a claim. It is compared, never checked for its form: one that is wrong is simply not the holder's. */
+/** Proves that a claim is the caller's. Its form does not matter: a wrong token never equals the holder's. */
 const heldToken = z
   .string("to be a string")
   .max(128, "to be at most 128 characters")
@@ -95,11 +95,11 @@ export const claimBody: Schema<ClaimBody> = z
       .string("to be 32 hex digits")
       .regex(/^[0-9a-f]{32}$/, "to be 32 hex digits")
       .describe(
-        "Random, made for this one claim: asked again with it, the same grant comes back. Made here when left out.",
+        "Random, made for this claim alone: a repeated request with the same token gets the same grant. Default: the daemon makes one.",
       )
       .optional(),
-    workerId: workerId.describe("The one worker ID that will do; without it, any of the pool.").optional(),
-    lastWorkerId: workerId.describe("The one to try first.").optional(),
+    workerId: workerId.describe("The only acceptable worker ID. Default: any of the pool.").optional(),
+    lastWorkerId: workerId.describe("The worker ID to try first.").optional(),
     preferred: z.array(workerId, "to be a list of worker IDs").max(8, "to be at most 8 worker IDs").optional(),
     pool: poolBounds.describe("Default: every worker ID of the layout, or what the daemon is set to.").optional(),
     host: labels.host.optional(),
@@ -112,11 +112,9 @@ export const claimBody: Schema<ClaimBody> = z
       .optional(),
     layout: text(1024).describe("A preset's name or a notation. Default: the namespace's, or the daemon's.").optional(),
     reuse: oneOf("any", "never").optional(),
-    continues: flag.describe("Whether this holder can go on behind `recent`. Default true.").optional(),
+    continues: flag.describe("Whether this holder can continue behind `recent`. Default true.").optional(),
     leadMs: span
-      .describe(
-        "How far ahead of `now` the end of a window that was given back may lie: what this holder can lead its clock by.",
-      )
+      .describe("How far this holder can lead its clock: the end of a released window may lie so far ahead of `now`.")
       .optional(),
     limits: limits.describe("For a namespace that this claim creates.").optional(),
   } satisfies FieldSchemas<ClaimBody>)
@@ -132,7 +130,7 @@ export interface RenewBody extends Pick<RenewRequest, "token">, CheckpointJson {
 const usedShape = {
   lastTimestamp: time.describe("The newest timestamp put into an ID.").optional(),
   lastSequence: sequence
-    .describe("The highest sequence used in it. Default: all of that tick counts as used.")
+    .describe("The highest sequence used in it. Default: the whole tick counts as used.")
     .optional(),
 };
 const needsTimestamp = "Expected `lastTimestamp` next to `lastSequence`.";
@@ -156,7 +154,7 @@ export const blocksBody: Schema<BlocksBody> = z.strictObject({
   first: integer(0, Number.MAX_SAFE_INTEGER).describe("The first span."),
   spans: integer(1, 256).describe("How many spans, one after the other."),
   blocks: integer(1, 32).describe("How many blocks of each."),
-  held: integer(0, 32).describe("How many the asker has of them already."),
+  held: integer(0, 32).describe("How many of them the caller has already."),
 } satisfies FieldSchemas<BlocksBody>);
 
 /** DELETE /v1/{ns}/leases/{workerId}. */
@@ -174,10 +172,14 @@ export const releaseBody: Schema<ReleaseBody> = z
     now: time.describe("The holder's wall clock.").optional(),
     until: z
       .int("to be an integer (Unix ms)")
-      .describe("Where the window closes. Default: behind the tick of `lastTimestamp`; without both it stays as it is.")
+      .describe(
+        "Where the window closes. Default: behind the tick of `lastTimestamp`; without both it does not change.",
+      )
       .optional(),
     ...usedShape,
-    recent: bytes.describe("What the next holder may continue behind, as a holder writes it.").optional(),
+    recent: bytes
+      .describe("The used sequences behind which the next holder may continue, as a holder encodes them.")
+      .optional(),
     recentFrom: z.int("to be an integer (Unix ms)").describe("Default: `from` of the window.").optional(),
   } satisfies FieldSchemas<ReleaseBody>)
   .refine((body) => body.lastSequence === undefined || body.lastTimestamp !== undefined, needsTimestamp)
@@ -201,7 +203,7 @@ export const initBody: Schema<InitBody> = z.strictObject({
   maxClockSkew: time.exactOptional(),
   new: flag
     .describe(
-      "Your word that this namespace never existed: refused where anything of it stands. Without it, Redis makes a namespace in quarantine. Default false.",
+      "Your word that this namespace never existed: refused where the registry knows anything of it. Without it, Redis creates the namespace in quarantine. Default false.",
     )
     .optional(),
 } satisfies FieldSchemas<InitBody>);
@@ -235,9 +237,9 @@ export interface ForceReleaseBody extends Optional<Omit<ForceReleaseRequest, InP
 export const forceReleaseBody: Schema<ForceReleaseBody> = z
   .strictObject({
     force: flag.describe("End the claim even while its window has not passed.").optional(),
-    fence: fence.describe("The claim that is meant: no other is ended. Left out: whichever stands.").optional(),
+    fence: fence.describe("The claim to end; no other claim is ended. Default: the present one.").optional(),
     resetWindow: flag.describe("Also lower `until` to the registry's clock. Needs `fence` and `iKnow`.").optional(),
-    iKnow: flag.describe("Nobody is left who could still use that window.").optional(),
+    iKnow: flag.describe("Your word that no holder can still use that window.").optional(),
   } satisfies FieldSchemas<ForceReleaseBody>)
   .refine(
     ({ resetWindow, iKnow }) => resetWindow !== true || iKnow === true,
@@ -253,13 +255,11 @@ export interface PinBody {
 
 const pinShape = {
   reason,
-  owner: text(45)
-    .describe("The address of the host that it is kept for: a claim with this `ip` takes it over.")
-    .optional(),
-  usedUntil: time.describe("Up to when that host is known to have used it.").optional(),
+  owner: text(45).describe("The address of the host for which it is kept: a claim with this `ip` gets it.").optional(),
+  usedUntil: time.describe("Until when that host is known to have used it.").optional(),
 };
 
-/** A pin whose times belong to an owner. */
+/** Refuses a time of use without an owner. */
 function ownedTimes<Body extends Pick<PinBody, "owner" | "usedUntil">>(schema: Schema<Body>): Schema<Body> {
   return schema.refine(
     ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
@@ -294,7 +294,7 @@ export const unpinsBody: Schema<UnpinsBody> = z.strictObject({
 });
 
 export const pruneBody: Schema<{ readonly before: number }> = z.strictObject({
-  before: time.describe("Rows whose window ended before go; the last one of a worker ID stays."),
+  before: time.describe("Rows whose window ended before this time are deleted; the last row of a worker ID stays."),
 });
 
 const formats = Object.keys(encodings) as EncodingName[];
@@ -320,10 +320,10 @@ export interface ExplainQuery {
 }
 
 export const explainQuery: Schema<ExplainQuery> = z.strictObject({
-  format: format.describe("Default: told by its look."),
+  format: format.describe("Default: recognized by its form."),
   at: z
     .int("to be Unix ms")
     .min(0, "to be Unix ms")
-    .describe("A time near its making, Unix ms: for a layout whose timestamp wraps.")
+    .describe("A time near the creation of the ID, Unix ms: for a layout whose timestamp wraps.")
     .optional(),
 } satisfies FieldSchemas<ExplainQuery>);

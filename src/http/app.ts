@@ -53,7 +53,7 @@ export interface AppOptions extends Pick<AppContext, "registry">, Optional<Omit<
 export interface App {
   /** Answers anything. */
   fetch(request: Request, connection?: NodeBindings): Response | Promise<Response>;
-  /** Answers what most clients ask most of the time, at half of the cost; false: it is for `fetch`. */
+  /** Answers the most frequent requests at half of the cost. False: the request is left to `fetch`. */
   answer(message: IncomingMessage, response: ServerResponse): boolean;
 }
 
@@ -67,7 +67,7 @@ const defaultWindow = 60_000;
 const answerMemory = 64 * 1024 * 1024;
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/** The HTTP API of a registry: the leases of everybody who asks, and whoever may look at or end them. */
+/** The HTTP API of a registry: leases for clients, and views and commands for operators. */
 export function createApp(options: AppOptions): App {
   const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;

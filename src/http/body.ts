@@ -23,7 +23,7 @@ export async function readJson(request: ApiRequest): Promise<unknown> {
     throw brokenOff(cause);
   }
   if (bytes.byteLength === 0) return {};
-  // What a page of another site can have a browser send unasked has no type, or another one.
+  // A page of another site can have a browser send a body, but not with this type.
   if (type === null) throw notJson();
   let text: string;
   let value: unknown;
@@ -33,7 +33,7 @@ export async function readJson(request: ApiRequest): Promise<unknown> {
   } catch {
     throw new SnowleaseError("CONFIG_INVALID", "Expected the body to be JSON in UTF-8.");
   }
-  // What comes out as it went in has lost nothing; only what is written less tersely needs a closer look.
+  // A text that is written again as it came has lost nothing; only others need a closer look.
   if (tersely(value) !== text) refuseRepeats(text);
   return value;
 }
@@ -51,7 +51,7 @@ export async function readForm(request: ApiRequest): Promise<URLSearchParams> {
   }
 }
 
-/** JSON.parse goes to any depth; what writes JSON, or looks into it, only as far as the stack. */
+/** JSON.parse reads any depth; writing and checking JSON reach only as deep as the stack. */
 function tersely(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -73,7 +73,7 @@ function brokenOff(cause: unknown): SnowleaseError {
   return new SnowleaseError("CONFIG_INVALID", "Expected the whole body; it broke off.", {}, { cause });
 }
 
-/** A body of which nobody said how long it is (Transfer-Encoding: chunked). */
+/** A body of unknown length (Transfer-Encoding: chunked). */
 async function readUnmeasured(body: Request["body"]): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -89,7 +89,7 @@ function notJson(): HttpRefusal {
   return new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
 }
 
-/** To unpack a body would let a client send little that becomes much. */
+/** Unpacking would let a client fill the memory with a small body. */
 function coded(coding: string): HttpRefusal {
   return new HttpRefusal(
     415,
@@ -103,7 +103,7 @@ function tooLong(): HttpRefusal {
   return new HttpRefusal(413, "CONFIG_INVALID", `Expected a body of at most ${maxBody} bytes; send less.`);
 }
 
-/** JSON.parse keeps the last of two equal names: which of them the sender meant, nobody knows. */
+/** JSON.parse keeps the last of two equal names, but the sender may mean the first. */
 function refuseRepeats(json: string): void {
   const open: Array<Set<string> | undefined> = [];
   let last = "";

@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
 import { type Problem, statusOf } from "../api/problem.ts";
 
-/** What to wait where nobody knows better, ms. */
+/** How long a client waits where the error does not say it, ms. */
 const defaultRetry = 1000;
 
 interface RefusalOptions extends ErrorOptions {
@@ -23,11 +23,11 @@ export class HttpRefusal extends SnowleaseError {
   }
 }
 
-/** An answer in its parts, for whoever has no Response to send. */
+/** An answer in its parts: also for the direct path, which has no Response. */
 export interface AnswerParts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Bytes: they are shared by all who are sent this answer. */
+  /** Bytes: all copies of this answer share them. */
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 

@@ -18,7 +18,7 @@ export interface Allowances {
   readonly onKnown: ((socket: Socket) => void) | undefined;
 }
 
-/** Who may make a request: of a route, whether browsers that were signed in may, too. */
+/** Which clients a route admits. */
 interface Admission {
   readonly access: Access;
   readonly signedIn?: true;
@@ -58,7 +58,7 @@ export class Visit {
     return this.#allowances.tokens?.admit(this.#credentials(), access, this.param("namespace"));
   }
 
-  /** Whether the client may do what is for this role, too. */
+  /** Whether the client also has this access. */
   may(access: Access): boolean {
     try {
       this.admit(access);
@@ -68,7 +68,7 @@ export class Visit {
     }
   }
 
-  /** Whose limits count: a token, else an address; all clients on a socket are one. */
+  /** The client whose limits count: a token, else an address; all clients of a socket count as one. */
   get payer(): string {
     return this.client ?? this.#response?.req.socket.remoteAddress ?? "socket";
   }

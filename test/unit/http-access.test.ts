@@ -184,7 +184,7 @@ describe("every route that the description lists", () => {
     expect((await ask("HEAD /v1/orders/workers", bearer("read-orders"))).status).toBe(200);
   });
 
-  test("is open to everybody where there are no tokens", async () => {
+  test("is open to every client where there are no tokens", async () => {
     const open = makeAsk();
     for (const { operation } of operations) expect([401, 403]).not.toContain((await open(operation)).status);
   });
@@ -267,7 +267,7 @@ describe("a file of tokens", () => {
     expect(() => tokenFile(long, silent)).toThrow(/has 1048577 bytes/);
   });
 
-  test("that everybody can write is refused, one that everybody can read is logged", () => {
+  test("that every user can write is refused, and one that every user can read is logged", () => {
     const warned: string[] = [];
     const log = { ...silent, warn: (_: object, message: string) => void warned.push(message) };
     const path = written(["t read"]);
@@ -278,9 +278,9 @@ describe("a file of tokens", () => {
     expect(warned).toEqual([]);
     chmodSync(path, 0o644);
     tokenFile(path, log);
-    expect(warned).toEqual([`${path} can be read by everybody; take that right away: chmod o-rwx`]);
+    expect(warned).toEqual([`${path} can be read by every user; take that right away: chmod o-rwx`]);
     chmodSync(path, 0o602);
-    expect(() => tokenFile(path, log)).toThrow(/can be written by everybody/);
+    expect(() => tokenFile(path, log)).toThrow(/can be written by every user/);
   });
 });
 

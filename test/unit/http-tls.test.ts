@@ -252,14 +252,14 @@ describe("files", () => {
       /without a passphrase/,
     ],
     [
-      "a key that everybody can write",
+      "a key that every user can write",
       () => {
         const key = join(folder, "open-key");
         copyFileSync(ours.key, key);
         chmodSync(key, 0o602);
         return { key };
       },
-      /can be written by everybody/,
+      /can be written by every user/,
     ],
   ])("with %s are refused in one line", async (_, files, message) => {
     const error = await start({ ...own(), ...files() }).catch((error: unknown) => error);
@@ -275,12 +275,12 @@ describe("files", () => {
     expect(() => read({}, Date.now() - day)).toThrow(/cert\.pem is valid only from 20/);
   });
 
-  test("of a key that everybody can read are logged", async () => {
+  test("of a key that every user can read are logged", async () => {
     const key = join(folder, "shown-key");
     copyFileSync(ours.key, key);
     chmodSync(key, 0o644);
     const { logged } = await start({ ...own(), key });
-    expect(logged[0]).toMatchObject({ level: "warn", message: expect.stringContaining("can be read by everybody") });
+    expect(logged[0]).toMatchObject({ level: "warn", message: expect.stringContaining("can be read by every user") });
   });
 
   test.each<[settings: () => Record<string, string>, message: RegExp]>([

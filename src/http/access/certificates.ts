@@ -67,7 +67,7 @@ function privateKey(text: string, path: string): KeyObject {
   try {
     return createPrivateKey(text);
   } catch {
-    // What the cause says is about the key: nobody needs it.
+    // The cause is left out: it may show parts of the key.
     return refuse(
       `The file ${path} has no private key that can be read; name one of a key in PEM without a passphrase`,
     );

@@ -9,7 +9,7 @@ export interface ClaimRate {
 
 /** What a client may make at once that made none for long, in seconds' worth of claims. */
 const burst = 10;
-/** Clients that are remembered; of more, the one that came first is forgotten. */
+/** Clients that are remembered. With more, the oldest one is forgotten. */
 const mostClients = 10_000;
 
 /** @param perSecond claims a second that a client may go on making, above 0. */

@@ -12,7 +12,7 @@ interface ClientLeases {
   next: number;
 }
 
-/** Whose claim it is. */
+/** The client that claims, and its lease. */
 interface Claimer {
   /** What tells the client from others. */
   readonly client: string;
@@ -23,12 +23,12 @@ interface Claimer {
 
 /** When to ask again where each place is taken by a claim under way, ms. */
 const soon = 1000;
-/** Clients in a namespace that are remembered; of more, those without a lease are forgotten, else the one that came first. */
+/** Clients in a namespace that are remembered. With more, clients without a lease are forgotten; where all have one, the oldest client. */
 const mostRemembered = 10_000;
 
 /**
- * The share of a namespace's worker IDs that one client may have at once: those whose windows have not ended, also of a lease that was given
- * back without saying up to when it was used. It is counted from what this daemon grants and renews, so that renewals restore it after a restart.
+ * The share of a namespace's worker IDs that one client may have at once. A worker ID counts until its window ends, also after a release
+ * that does not say until when it was used. It is counted from what this daemon grants and renews, so that renewals restore it after a restart.
  */
 export class ClientQuota {
   readonly #percent: number;

@@ -4,14 +4,14 @@ import type { ApiRequest } from "../request.ts";
 
 /**
  * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,
- * which nobody can register. `any`: whatever the name; for who asks for tokens, which a browser sends only to the name it has them for.
+ * which cannot be registered. `any`: every name; for a daemon with tokens, which a browser sends only to the name for which it has them.
  */
 export type AllowedHosts = "loopback" | "private" | "any";
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
 /**
- * Refuses what a browser sends on behalf of a page of somebody else. A page whose name was made to resolve to this machine
+ * Refuses what a browser sends on behalf of another site's page. A page whose name was made to resolve to this machine
  * still sends its own name as Host; a page of another origin cannot keep the browser from saying so.
  * @param isPage whether it is asked for a page for people.
  * @throws SnowleaseError FORBIDDEN
@@ -26,7 +26,7 @@ export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts,
   if (origin !== null && origin.toLowerCase() !== `${url.slice(0, url.indexOf(":"))}://${host}`.toLowerCase()) {
     refuse(`Expected no Origin but this daemon's own, got ${shown(origin)}`);
   }
-  // Who follows a link opens the page: the site that has the link learns nothing of it.
+  // A link opens the page in front of the user: the site with the link learns nothing of it.
   const isLink =
     method === "GET" && headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
   if (isPage && isLink) return;

@@ -7,10 +7,10 @@ const maxBytes = 1024 * 1024;
 const [othersRead, othersWrite] = [0o004, 0o002];
 
 /**
- * Reads a file on which rests who may do what.
+ * Reads a file on which access to the daemon depends.
  * @param name of the option that names it, for the message.
- * @param log is told when everybody can read it; left out: everybody may.
- * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, is not UTF-8, or everybody can write to it.
+ * @param log gets a warning when every user can read the file. Default: every user may.
+ * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, is not UTF-8, or every user can write to it.
  */
 export function readGuardedFile(path: string, name: string, log?: Log): string {
   const refuse = (what: string, cause?: unknown): never => {
@@ -23,11 +23,11 @@ export function readGuardedFile(path: string, name: string, log?: Log): string {
     const { mode, size } = stat;
     if (!stat.isFile()) refuse("is not a regular file; name one that is");
     if (size > maxBytes) refuse(`has ${size} bytes, and at most ${maxBytes} are read; name the right one`);
-    if ((mode & othersWrite) !== 0) refuse("can be written by everybody; take that right away: chmod o-rwx");
+    if ((mode & othersWrite) !== 0) refuse("can be written by every user; take that right away: chmod o-rwx");
     if ((mode & othersRead) !== 0) {
       log?.warn(
         { event: "exposed", file: path },
-        `${path} can be read by everybody; take that right away: chmod o-rwx`,
+        `${path} can be read by every user; take that right away: chmod o-rwx`,
       );
     }
     return utf8Text(readFileSync(file)) ?? refuse("is not UTF-8; save it as UTF-8");

@@ -21,7 +21,7 @@ interface PathEntry {
  * Refuses a folder for a socket where a user without any right on it can put another socket in its place: clients would show their tokens
  * there, and be given worker IDs that others have. Each folder and link on the way counts. A folder that a group or another owner may write
  * to is a decision of an administrator, and is taken. Does nothing on Windows.
- * @param log is told of a folder like /tmp: the socket is safe there while the daemon listens, and its path is not while none does.
+ * @param log gets a warning about a folder like /tmp: there the socket is safe only while the daemon listens.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function checkSocketFolder(socket: string, log: Log): void {

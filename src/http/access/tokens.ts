@@ -4,11 +4,11 @@ import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "../log.ts";
 import { HttpRefusal } from "../problem.ts";
 
-/** What a token is for. `worker`: leases and IDs; `read`: to look; `admin`: everything. */
+/** What a token permits. `worker`: leases and IDs. `read`: reading. `admin`: everything. */
 export const roles = ["worker", "read", "admin"] as const;
 type Role = (typeof roles)[number];
 
-/** Who may call a route: `open`: whoever reaches it; `any`: whoever has a token; else who has one of that role, or an admin's. */
+/** What a route asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
 export type Access = "open" | "any" | Role;
 
 /** The tokens that a daemon takes. */
@@ -88,7 +88,7 @@ export function parseTokens(text: string, path: string): readonly TokenRight[] {
   if (grants.length > 0) return grants;
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `The file ${path} has no token, and nobody could do anything; add a line TOKEN-SHA256 ROLE.`,
+    `The file ${path} has no token, so that no client could do anything; add a line TOKEN-SHA256 ROLE.`,
   );
 }
 

@@ -4,10 +4,10 @@ import { notice } from "./page.ts";
 import { cut } from "./room.ts";
 import type { Html } from "./text.ts";
 
-/** What one of them may come to in the page, bytes: messages name hosts. */
+/** Longest text of an alarm in the page, bytes: messages name hosts. */
 const longest = 1000;
 
-/** What somebody has to see to, before everything else. Nothing where all is well. */
+/** What operators have to act on, above everything else. Empty where all is well. */
 export function alarmsPart(alarms: readonly Alarm[]): Html | string {
   if (alarms.length === 0) return "";
   return html`<div id="alarms" role="group" aria-label="What needs attention">

@@ -39,14 +39,14 @@ export interface DashboardOptions {
   readonly refusals: RefusalCounter;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
-  /** Who may look. Default: everybody. */
+  /** The tokens that may look. Default: every client may. */
   readonly tokens?: Tokens | undefined;
   /** Called when a browser has signed out. */
   readonly onSignOut?: (() => void) | undefined;
   readonly version: string;
 }
 
-/** The pages for people, and who has signed in to them. */
+/** The pages for people, and the browsers that are signed in. */
 export interface Dashboard {
   readonly routes: readonly OtherRoute[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
@@ -68,9 +68,9 @@ interface PageQuery {
 }
 
 const defaultNamespace = "default";
-/** Pools that are kept in mind. */
+/** Pools that are watched; with more, the one that was shown the longest ago is forgotten. */
 const mostWatched = 50;
-/** Of an ID that is asked for: what comes behind that is part of none. */
+/** Longest ID in the address, characters: the rest is ignored. */
 const longestId = 200;
 const eventsShown = 30;
 const historyShown = 50;
@@ -217,7 +217,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return alarmsOf(picture, { refused: refusals.of(namespace), quarantine: quarantine(namespace) });
   }
 
-  /** One that goes on, as this daemon was told. */
+  /** A present quarantine, as the registry told this daemon. */
   function quarantine(namespace: string): Quarantine | undefined {
     const { entries } = journal.after(namespace, "");
     const last = entries.findLast(({ event }) => event.event === "quarantine")?.event;
@@ -234,7 +234,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       const { pathname, search } = new URL(request.url);
       const next = pathname === "/" ? `/${search}` : "/";
       if (code === "UNAUTHORIZED") {
-        // Nothing is wrong with who has not come yet.
+        // A browser that shows no token yet made no mistake.
         return answer(
           401,
           "Sign in",
@@ -308,7 +308,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   };
 }
 
-/** A file that browsers get; its bytes are shared by all who are sent it. */
+/** A file for browsers. All answers share its bytes. */
 interface Asset {
   readonly body: Uint8Array<ArrayBuffer>;
   readonly type: string;
@@ -321,7 +321,7 @@ function assetOf(name: string): Asset {
   return { body, type: types[name] ?? "text/plain", hash };
 }
 
-/** In place of a pool that nobody has used yet. */
+/** Shown in place of a pool that was never used. */
 function absentPart(namespace: string, unknown: boolean): Html {
   if (unknown) return html`<p class="empty">Nothing is known of <b>${namespace}</b> yet.</p>`;
   return html`<section class="absent">
@@ -367,7 +367,7 @@ function readAsked(query: URLSearchParams): PageQuery {
   };
 }
 
-/** Where to go after signing in: a page of this dashboard, whoever wrote the form. */
+/** Where to go after signing in: always a page of this dashboard, even if another site made the form. */
 function safeNext(next: string | null): string {
   return next !== null && /^\/\?[\w=&%.~+-]*$/.test(next) ? next : "/";
 }

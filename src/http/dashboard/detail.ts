@@ -6,7 +6,7 @@ import { listPart } from "./page.ts";
 import { detailRoom, fitting } from "./room.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
-/** One worker ID, and who held it. `history`: oldest first, as the registry has it. */
+/** One worker ID and its holders. `history`: oldest first. */
 export function workerPart(
   workerId: number,
   record: WorkerRecord | undefined,
@@ -99,7 +99,7 @@ function historyRow(row: HistoryRow, clock: number): Html {
   </tr>`;
 }
 
-/** What an ID tells, and who made it. */
+/** The parts of an ID, and its maker. */
 export function explanationPart({ id, parts, holders, nobody, clock }: Explanation, address: PageLink): Html {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);

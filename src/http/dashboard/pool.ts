@@ -55,7 +55,7 @@ export function gridPart(
     const at = Array.from({ length: Math.min(columns, count - i * columns) }, (_, j) => cells[i * columns + j]);
     return { first: pool.first + i * columns * size, at };
   });
-  // The one that Tab leads to; from there, arrows lead on.
+  // Tab leads to this cell; from there, arrows lead on.
   const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
   const cellOf = (cell: Cell, label: string): Html => {
     const { first } = cell;
@@ -124,7 +124,7 @@ function labelOfMany({ first, last, counts }: Cell): string {
   return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
 }
 
-/** Who holds what, a page of it of so many bytes: the grid for reading. */
+/** The present holders, as a page of at most `room` bytes. */
 export function holdersPart(picture: Picture, address: PageLink, after: number, room: number): Html {
   const { holders, counts, clock } = picture;
   const rest = holders.filter(({ workerId }) => workerId > after);

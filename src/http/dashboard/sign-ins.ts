@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import type { ApiRequest } from "../request.ts";
 
-/** How long somebody stays signed in, ms. */
+/** How long a browser stays signed in, ms. */
 const lifetime = 12 * 3_600_000;
-/** Of more than so many, the oldest of the token that has the most ends. */
+/** With more browsers than this, the oldest one of the token that has the most is signed out. */
 const mostSessions = 1000;
 
 interface SignIn {
@@ -14,9 +14,8 @@ interface SignIn {
 }
 
 /**
- * Browsers that were signed in with a token. What a browser keeps is not the token but a random name for it: a cookie goes to whatever
- * listens on another port of the same host, too. The token is asked for again at each request, so that one which was revoked is at once
- * worth nothing.
+ * Browsers that are signed in. A browser keeps a random name instead of the token, because it sends its cookies to every port of the
+ * host. Each request checks the token again, so that revoking it takes effect at once.
  */
 export class SignIns {
   readonly #clock: Clock;
@@ -47,7 +46,7 @@ export class SignIns {
     return cookie(request, "", 0);
   }
 
-  /** The `Authorization` that a request would have had; null where nobody is signed in. */
+  /** The `Authorization` that a request would have had; null of a browser that is not signed in. */
   authorizationOf(request: ApiRequest): string | null {
     const id = idOf(request) ?? "";
     const session = this.#sessions.get(id);

@@ -57,7 +57,7 @@ export function isolated(text: string): string {
   return `\u2068${text}\u2069`;
 }
 
-/** Who a holder is. */
+/** The host, address and process of a holder. */
 export function who({ host, ip, pid, instance }: HolderLabel): Html {
   const rest = [ip, `pid ${pid}`, instance].filter((part) => part !== "" && part !== host);
   return html`<bdi class="host">${host}</bdi>

@@ -64,8 +64,8 @@ export class EventStreams {
   }
 
   /**
-   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up, who may come
-   * again and go on where it was.
+   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up; the reader
+   * may come again and continue.
    * @param client what tells its reader from others, if anything does.
    * @param admit throws when its reader may no longer read it: asked when `review` is called.
    * @throws SnowleaseError RATE_LIMITED when there are as many as may be; REGISTRY_UNAVAILABLE once closed.
@@ -116,7 +116,7 @@ export class EventStreams {
     );
   }
 
-  /** Ends the streams of readers who may read them no more. */
+  /** Ends the streams whose readers lost the right to read them. */
   review(): void {
     for (const stream of this.#streams) {
       try {
@@ -172,7 +172,7 @@ export class EventStreams {
     this.#end(stream);
   }
 
-  /** What waits for the reader is still delivered; one that takes nothing at all is the server's to hang up on. */
+  /** What waits for the reader is still delivered. The server ends the connection of a reader that takes nothing at all. */
   #end(stream: EventStream): void {
     stream.controller.close();
     this.#forget(stream);

@@ -5,18 +5,18 @@ import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Journal, JournalEvent } from "./journal.ts";
 
-/** Claims that wait to be looked at; of a storm of more, some are not. */
+/** Claims that wait to be checked. With more, the newest are not checked. */
 const longestQueue = 1000;
-/** The claim, the one before, and one that came since. */
+/** The claim, its predecessor and its successor. */
 const rowsAround = 3;
-/** Two quarantines that end so close to each other are one, ms. */
+/** Two reports of a quarantine are the same one when their ends differ by less than this, ms. */
 const sameEnd = 1000;
 /** In how many namespaces quarantines are remembered. */
 const mostNamespaces = 1000;
 
 /**
- * Tells of take-overs: claims of a worker ID that its last holder never gave back. Only history knows them, and it is asked behind
- * the claims' backs, one after the other: nobody waits for it.
+ * Reports take-overs: claims of a worker ID that its last holder never gave back. Only the history knows them. It is read later, for
+ * one claim after the other, so that no client waits for it.
  */
 export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   const queue: JournalEvent[] = [];
@@ -25,7 +25,7 @@ export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   async function look(): Promise<void> {
     looking = true;
     for (let claim = queue.shift(); claim !== undefined; claim = queue.shift()) {
-      // A registry that does not answer is in the log and the figures for more than this.
+      // The log and the figures show already that the registry does not answer.
       await lookAt(claim).catch(() => undefined);
     }
     looking = false;
@@ -49,7 +49,7 @@ export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   });
 }
 
-/** Tells of quarantines, each once. The returned function is to be told of every call of the registry. */
+/** Reports each quarantine once. Returns a function that expects every call of the registry. */
 export function noticeQuarantine(journal: Journal, clock: Clock): (call: InstrumentedCall) => void {
   /** Namespace -> when it ends, Unix ms. */
   const ends = new Map<string, number>();
@@ -64,7 +64,7 @@ export function noticeQuarantine(journal: Journal, clock: Clock): (call: Instrum
   };
 }
 
-/** Tells of renewals that are overdue, when there are more of them than before. The returned function is to be told of every picture of a pool. */
+/** Reports overdue renewals when they become more. Returns a function that expects every picture of a pool. */
 export function noticeOverdue(journal: Journal): (picture: Picture) => void {
   /** Namespace -> how many there were. */
   const told = new Map<string, number>();

@@ -28,7 +28,7 @@ export interface Observed<Watched extends Registry> {
   readonly refusals: RefusalCounter;
 }
 
-/** Watches a registry. What is done with it is to be told to the journal, in place of the log. */
+/** Watches a registry. Callers write what they do with it to the journal instead of the log. */
 export function observe<Watched extends Registry>(options: ObserveOptions<Watched>): Observed<Watched> {
   const { log, clock, pool, version, streamLimits } = options;
   const journal = new Journal(log, { clock });

@@ -6,12 +6,12 @@ import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Journal } from "./journal.ts";
 
-/** Claims that were refused are remembered for so many spans of so long, ms. */
+/** Refused claims are counted for 15 spans of this length, ms. */
 const span = 60_000;
 const spans = 15;
-/** Of a storm of refusals an event tells no more often than this, ms. */
+/** Shortest time between two events about refused claims, ms. */
 const eventInterval = 10_000;
-/** Namespaces of which refused claims are counted; of more, the one that was refused first is forgotten. */
+/** Namespaces whose refused claims are counted. With more, the oldest one is forgotten. */
 const mostNamespaces = 200;
 
 /** The refused claims of one namespace. */
@@ -19,12 +19,12 @@ interface RefusalCount {
   /** Oldest first. */
   readonly spans: { readonly since: number; count: number }[];
   last: RefusedClaims["last"];
-  /** Not told by an event yet. */
+  /** Not reported by an event yet. */
   untold: number;
   waits: boolean;
 }
 
-/** Counts claims that the registry refused, and tells of them: one event for the first, and one for all of the next 10 s. */
+/** Counts claims that the registry refused, and reports them: one event for the first, and one for all of the next 10 s. */
 export class RefusalCounter {
   readonly #journal: Journal;
   readonly #clock: Clock;
@@ -45,7 +45,7 @@ export class RefusalCounter {
     return { count: recent.reduce((sum, { count }) => sum + count, 0), since: first.since, last: counted.last };
   }
 
-  /** To be told of every call of the registry. */
+  /** Expects every call of the registry. */
   watch({ operation, namespace, answer, error }: InstrumentedCall): void {
     if (operation !== "claim" || namespace === undefined) return;
     const refused = error ?? errorOf(answer as Grant | Refusal | undefined, namespace, this.#clock.now());

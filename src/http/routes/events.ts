@@ -12,7 +12,7 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       method: "GET",
       path: "/v1/:namespace/events",
       summary:
-        "What this daemon sees happen in a namespace, as server-sent events; goes on behind a Last-Event-ID, after `missed` where some are no longer known",
+        "The events of a namespace that this daemon sees, as server-sent events; continues behind a Last-Event-ID, after `missed` where older events are forgotten",
       access: "read",
       signedIn: true,
       status: 200,
@@ -22,7 +22,7 @@ export function eventRoutes({ registry }: AppContext, streams: EventStreams | un
       async handle({ namespace, visit }) {
         const { request, client } = visit;
         await presentNamespace(registry, namespace);
-        // Nobody would ever read, or end, the body of an answer to HEAD.
+        // An answer to HEAD has no body: a stream would never be read or ended.
         const from = request.headers.get("last-event-id");
         const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, () => visit.admit());
         // A proxy that collects an answer before it passes it on would keep events back.

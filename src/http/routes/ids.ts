@@ -7,9 +7,9 @@ import type { IdMaker } from "../../ops/ids.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
-/** What an ID takes while an answer is made of it, bytes: 8, a text of its own, its place in a list, and in the JSON. */
+/** Memory for an ID in an answer that is being made, bytes: the number, its text, its place in a list and in the JSON. */
 const bytesOfId = 80;
-/** As many IDs make an answer that is not worth counting. */
+/** Answers of at most so many IDs do not count against the memory for answers. */
 const fewIds = 100;
 
 /** IDs of the daemon's own lease, and what an ID tells. */
@@ -17,7 +17,7 @@ export function idRoutes({ registry }: AppContext, source: IdMaker | undefined):
   const explained = route({
     method: "GET",
     path: "/v1/:namespace/ids/:id",
-    summary: "Take an ID apart, and say who held its worker ID then",
+    summary: "Decode an ID, and list the holders of its worker ID at that time",
     access: "read",
     status: 200,
     query: explainQuery,

@@ -27,7 +27,7 @@ import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 import type { Visit } from "../visit.ts";
 
-/** Of how many claims and namespaces a daemon keeps in mind what it would otherwise ask the registry: some 35 MB, and 10 MB. */
+/** How many claims and namespaces a daemon remembers to save questions to the registry: some 35 MB and 10 MB. */
 const [mostClaims, mostLayouts] = [200_000, 10_000];
 /** What a renewal's share of the window is: two more can fail before it closes. */
 const renewShare = 1 / 3;
@@ -44,8 +44,8 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   const { registry, takeBlocks, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
-   * Namespace/worker ID -> fence and window of the claim there, so that a renewal need not repeat it. To look it up each time
-   * would not do: what is stored is how far the window reached, and that would grow by what the clocks differ, again and again.
+   * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat it. The stored record cannot replace it:
+   * it holds the end of the window, and a length computed from that would grow with each renewal by the difference of the clocks.
    */
   const known = new BoundedMap<string, { readonly fence: number; readonly window: number }>(mostClaims);
 
@@ -96,11 +96,11 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
 
   async function lost(namespace: string, workerId: number, fence?: number): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
-    // No claim has the fence 0: whoever names it only asks whether renewals are let through.
+    // No claim has the fence 0: such a request only tests whether renewals work.
     if (fence !== 0) log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
     return new SnowleaseError(
       "LEASE_LOST",
-      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: its window had passed and somebody else claimed it, or an operator released it; claim again.`,
+      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: another holder claimed it after its window had passed, or an operator released it; claim again.`,
       { namespace, workerId },
     );
   }
@@ -147,7 +147,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
           route({
             method: "POST",
             path: "/v1/:namespace/leases/:workerId/blocks",
-            summary: "Take blocks of a window that is shared",
+            summary: "Take blocks of a shared window",
             access: "worker",
             status: 200,
             body: blocksBody,
@@ -191,7 +191,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
         const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
         const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
-        // Granted to a client that has hung up, a worker ID would rest for a window.
+        // A worker ID granted to a client that has hung up would rest for a whole window.
         await visit.present();
         const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
         const ask = (): Promise<Grant | Refusal> => askInTime(clock, request, (request) => registry.claim(request));
@@ -261,7 +261,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   ];
 }
 
-/** What a claim asks of a namespace that it would create, and what this daemon is set to where that is another. */
+/** The setting of this daemon from which a claim differs that would create a namespace. */
 function difference(
   { layout: text, limits = {} }: ClaimBody,
   defaults: Pick<AppContext, "layout" | "limits">,
@@ -291,8 +291,8 @@ function notToCreate(namespace: string, own: string): SnowleaseError {
 }
 
 /**
- * Refuses recents that the next holder could not read, or that name ticks which were not this holder's: nobody would make an ID
- * on that worker ID again before such a tick.
+ * Refuses recents that the next holder could not read, or that name ticks behind this holder's window: the worker ID would make no ID
+ * before such a tick.
  */
 function checkRecents(recents: Recents, until: number, layout: Layout): void {
   let last: number;
@@ -313,14 +313,14 @@ function checkRecents(recents: Recents, until: number, layout: Layout): void {
   );
 }
 
-/** The file that a child process on this machine looks at, as its lender does. Others are not told where it lies. */
+/** The registry's file, which child processes on this machine watch as the lender does. Only they learn its path. */
 function fileOf(store: GrantingStore | undefined): FileJson | undefined {
   if (!(store instanceof StoreFile)) return undefined;
   const { path, device, inode } = store.identity;
   return { path, device: String(device), inode: String(inode) };
 }
 
-/** The same promise each time, made when it is first asked for. */
+/** Makes a promise at the first call, and returns the same one each time. */
 function lazily<Value>(make: () => Promise<Value>): () => Promise<Value> {
   let made: Promise<Value> | undefined;
   return () => (made ??= make());

@@ -13,7 +13,7 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
     route({
       method: "GET",
       path: "/v1/:namespace",
-      summary: "What is fixed for a namespace",
+      summary: "The fixed properties of a namespace",
       access: "any",
       status: 200,
       answer: namespaceAnswer,
@@ -26,7 +26,7 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
     route({
       method: "PUT",
       path: "/v1/:namespace",
-      summary: "Create a namespace, or check that it is as asked",
+      summary: "Create a namespace, or check that it is as requested",
       access: "admin",
       status: 200,
       body: initBody,

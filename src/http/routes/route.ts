@@ -24,7 +24,7 @@ interface RouteFacts<Body, Query> {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
-  /** A browser that was signed in to the dashboard may call it, too. */
+  /** A browser that is signed in to the dashboard may also call it. */
   readonly signedIn?: true;
   /** A page for people: links of other sites may lead to it. */
   readonly page?: true;
@@ -81,7 +81,7 @@ export function route<Body = undefined, Query = undefined, Answer = void>(
   };
 }
 
-/** A route whose answer is always the same: it is made once, when it is first asked for, and a client that has it is told so. */
+/** A route whose answer never changes: made once, at the first request. A client that has it already gets 304. */
 export function constantRoute<Answer>(
   facts: RouteFacts<undefined, undefined> & { readonly answer: Schema<Answer> },
   make: () => Answer,

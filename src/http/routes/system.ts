@@ -7,7 +7,7 @@ import { openapi } from "./openapi.ts";
 import { HttpRefusal } from "../problem.ts";
 import { constantRoute, type Route, route } from "./route.ts";
 
-/** How long the registry may take to answer before this daemon is not ready, ms: less than whoever asks waits for the reason. */
+/** How long the registry may take before this daemon is not ready, ms: less than a health check waits, so that it hears the reason. */
 const pingTimeout = 3000;
 
 /** Liveness, readiness, and the description of all routes. */
@@ -48,7 +48,7 @@ export function systemRoutes(
     route({
       method: "GET",
       path: "/readyz",
-      summary: "Whether its registry answers, and their clocks agree; 503 where not, with the reason as its code",
+      summary: "Whether the registry answers and the clocks agree; if not, 503 with the reason as its code",
       access: "any",
       status: 200,
       answer: readyAnswer,
@@ -57,7 +57,7 @@ export function systemRoutes(
           return { registry: registry.kind, ...(await pinged()) };
         } catch (cause) {
           if (!(cause instanceof SnowleaseError)) throw cause;
-          // Whatever its status elsewhere: here it is nothing that the asker did wrong.
+          // Always 503: the error is never the caller's.
           throw new HttpRefusal(503, cause.code, cause.message, { details: cause.details, cause });
         }
       },

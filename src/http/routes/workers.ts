@@ -11,9 +11,9 @@ import { type Route, route } from "./route.ts";
 const defaultLimit = 1000;
 /** Highest limit of a page. */
 const mostRows = 10_000;
-/** What the rows of a page may come to as JSON, bytes: recents are up to 88 KiB each. */
+/** Largest page of rows as JSON, bytes: recents are up to 88 KiB each. */
 const pageBudget = 180_000;
-/** Rows that are asked for at once: what of them does not fit the page was read in vain. */
+/** Rows read at once: those that do not fit the page are read in vain. */
 const step = 250;
 
 /** Look at worker IDs, and operate on them. */
@@ -22,7 +22,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "GET",
       path: "/v1/:namespace/workers",
-      summary: "Worker IDs that were ever used or are pinned, in ascending order, a page at a time",
+      summary: "Worker IDs that were ever used or are pinned, in ascending order, in pages",
       access: "read",
       status: 200,
       query: workersQuery,
@@ -40,7 +40,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
           for (const record of found) page.add(workerJson(record));
           after = found.at(-1)?.workerId;
         }
-        // A name that is misspelt must not look like a pool that nobody uses.
+        // A misspelt name must not look like an unused pool.
         if (page.rows.length === 0) await presentNamespace(registry, namespace);
         return { workers: page.rows, ...((more || page.isFull) && { next: page.rows.at(-1)?.workerId }) };
       },
@@ -66,7 +66,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "GET",
       path: "/v1/:namespace/workers/:workerId/history",
-      summary: "Who held a worker ID: a row a claim, oldest first; the newest ones, a page at a time",
+      summary: "The holders of a worker ID: one row for each claim, oldest first; the first page has the newest rows",
       access: "read",
       status: 200,
       query: historyQuery,
@@ -89,7 +89,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "POST",
       path: "/v1/:namespace/workers/:workerId/release",
-      summary: "End somebody's claim; its window stays closed",
+      summary: "End a holder's claim; its window stays closed",
       access: "admin",
       status: 200,
       body: forceReleaseBody,
@@ -158,7 +158,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "PUT",
       path: "/v1/:namespace/pins",
-      summary: "Keep several worker IDs out of the pool; repeat it where it fails, for some may be pinned",
+      summary: "Keep several worker IDs out of the pool; after a failure some may be pinned, so repeat it",
       access: "admin",
       status: 204,
       body: pinsBody,
@@ -177,7 +177,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
     route({
       method: "DELETE",
       path: "/v1/:namespace/pins",
-      summary: "Put several worker IDs back; those that are not pinned stay as they are",
+      summary: "Put several worker IDs back; worker IDs that are not pinned do not change",
       access: "admin",
       status: 200,
       body: unpinsBody,
@@ -193,7 +193,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
   ];
 }
 
-/** The rows of one answer: as many of those that are added as fit it, and at least one. */
+/** The rows of one answer: as many as fit, and at least one. */
 class RowPage<Row> {
   readonly rows: Row[] = [];
   #size = 0;

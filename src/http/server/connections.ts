@@ -38,7 +38,7 @@ interface ClientConnection {
 const mostSpare = 32;
 /** For how long each may stay, ms. */
 const spareTime = 5000;
-/** Of the idle connections 1 % are ended at once to make room, and no more than this: to find them costs a look at all connections. */
+/** To make room, 1 % of the idle connections end at once, and at most this many: finding them costs a look at all connections. */
 const mostEnded = 32;
 /** Connections that were ended are logged no more often than this, ms. */
 const logInterval = 10_000;

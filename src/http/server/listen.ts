@@ -11,7 +11,7 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 const maxSocketPath = 107;
-/** A lock older than this was left by a daemon that was killed while it started, ms: to start takes a few. */
+/** A lock older than this was left by a daemon that was killed while it started, ms: starting takes a few ms. */
 const longestStart = 2000;
 /** For how long a daemon waits for others that start on its socket, ms. A lock that is new for longer is another program's. */
 const longestWait = 10_000;
@@ -79,8 +79,8 @@ function cannotListen(where: string, cause: unknown): SnowleaseError {
 }
 
 /**
- * Keeps all others out who start on the same path: of two that find a dead daemon's socket there, each would remove what the other
- * put in its place. The one who waits then finds a living daemon.
+ * Lets one daemon at a time start on a path. Otherwise each of two daemons that find a dead daemon's socket would remove the socket
+ * that the other one made. The daemon that waits then finds a living one.
  */
 async function alone(lock: string, start: () => Promise<void>): Promise<void> {
   const end = performance.now() + longestWait;
@@ -111,8 +111,8 @@ async function taken(lock: string): Promise<boolean> {
 }
 
 /**
- * Removes a lock that a killed daemon left, and tells whether it did. Only who has given it a second name may: of two that find it
- * old, the later one would remove the lock that the earlier one has taken since.
+ * Removes a lock that a killed daemon left. Returns whether it did. Only the daemon that gave the lock a second name removes it:
+ * otherwise, of two daemons that find it old, the later one would remove the new lock of the earlier one.
  */
 async function freed(lock: string): Promise<boolean> {
   if (!isOld((await found(lock))?.mtimeMs)) return false;
@@ -122,12 +122,12 @@ async function freed(lock: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EEXIST" && code !== "ENOENT") throw error;
-    // The time of its last link: one that was killed here left it.
+    // ctime is the time of the last link: a daemon that was killed at this point left it.
     if (isOld((await found(second))?.ctimeMs)) await rm(second, { force: true });
     return false;
   }
   try {
-    // What has the second name now may be another than what was found above.
+    // The second name may belong to a newer lock than the one that was found above.
     const old = isOld((await found(second))?.mtimeMs);
     if (old) await rm(lock, { force: true });
     return old;
@@ -149,7 +149,7 @@ async function found(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Removes a socket on which nobody listens; refuses everything else that is in the way. */
+/** Removes a socket without a listener; refuses everything else that is in the way. */
 async function clearSocket(path: string): Promise<void> {
   const there = await found(path);
   if (there === undefined) return;
@@ -168,7 +168,7 @@ async function clearSocket(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** Whether somebody listens on a socket. Only a refusal proves that nobody does; a queue that is full proves the opposite. */
+/** Whether a socket has a listener. A refused connection proves that it has none; a full queue proves that it has one. */
 async function answers(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {

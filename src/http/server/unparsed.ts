@@ -13,7 +13,7 @@ interface ReadError extends Error {
 
 /**
  * Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: what is no HTTP, has too large a header, comes too
- * slowly, asks for a tunnel, or expects what nobody here does.
+ * slowly, asks for a tunnel, or expects something unknown.
  */
 export function refuseUnparsed(server: Server, maxHeaderSize: number, turns: Turns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
@@ -24,13 +24,13 @@ export function refuseUnparsed(server: Server, maxHeaderSize: number, turns: Tur
     if (refusal === undefined || !socket.writable) return void socket.destroy();
     const response = newest.get(socket);
     if (awaitsAnswer(response)) hangUp(socket, asText(refusal));
-    // Whoever asked before the nonsense still gets the answer to that.
+    // The request before the unreadable bytes still gets its answer.
     else if (response?.req.complete === true && !response.headersSent) response.once("finish", () => hangUp(socket));
     else socket.destroy();
   });
   server.on("connect", (request: IncomingMessage, socket: Duplex) => {
     if (socket.destroyed) return;
-    // Whoever hangs up at once is an error of the connection, and nobody else's.
+    // A client that hangs up at once must not end the process.
     socket.on("error", () => undefined);
     const what = `There is no ${shown(`CONNECT ${request.url}`).replace(/ \(string\)$/, "")} here, no tunnel to anywhere; see /openapi.json.`;
     hangUp(socket, asText(new HttpRefusal(405, "NOT_FOUND", what, { headers: { allow: "" } })));
@@ -51,7 +51,7 @@ export function refuseUnread(response: ServerResponse, message: string, status =
   response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
 }
 
-/** Says a last word, and ends a connection once it is on its way. */
+/** Sends a last text, then ends the connection. */
 function hangUp(socket: Duplex, text = ""): void {
   socket.write(text);
   (socket as Duplex & { destroySoon(): void }).destroySoon();
@@ -63,10 +63,10 @@ function awaitsAnswer(response: ServerResponse | undefined): boolean {
   return response.req.complete ? response.writableFinished && response.shouldKeepAlive : !response.headersSent;
 }
 
-/** Undefined: the connection itself broke, and nobody hears an answer. */
+/** Undefined: the connection broke, so that no answer would arrive. */
 function refusalOf({ code, reason }: ReadError, maxHeaderSize: number): HttpRefusal | undefined {
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
-    // The one that may go better next time.
+    // Only this request may succeed when it is repeated.
     return new HttpRefusal(408, "REGISTRY_UNAVAILABLE", "Expected the whole request sooner; send it again.");
   }
   if (code === "HPE_HEADER_OVERFLOW") {

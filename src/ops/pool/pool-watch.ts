@@ -11,7 +11,7 @@ import { PoolReader, poolWithin } from "./pool-reader.ts";
 /** Worker IDs `first` to `last` of a pool: one where it has no more than the picture has cells. */
 export interface Cell extends PoolBounds {
   readonly counts: PoolCounts;
-  /** Of a cell of one that was ever used or pinned; without recents. */
+  /** The record of the only worker ID of the cell, without recents; absent where it was never used or pinned. */
   readonly record?: WorkerRecord | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface Picture {
   readonly counts: PoolCounts;
   /** Live worker IDs in ascending order, the first 1000 of them; without recents. */
   readonly holders: readonly WorkerRecord[];
-  /** Live worker IDs whose holder is late: less than a third of the window is left, and a third is when it is renewed. */
+  /** Live worker IDs with less than a third of their window left: their holders are late with a renewal. */
   readonly overdue: Overdue;
   /** When the first of those that rest comes free. */
   readonly freeAt: number | undefined;
@@ -48,7 +48,7 @@ export interface Picture {
 /** Holders that are late with their renewals. */
 interface Overdue {
   readonly count: number;
-  /** The one of them whose window ends first; without recents. */
+  /** The record whose window ends first, without recents. */
   readonly first: WorkerRecord | undefined;
 }
 
@@ -92,17 +92,17 @@ const mostCells = 512;
 /** What is left of a window when a renewal that was due was not made, as a share of it. */
 const late = 1 / 3;
 const mostHolders = 1000;
-/** What one look may read, as pages and as ms: a pool of 1024 takes two pages, and one of millions many looks. */
+/** A look ends after so many pages, or so many ms: a pool of 1024 takes two pages, a pool of millions many looks. */
 const pagesALook = 32;
 const timeALook = 250;
 /** How long the registry may take before a look goes without it, ms. */
 const patience = 3000;
-/** However many look, the registry is asked no more often than this, ms. */
+/** Shortest time between two looks at the registry, ms. */
 const interval = 900;
 /** How often the forecast is made anew, ms: it is about days. */
 const forecastInterval = 600_000;
 
-/** Watches the pool of one namespace: reads it again at each look, so much at a time that nobody waits long for it. */
+/** Watches the pool of one namespace. Each look reads a part of it, so that a look is quick. */
 export class PoolWatch {
   readonly #registry: Registry;
   readonly #namespace: string;
@@ -126,14 +126,14 @@ export class PoolWatch {
     this.#shared = new SharedLook({ clock, interval, patience }, () => this.#ask());
   }
 
-  /** Looks, for 3 s at most. Never rejects: what goes wrong stands beside what was last seen. */
+  /** Looks for 3 s at most. Never rejects: the answer holds the error and what was last seen. */
   async look(): Promise<Look> {
     if (await this.#shared.wait()) return this.#look;
     const what = `The registry did not answer within ${patience} ms; this is what was last seen of it.`;
     return { ...this.#look, problem: new SnowleaseError("REGISTRY_UNAVAILABLE", what) };
   }
 
-  /** Looks until the whole pool was read, however long that takes. Never rejects, either. */
+  /** Looks until the whole pool was read, however long that takes. Never rejects. */
   async lookThrough(): Promise<Look> {
     let look = await this.#ask();
     while (look.problem === undefined && look.picture !== undefined && look.picture.read < 1) look = await this.#ask();

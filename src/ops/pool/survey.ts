@@ -20,22 +20,22 @@ interface PoolCount {
 
 /** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
 const pagesPerStep = 8;
-/** How long to pause after a step that nobody waits for: so many times what it took, and at least so long, ms. */
+/** How long to pause after a step in the background: 4 times as long as the step took, and at least this, ms. */
 const pauses = 4;
 const leastPause = 20;
 /** How long after a step it goes on without another one, ms. */
 const mostBehind = 120_000;
 
 /**
- * Counts the pools of namespaces, a few pages at a step, however many worker IDs there are: a large pool's figures are those of the
- * last time round.
+ * Counts the pools of namespaces, a few pages in each step, however large they are: a pool's counts are those of its last complete
+ * reading.
  */
 export class Survey {
   readonly #registry: Registry;
   readonly #pool: PoolBounds | undefined;
   readonly #unfinished = new Map<string, PoolCount>();
   readonly #found = new Map<string, Surveyed>();
-  /** The namespace whose turn is next begins a step: one large pool does not keep the others waiting. */
+  /** Counts the turns: each step begins with another namespace, so that a large pool does not delay the others. */
   #turn = 0;
   #goesOn = false;
   /** The end of the steps that were asked for. */
@@ -47,7 +47,7 @@ export class Survey {
     this.#pool = pool;
   }
 
-  /** Namespace -> what was last counted there; nothing for one that was not counted to its end yet. */
+  /** Namespace -> its last complete count. */
   get found(): ReadonlyMap<string, Surveyed> {
     return this.#found;
   }

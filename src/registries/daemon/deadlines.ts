@@ -7,8 +7,8 @@ interface PendingCall {
 }
 
 /**
- * Tells of what takes too long. One sleep watches over all that waits: one for each, which is broken off when the answer comes, would cost as
- * much as asking.
+ * Reports calls that take too long. One sleep watches all of them: a sleep for each call, aborted by the answer, would cost as much as
+ * the call.
  */
 export class Deadlines {
   readonly #clock: Clock;
@@ -33,7 +33,7 @@ export class Deadlines {
     this.#wakes = end;
     const ms = end - monotonic(this.#clock);
     void this.#clock.sleep(ms, { keepAlive: false }).then(() => {
-      // One that was to end sooner has taken its place.
+      // A sleep for an earlier deadline may have replaced this one.
       if (this.#wakes === end) this.#look();
     });
   }

@@ -22,7 +22,7 @@ export interface ApiCall<Answer> {
   readonly body?: object | undefined;
   /** What a success looks like; absent: there is nothing to read. */
   readonly answer?: Schema<Answer> | undefined;
-  /** Whether it may be sent again when nobody knows if it arrived. */
+  /** Whether it may be sent again where it may have arrived. */
   readonly repeatable: boolean;
 }
 
@@ -63,18 +63,18 @@ interface DaemonTarget {
 /** How one attempt ended. */
 type CallOutcome<Answer> =
   | { readonly outcome: "answered"; readonly answer: Answer }
-  /** The daemon said no, and no other would say otherwise. */
+  /** The daemon refused, and every other daemon would refuse, too. */
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
   | FailedCall;
 
-/** Not applied, or not known to be: `sent` tells which. */
+/** The call was not applied; or, where it was `sent`, that is not known. */
 interface FailedCall {
   readonly outcome: "failed";
   readonly error: SnowleaseError;
   readonly sent: boolean;
-  /** Somebody has to change something first, of this daemon or of what it is asked with. */
+  /** A repetition fails, too, until an operator changes the daemon or the client's settings. */
   readonly lasting?: boolean;
-  /** The daemon itself said so. */
+  /** The error is the daemon's own answer. */
   readonly told?: boolean;
 }
 
@@ -98,7 +98,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
     for (let i = 0; i < targets.length; i++) {
       const at = (start + i) % targets.length;
       const target = targets[at] as DaemonTarget;
-      // One that keeps silent must leave the others their share of the time.
+      // A silent daemon must leave the others their share of the time.
       const share = (deadline - monotonic(clock)) / (targets.length - i);
       if (share <= 0) break;
       const attempt = await exchange(target, call, share, deadlines);
@@ -113,7 +113,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   return {
     async call(call) {
       const deadline = monotonic(clock) + operationTimeout;
-      /** Why a daemon's own registry did not answer: the last time there may be no time left to hear it again. */
+      /** Why the registry behind a daemon did not answer: the last attempt may be too short to hear it again. */
       let why: SnowleaseError | undefined;
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
@@ -143,7 +143,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   };
 }
 
-/** Of several failures, the word of a daemon says more than the silence of another. */
+/** The failure that says most: a daemon's answer says more than the silence of another one. */
 function tellingOf(failures: readonly FailedCall[]): FailedCall | undefined {
   const refused = failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE");
   return refused ?? failures.find(({ told }) => told) ?? failures[0];
@@ -169,7 +169,7 @@ function parseTarget(address: string, { token, tls }: TransportOptions): DaemonT
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    // What cannot be read may hold a password.
+    // An unreadable address may contain a password.
     throw new SnowleaseError(
       "CONFIG_INVALID",
       "Expected a daemon's address like http://HOST:PORT or unix:PATH, got another text.",
@@ -283,10 +283,10 @@ function read<Answer>(
   const told = problem.safeParse(json(text));
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
   const error = restored(told.data);
-  // Another one may take the token, or be of the version that the registry needs.
+  // Another daemon may know the token, or have the version that the registry needs.
   if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true, told: true };
   if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
-  // What a daemon could not find out from its own registry may have been applied there.
+  // The registry behind the daemon may have applied the call.
   return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE", told: true };
 }
 
