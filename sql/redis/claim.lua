@@ -1,8 +1,9 @@
 -- Picks a free worker ID, raises its fence and stores token and window: `decideClaim` in rule/pool.ts, with the rule of rule/window.ts.
 --
--- answers: granted clock workerId fence from until rollback? recentFrom? recent? | held info record | foreign workerId use clock
---   | exhausted first last clock freeAt? | unfiled (claim again: each call files some records) | refused info
---   | look N:fence process... (say which of these processes of the caller's place are alive) | quarantine until clock
+-- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
+--   | held info record | foreign workerId use clock | exhausted first last clock freeAt? | refused info | quarantine until clock
+--   | look N:fence process... (say which of these processes of the caller's place are alive)
+--   | unfiled (claim again: each call files some records)
 -- include: namespace quarantine records marks unused pins bands foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -73,10 +74,10 @@ end
 
 local function granted(record, rollback)
   local continued = record.recentFrom
-  return listed({ 'granted', 'clock', now }, {
-    workerId = record.workerId, fence = record.fence, from = record.from, ['until'] = record['until'], rollback = rollback,
-    recentFrom = continued, recent = continued and record.recent,
-  })
+  return {
+    'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false,
+    continued or false, continued and record.recent or false,
+  }
 end
 
 local repeated = read('HGET', tokenKey, token)

@@ -1,6 +1,6 @@
 -- Raises the end and the checkpoint of a claim that the caller still holds: `renewed` in rule/window.ts.
 --
--- answers: renewed clock from until | lost | refused info record? | quarantine until clock
+-- answers: renewed, and without names: clock from until | lost | refused info record? | quarantine until clock
 -- include: namespace quarantine records marks
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -58,4 +58,4 @@ record.seenClock = clock
 advance(record, lastTimestamp, lastSequence)
 write(record)
 index(record)
-return { 'renewed', 'clock', now, 'from', record.from, 'until', record['until'] }
+return { 'renewed', now, record.from, record['until'] }

@@ -10,6 +10,14 @@ local fieldTypes = {
 }
 local required, claimed = { 'fence', 'from', 'until', 'seenClock', 'floor' }, { 'host', 'ip', 'pid', 'claimedAt' }
 
+local function expectFields(key, record, names)
+  for _, name in ipairs(names) do
+    if record[name] == nil then
+      failNonsense(key, name)
+    end
+  end
+end
+
 -- The record that a text at this key stands for.
 local function unpackRecord(key, text)
   local ok, record = pcall(cmsgpack.unpack, text)
@@ -22,17 +30,10 @@ local function unpackRecord(key, text)
       failNonsense(key, tostring(name), value)
     end
   end
-  local function expectFields(names)
-    for _, name in ipairs(names) do
-      if record[name] == nil then
-        failNonsense(key, name)
-      end
-    end
-  end
-  expectFields(required)
+  expectFields(key, record, required)
   -- A worker ID that was pinned before its first claim has no holder.
   if record.host or record.fence > 0 then
-    expectFields(claimed)
+    expectFields(key, record, claimed)
   end
   return record
 end

@@ -4,43 +4,74 @@ import type { RedisReply } from "./driver.ts";
 /** The fields of a script's answer by name. Texts are bytes. */
 export type AnswerFields = ReadonlyMap<string, Uint8Array | number>;
 
-/** The answer of a script, as `sql/redis/includes/namespace.lua` describes it. */
-export interface ScriptAnswer {
-  readonly outcome: string;
-  readonly fields: AnswerFields;
-  /** A list has a row for each record. */
-  readonly rows: readonly AnswerFields[];
-}
-
 const decoder = new TextDecoder();
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a reply that no script of ours gives. */
-export function readAnswer(reply: RedisReply | undefined, script: string, where: string): ScriptAnswer {
-  const [outcome, ...parts] = listOf(reply);
-  const fields = fieldsOf(parts.filter((part) => !Array.isArray(part)));
-  const rows = parts.filter((part) => Array.isArray(part)).map((row) => fieldsOf(listOf(row)));
-  if (outcome instanceof Uint8Array && fields && rows.every((row) => row !== undefined)) {
-    return { outcome: decoder.decode(outcome), fields, rows };
+/** The answer of a script, as `sql/redis/includes/namespace.lua` describes it. */
+export class ScriptAnswer {
+  readonly outcome: string;
+  readonly #list: readonly RedisReply[];
+  readonly #script: string;
+  readonly #where: string;
+
+  /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a reply that is no answer. */
+  constructor(reply: RedisReply | undefined, script: string, where: string) {
+    this.#list = listOf(reply);
+    this.#script = script;
+    this.#where = where;
+    const [outcome] = this.#list;
+    if (!(outcome instanceof Uint8Array)) throw this.#unknown();
+    this.outcome = decoder.decode(outcome);
   }
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `Redis ${where} gave an answer to the script ${script} that no version of Snowlease knows: check what runs at this address.`,
-  );
+
+  /** A value of an answer without names: frequent answers have none, because reading names takes longer than reading values. */
+  value(place: number): RedisReply | undefined {
+    return this.#list[place + 1];
+  }
+
+  /** The same where it is a number. @throws SnowleaseError SCHEMA_INCOMPATIBLE where it is not. */
+  number(place: number): number {
+    const value = this.value(place);
+    if (Number.isSafeInteger(value)) return value as number;
+    throw this.#unknown();
+  }
+
+  /** The names and values. @throws SnowleaseError SCHEMA_INCOMPATIBLE where it has others. */
+  get fields(): AnswerFields {
+    return this.#fieldsIn(this.#list.filter((value, i) => i > 0 && !Array.isArray(value)));
+  }
+
+  /** A list has a row for each record. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+  get rows(): readonly AnswerFields[] {
+    return this.#list.filter((value) => Array.isArray(value)).map((row) => this.#fieldsIn(listOf(row)));
+  }
+
+  #fieldsIn(list: readonly RedisReply[]): AnswerFields {
+    const fields = new Map<string, Uint8Array | number>();
+    for (let i = 0; i < list.length; i += 2) {
+      const [name, value] = [list[i], list[i + 1]];
+      if (!(name instanceof Uint8Array) || !(value instanceof Uint8Array || typeof value === "number")) {
+        throw this.#unknown();
+      }
+      fields.set(decoder.decode(name), value);
+    }
+    return fields;
+  }
+
+  #unknown(): SnowleaseError {
+    return new SnowleaseError(
+      "SCHEMA_INCOMPATIBLE",
+      `Redis ${this.#where} gave an answer to the script ${this.#script} that no version of Snowlease knows: check what runs at this address.`,
+    );
+  }
 }
 
 function listOf(reply: RedisReply | undefined): readonly RedisReply[] {
   return Array.isArray(reply) ? (reply as readonly RedisReply[]) : [];
 }
 
-/** Undefined for a list that is not names and values. */
-function fieldsOf(list: readonly RedisReply[]): AnswerFields | undefined {
-  const fields = new Map<string, Uint8Array | number>();
-  for (let i = 0; i < list.length; i += 2) {
-    const [name, value] = [list[i], list[i + 1]];
-    if (!(name instanceof Uint8Array) || !(value instanceof Uint8Array || typeof value === "number")) return undefined;
-    fields.set(decoder.decode(name), value);
-  }
-  return fields;
+/** Bytes of their own, none where the value is something else. */
+export function bytesOf(value: RedisReply | undefined): Uint8Array {
+  return value instanceof Uint8Array ? Uint8Array.from(value) : new Uint8Array();
 }
 
 /** A text; empty where there is none. */
@@ -59,7 +90,7 @@ export function numberOf(fields: AnswerFields, name: string): number {
   if (number !== undefined) return number;
   throw new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
-    `A Redis script answered without \`${name}\`: check whether the server runs this version's scripts.`,
+    `A Redis script answered without \`${name}\`: check what runs at the address of the registry.`,
   );
 }
 
@@ -79,6 +110,6 @@ export function optionalNumber(fields: AnswerFields, name: string): number | und
 export function unexplainedRefusal(script: string, where: string): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `Redis ${where} refused the script ${script} without a reason: check whether the server runs this version's scripts.`,
+    `Redis ${where} refused the script ${script} without a reason: check what runs at this address.`,
   );
 }

@@ -3,12 +3,12 @@ import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimRequest, Grant, Refusal, Registry } from "../../rule/registry.ts";
 import { checkClaim, checkLimits, refusalOf } from "../../rule/window.ts";
-import { numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
+import { bytesOf, numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import { withLock } from "./lock.ts";
 import type { RedisSettings } from "./address.ts";
 import { isGone, place, self } from "./processes.ts";
-import { foreignHolder, infoOf, recentsOf, recordOf } from "./records.ts";
+import { foreignHolder, infoOf, recordOf } from "./records.ts";
 import type { RedisScripts } from "./scripts.ts";
 
 /** How often a claim looks at processes that may have died before it takes another worker ID. */
@@ -105,11 +105,10 @@ export function claimOn(
 }
 
 function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string): Grant | Refusal {
+  if (answer.outcome === "granted") return grantedBy(answer);
   const { outcome, fields } = answer;
   const clock = numberOf(fields, "clock");
   switch (outcome) {
-    case "granted":
-      return grantedBy(answer);
     case "held":
       return refusalOf(recordOf(fields), request, clock, infoOf(fields));
     case "exhausted": {
@@ -127,17 +126,18 @@ function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string)
   }
 }
 
-function grantedBy({ fields }: ScriptAnswer): Grant {
-  const [rollback, recents] = [optionalNumber(fields, "rollback"), recentsOf(fields)];
+/** The order of the values is that of the header of claim.lua. */
+function grantedBy(answer: ScriptAnswer): Grant {
+  const [rollback, from] = [answer.value(5), answer.value(6)];
   return {
     outcome: "granted",
-    clock: numberOf(fields, "clock"),
-    workerId: numberOf(fields, "workerId"),
-    fence: numberOf(fields, "fence"),
-    from: numberOf(fields, "from"),
-    until: numberOf(fields, "until"),
-    ...(rollback !== undefined && { rollback }),
-    ...(recents !== undefined && { recents }),
+    clock: answer.number(0),
+    workerId: answer.number(1),
+    fence: answer.number(2),
+    from: answer.number(3),
+    until: answer.number(4),
+    ...(typeof rollback === "number" && { rollback }),
+    ...(typeof from === "number" && { recents: { from, bytes: bytesOf(answer.value(7)) } }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 
-interface ReplyMeaning {
+interface RedisErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -12,14 +12,14 @@ interface ReplyMeaning {
 
 const unavailable = "REGISTRY_UNAVAILABLE";
 const login = "correct user and password, or the ACL of the server";
-const clusterNode: ReplyMeaning = {
+const clusterNode: RedisErrorMeaning = {
   code: "CONFIG_INVALID",
   says: "is a node of a cluster",
   advice: "write redis+cluster: in the registry URL, or pass a client for a cluster",
 };
 
 /** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
-const meanings: Readonly<Record<string, ReplyMeaning>> = {
+const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
   NOAUTH: { code: "UNAUTHORIZED", says: "wants a login", advice: login },
   WRONGPASS: { code: "UNAUTHORIZED", says: "refused the login", advice: login },
   NOPERM: {
@@ -141,7 +141,7 @@ export function replyBehind(cause: unknown): Error | undefined {
   return said === undefined ? undefined : new Error(said, { cause });
 }
 
-function meaningOf({ message }: Error): ReplyMeaning | undefined {
+function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
   // Redis words these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
   if (message.includes("The user executing the script")) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;

@@ -1,6 +1,6 @@
 import type { HistoryRow, HolderLabel, NamespaceInfo, Recents, WorkerRecord } from "../../rule/registry.ts";
 import { shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
-import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf } from "./answers.ts";
+import { type AnswerFields, bytesOf, numberOf, optionalNumber, optionalText, textOf } from "./answers.ts";
 
 /** The record in a script's answer. */
 export function recordOf(fields: AnswerFields): Stored {
@@ -24,11 +24,9 @@ export function recordOf(fields: AnswerFields): Stored {
   };
 }
 
-export function recentsOf(fields: AnswerFields): Recents | undefined {
-  const [from, bytes] = [optionalNumber(fields, "recentFrom"), fields.get("recent")];
-  return from === undefined
-    ? undefined
-    : { from, bytes: bytes instanceof Uint8Array ? Uint8Array.from(bytes) : new Uint8Array() };
+function recentsOf(fields: AnswerFields): Recents | undefined {
+  const from = optionalNumber(fields, "recentFrom");
+  return from === undefined ? undefined : { from, bytes: bytesOf(fields.get("recent")) };
 }
 
 /** What is fixed for a namespace, from a script's answer. */

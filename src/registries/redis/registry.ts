@@ -92,12 +92,14 @@ export async function redisRegistry(
       const { namespace, workerId, fence, token, clock, window, checkpoint } = request;
       const args = { workerId, fence, token, clock, window, maxLag, ...checkpointArguments(checkpoint) };
       // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
-      const { outcome, fields } = await scripts.runConfirmed("renew", namespace, args, async () => undefined);
+      const answer = await scripts.runConfirmed("renew", namespace, args, async () => undefined);
+      const { outcome } = answer;
       if (outcome === "lost") return { outcome };
-      const now = numberOf(fields, "clock");
       if (outcome === "renewed") {
-        return { outcome, from: numberOf(fields, "from"), until: numberOf(fields, "until"), clock: now };
+        return { outcome, clock: answer.number(0), from: answer.number(1), until: answer.number(2) };
       }
+      const { fields } = answer;
+      const now = numberOf(fields, "clock");
       const info = infoOf(fields);
       checkWindow(window, info);
       checkSkew(clock, now, info);

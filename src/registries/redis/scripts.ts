@@ -2,73 +2,22 @@ import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { defaultLimits } from "../../rule/registry.ts";
-import { numberOf, readAnswer, type ScriptAnswer } from "./answers.ts";
+import { numberOf, ScriptAnswer } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
 import { checkEviction } from "./durability.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
 import type { RedisSettings } from "./address.ts";
 
-/** The arguments of each script of `sql/redis` in the order of its ARGV. The script itself says what each one means. */
-export const scriptArguments = {
-  claim: [
-    "token",
-    "clock",
-    "window",
-    "layout",
-    "host",
-    "ip",
-    "pid",
-    "instance",
-    "poolName",
-    "first",
-    "last",
-    "maxLag",
-    "reuse",
-    "continues",
-    "lead",
-    "process",
-    "wanted",
-    "preferred",
-    "maxWindow",
-    "maxClockSkew",
-    "beside",
-    "looks",
-    "gone",
-    "there",
-  ],
-  describe: [],
-  "find-key": ["cursor"],
-  "force-release": ["workerId", "force", "fence", "resetWindow", "maxLag"],
-  history: ["workerId", "from", "to", "limit", "below"],
-  init: ["layout", "maxWindow", "maxClockSkew", "maxLag", "isNew", "found"],
-  pin: ["workerId", "reason", "maxLag", "owner", "usedUntil"],
-  ping: [],
-  prune: ["before", "limit"],
-  release: [
-    "workerId",
-    "fence",
-    "token",
-    "clock",
-    "ends",
-    "lastTimestamp",
-    "lastSequence",
-    "recentFrom",
-    "recent",
-    "maxLag",
-  ],
-  renew: ["workerId", "fence", "token", "clock", "window", "maxLag", "lastTimestamp", "lastSequence"],
-  unpin: ["workerId", "maxLag"],
-  worker: ["workerId"],
-  workers: ["after", "limit", "foreignLast"],
-} as const;
+/** What a script takes, under the names that its first lines give to ARGV; an argument is left out where it is undefined. */
+type ScriptArguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
 
-type ScriptName = keyof typeof scriptArguments;
-
-/** An argument is left out where it is undefined. */
-type ScriptArguments<Name extends ScriptName> = Readonly<
-  Record<(typeof scriptArguments)[Name][number], string | number | boolean | Uint8Array | undefined>
->;
+interface LoadedScript {
+  readonly text: string;
+  readonly sha: string;
+  /** The names of its arguments, in the order of ARGV. */
+  readonly names: readonly string[];
+}
 
 interface ScriptOptions {
   readonly settings: RedisSettings;
@@ -81,20 +30,15 @@ export interface RedisScripts {
   /** The beginning of the names of a namespace's keys. */
   prefixOf(namespace: string): string;
   /** Runs a script. `deadline`: on the monotonic clock, ms; by default that of an operation which begins now. */
-  run<Name extends ScriptName>(
-    name: Name,
-    namespace: string,
-    args: ScriptArguments<Name>,
-    deadline?: number,
-  ): Promise<ScriptAnswer>;
+  run(name: string, namespace: string, args: ScriptArguments, deadline?: number): Promise<ScriptAnswer>;
   /**
    * Runs a claim or a renewal, and waits until the replicas confirm it that `wait` asks for. `undo`: takes back what too few confirmed.
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when too few confirmed.
    */
-  runConfirmed<Name extends "claim" | "renew">(
-    name: Name,
+  runConfirmed(
+    name: string,
     namespace: string,
-    args: ScriptArguments<Name>,
+    args: ScriptArguments,
     undo: (answer: ScriptAnswer) => Promise<unknown>,
     deadline?: number,
   ): Promise<ScriptAnswer>;
@@ -105,7 +49,7 @@ export interface RedisScripts {
 export function scriptsOn(connection: RedisConnection, { settings, operationTimeout }: ScriptOptions): RedisScripts {
   const { where } = connection;
   const { wait, maxLag } = settings;
-  const loaded = new Map<ScriptName, { readonly text: string; readonly sha: string }>();
+  const loaded = new Map<string, LoadedScript>();
   // A server that lacks the script is asked twice, and each time has to wait.
   const confirmTime = Math.max(1, Math.floor(operationTimeout / 3));
   let checking: Promise<void> | undefined;
@@ -117,11 +61,10 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
     return connection.cluster ? `{${prefix}}` : prefix;
   }
 
-  function load(name: ScriptName): { readonly text: string; readonly sha: string } {
+  function load(name: string, args: ScriptArguments): LoadedScript {
     let script = loaded.get(name);
     if (script === undefined) {
-      const text = scriptText(name);
-      script = { text, sha: createHash("sha1").update(text).digest("hex") };
+      script = readScript(name, Object.keys(args));
       loaded.set(name, script);
     }
     return script;
@@ -139,22 +82,21 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
   }
 
   /** Runs a script, and commands right behind it over the same connection. */
-  async function runWith<Name extends ScriptName>(
-    name: Name,
+  async function runWith(
+    name: string,
     namespace: string,
-    args: ScriptArguments<Name>,
+    args: ScriptArguments,
     deadline: number,
     ...behind: readonly RedisCommand[]
   ): Promise<readonly [ScriptAnswer, ...(RedisReply | Error)[]]> {
-    const { text, sha } = load(name);
-    const names: readonly (keyof typeof args)[] = scriptArguments[name];
+    const { text, sha, names } = load(name, args);
     const list = [1, prefixOf(namespace), ...names.map((each) => argumentOf(args[each]))];
     let replies = await connection.send(deadline, ["EVALSHA", sha, ...list], ...behind);
     // The server did not run it, so it may get the text.
     if (isUnknownScript(replies[0])) replies = await connection.send(deadline, ["EVAL", text, ...list], ...behind);
     const [reply, ...others] = replies;
     if (reply instanceof Error) throw replyError(reply, where);
-    const answer = readAnswer(reply, name, where);
+    const answer = new ScriptAnswer(reply, name, where);
     if (answer.outcome === "quarantine") throw quarantineError(answer, where, maxLag);
     return [answer, ...others];
   }
@@ -164,23 +106,31 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
     return (await runWith(name, namespace, args, deadline))[0];
   };
 
+  async function confirmed(
+    name: string,
+    namespace: string,
+    args: ScriptArguments,
+    undo: (answer: ScriptAnswer) => Promise<unknown>,
+    deadline: number,
+  ): Promise<ScriptAnswer> {
+    if (!checked) await checkOnce(deadline);
+    const [answer, replicas] = await runWith(name, namespace, args, deadline, ["WAIT", wait, confirmTime]);
+    if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
+    const confirming = typeof replicas === "number" ? replicas : 0;
+    if (confirming >= wait) return answer;
+    await undo(answer);
+    throw new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
+    );
+  }
+
   return {
     prefixOf,
     run,
 
-    async runConfirmed(name, namespace, args, undo, deadline = connection.deadline()) {
-      if (wait === 0) return run(name, namespace, args, deadline);
-      if (!checked) await checkOnce(deadline);
-      const [answer, replicas] = await runWith(name, namespace, args, deadline, ["WAIT", wait, confirmTime]);
-      if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
-      const confirming = typeof replicas === "number" ? replicas : 0;
-      if (confirming >= wait) return answer;
-      await undo(answer);
-      throw new SnowleaseError(
-        "REGISTRY_UNAVAILABLE",
-        `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
-      );
-    },
+    runConfirmed: (name, namespace, args, undo, deadline = connection.deadline()) =>
+      wait === 0 ? run(name, namespace, args, deadline) : confirmed(name, namespace, args, undo, deadline),
 
     async ping() {
       const [answer, ...config] = await runWith(
@@ -196,17 +146,23 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
   };
 }
 
-/** A script with the files that its line `-- include: NAME NAME` names. */
-function scriptText(name: string): string {
-  return readSql(`redis/${name}.lua`).replace(/^-- include: (.*)$/m, (_, names: string) =>
-    names
+/** Reads a script, with the files that its line `-- include: NAME NAME` names. `given`: the arguments of its first call. */
+function readScript(name: string, given: readonly string[]): LoadedScript {
+  const own = readSql(`redis/${name}.lua`);
+  const text = own.replace(/^-- include: (.*)$/m, (_, files: string) =>
+    files
       .split(" ")
-      .map((each) => readSql(`redis/includes/${each}.lua`))
+      .map((file) => readSql(`redis/includes/${file}.lua`))
       .join("\n"),
   );
+  const names = [...own.matchAll(/^local (\w+) = .*ARGV/gm)].map(([, argument = ""]) => argument);
+  if (names.toSorted().join() !== given.toSorted().join()) {
+    throw new TypeError(`The script ${name} takes ${names.join(", ")}, and was given ${given.join(", ")}.`);
+  }
+  return { text, sha: createHash("sha1").update(text).digest("hex"), names };
 }
 
-function argumentOf(value: string | number | boolean | Uint8Array | undefined): string | Uint8Array {
+function argumentOf(value: ScriptArguments[string]): string | Uint8Array {
   if (value === undefined) return "";
   if (typeof value === "boolean") return value ? "1" : "0";
   // The driver accepts bytes only in a Buffer.
