@@ -185,7 +185,7 @@ export function claimInStep(step: StoreStep, request: ClaimRequest): Grant | Ref
 
 /** The request with the holder's clock as it is now. The clock went on while the operation waited; otherwise it would look set back. */
 function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: StoreStep): Request {
-  return { ...request, clock: request.clock + waited };
+  return waited === 0 ? request : { ...request, clock: request.clock + waited };
 }
 
 function findOrCreate(
@@ -209,7 +209,8 @@ function present(step: StoreStep, namespace: string): StepNamespace {
 function notBeforeEarliest(space: StepNamespace, decision: Decision): Decision {
   const { answer, store } = decision;
   if (answer.outcome !== "granted" || store === undefined) return decision;
-  const from = Math.max(store.from, space.earliest ?? 0);
+  const { earliest: from = 0 } = space;
+  if (store.from >= from) return decision;
   const knownFrom = store.recents?.from ?? from;
   return { ...decision, answer: { ...answer, from }, store: { ...store, from, knownFrom } };
 }

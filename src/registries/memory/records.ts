@@ -74,7 +74,7 @@ export class MemoryRecords implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return this.#oldestIn(this.#bandsIn(pool).map(bandIndex), pool, limit);
+    return this.#oldestIn(this.#bandsIn(pool), pool, limit);
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
@@ -106,14 +106,16 @@ export class MemoryRecords implements PoolView {
 
   /** The oldest few records of some indexes. */
   #oldestIn(indexes: readonly string[], { first, last }: PoolBounds, limit: number): readonly Stored[] {
-    const found = indexes.flatMap((name) => {
-      const some: Stored[] = [];
+    const found: Stored[] = [];
+    for (const name of indexes) {
+      let left = limit;
       for (const [, record] of this.#byUntil.get(name)?.entries() ?? []) {
-        if (some.length === limit) break;
-        if (record.workerId >= first && record.workerId <= last) some.push(record);
+        if (left === 0) break;
+        if (record.workerId < first || record.workerId > last) continue;
+        found.push(record);
+        left--;
       }
-      return some;
-    });
+    }
     return found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
   }
 
@@ -135,7 +137,7 @@ export class MemoryRecords implements PoolView {
   #indexNames({ workerId, pinned, owner, holder }: Stored): readonly string[] {
     if (pinned !== undefined) return owner === undefined ? [] : [ownerIndex(owner)];
     const band = this.#filed.get(workerId) ?? "";
-    return [bandIndex(band), hostIndex(band, holder?.host ?? "")];
+    return [band, hostIndex(band, holder?.host ?? "")];
   }
 
   #fillGap(workerId: number): void {
@@ -152,6 +154,6 @@ function compareUntil([untilA, a]: UntilKey, [untilB, b]: UntilKey): number {
   return untilA - untilB || a - b;
 }
 
-const bandIndex = (band: string): string => `band ${band}`;
-const hostIndex = (band: string, host: string): string => `host ${band} ${host}`;
+// The index of a whole band has the band's name, which has no space.
+const hostIndex = (band: string, host: string): string => `${band} ${host}`;
 const ownerIndex = (ip: string): string => `owner ${ip}`;
