@@ -33,7 +33,7 @@ export function readConfigFile(path: string, named: boolean): object {
     // Without O_NONBLOCK, a named pipe would block here.
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = fstatSync(file);
-    if (!stat.isFile()) refuse("is not a regular file; name one that is");
+    if (!stat.isFile()) refuse("is not a regular file; name a regular file");
     if (stat.size > maxFileBytes)
       refuse(`has ${stat.size} bytes, more than the limit of ${maxFileBytes}; name the right file`);
     if (!named) checkOwner(stat, refuse);

@@ -197,7 +197,7 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
   maxTell: claims(
     duration(0),
     "1 m",
-    "The largest setback of the clock after which callers are told to try again. After a larger one, the lease ends.",
+    "After a setback of the clock up to this size, callers get an error with the time to try again. After a larger one, the lease ends.",
   ),
   mode: claims(
     oneOf("wall", "lead"),

@@ -81,8 +81,8 @@ export interface SnowleaseOptions {
   /** How long a generator waits after its clock was set back. Default: 500 ms. */
   readonly maxWait?: Duration | undefined;
   /**
-   * The largest setback of the clock after which callers are told to try again. After a larger one, the lease ends.
-   * Default: 1 m.
+   * After a setback of the clock up to this size, callers get an error with the time to try again. After a larger one,
+   * the lease ends. Default: 1 m.
    */
   readonly maxTell?: Duration | undefined;
   /**

@@ -37,7 +37,7 @@ export const assign: CliCommand = {
         await output.json({ workerId, fence, from, until, namespace, layout: layout.fingerprint, fields });
         await output.end();
         // The reader went away before it got the worker ID.
-        if (output.closed.aborted) return await held.giveBack("untold");
+        if (output.closed.aborted) return await held.giveBack("unused");
         if (flags.has("once")) {
           process.stderr.write(`snowlease: Released worker ${workerId}; do not make IDs with it.\n`);
           return;
@@ -48,7 +48,7 @@ export const assign: CliCommand = {
         await lease.orphan();
         throw error;
       } finally {
-        await held.giveBack("told");
+        await held.giveBack("used");
       }
     } catch (error) {
       if (error !== stop.reason) throw error;

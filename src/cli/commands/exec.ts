@@ -115,7 +115,7 @@ function environment({ workerId, layout }: Lease, added: NodeJS.ProcessEnv, java
 /** Reports a failed release on stderr, but keeps the program's exit code. */
 async function giveBack(held: HeldLease, hasRun: boolean): Promise<void> {
   try {
-    await held.giveBack(hasRun ? "told" : "untold");
+    await held.giveBack(hasRun ? "used" : "unused");
   } catch (error) {
     if (!isSnowleaseError(error)) throw error;
     process.stderr.write(`${errorLine(error)}\n`);

@@ -46,7 +46,7 @@ export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: 
     ...(unpinned.length === 0
       ? []
       : [
-          `Not pinned any more: ${unpinned.length} worker IDs of the plan (${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}); run \`snowlease migrate apply\` again.`,
+          `No longer pinned: ${unpinned.length} worker IDs of the plan (${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}); run \`snowlease migrate apply\` again.`,
         ]),
   ].join("\n");
 }

@@ -15,10 +15,9 @@ export interface HeldLease {
   /** The time that is left to stop in an orderly way, ms; after that, use force. */
   grace(): number;
   /**
-   * Gives the worker ID back. An untold one is free at once, as never used. A told one rests: its users may have made any IDs
-   * with it.
+   * Gives the worker ID back. An unused one is free at once. A used one rests: programs may have made any IDs with it.
    */
-  giveBack(how: "told" | "untold"): Promise<void>;
+  giveBack(how: "used" | "unused"): Promise<void>;
 }
 
 /** Longest time to stop in an orderly way, ms; and the share of the window that it may take. */
@@ -42,7 +41,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   let window = 0;
   /** Whether a renewal was sent since the last extension of the window. */
   let tried = false;
-  let told = true;
+  let mayBeUsed = true;
   const watched: Registry = {
     ...registry,
     async claim(request) {
@@ -64,7 +63,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
       }
       return answer;
     },
-    release: (request) => registry.release(told ? request : { ...request, used: { until: lease.from } }),
+    release: (request) => registry.release(mayBeUsed ? request : { ...request, used: { until: lease.from } }),
   };
   const lease = await openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
@@ -74,7 +73,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
 
   /** Gives back a worker ID that no program has learnt yet. */
   async function refuse(error: SnowleaseError): Promise<never> {
-    told = false;
+    mayBeUsed = false;
     await lease.close();
     throw error;
   }
@@ -110,7 +109,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
     },
     grace: () => left() - force,
     giveBack(how) {
-      told = how === "told";
+      mayBeUsed = how === "used";
       return lease.close();
     },
   };

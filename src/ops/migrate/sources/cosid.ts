@@ -25,7 +25,7 @@ export function readCosidRedis(request: SourceRequest): Promise<SourceContents> 
     );
     const remarks: string[] = [];
     if (index === undefined) remarks.push(`${prefix}itc_idx is no hash: no host is known.`);
-    if (revert === undefined) remarks.push(`${prefix}revert is no hash: what was given back is not known.`);
+    if (revert === undefined) remarks.push(`${prefix}revert is no hash: released machine IDs are unknown.`);
     const makers = pairs(textsOf(index)).flatMap(([instance, state]): Maker[] => {
       const workerId = wholeNumber(state.split("|")[0] ?? "");
       if (workerId !== undefined) return [makerOf(instance, workerId)];
