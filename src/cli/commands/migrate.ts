@@ -10,7 +10,7 @@ import { hostText, makePlan, type Plan } from "../../ops/migrate/plan.ts";
 import { planText, readPlan } from "../../ops/migrate/plan-file.ts";
 import { type SourceContents, sourceKinds } from "../../ops/migrate/source.ts";
 import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../../ops/migrate/status.ts";
-import type { CliCommand, Invocation } from "../command.ts";
+import type { CliCommand, CommandFlag, Invocation } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "../migration/source.ts";
@@ -27,21 +27,59 @@ const interval = 2000;
 const steps = { plan: planStep, apply: applyStep, status: statusStep, finish: finishStep } as const;
 type MigrationStep = keyof typeof steps;
 
-/** The flags that only some steps have. */
-const stepsOf: Readonly<Record<string, readonly MigrationStep[]>> = {
-  from: ["plan"],
-  hosts: ["plan", "apply", "status", "finish"],
-  source: ["apply", "status", "finish"],
-  "source-layout": ["plan"],
-  "worker-bits": ["plan"],
-  headroom: ["plan"],
-  pool: ["plan"],
-  out: ["plan"],
-  renumber: ["apply"],
-  revert: ["apply"],
-  watch: ["status"],
-  force: ["apply", "finish"],
-};
+interface StepFlag extends CommandFlag {
+  /** The steps that take it. */
+  readonly steps: readonly MigrationStep[];
+}
+
+function stepFlag(steps: readonly MigrationStep[], name: string, value: string | undefined, text: string): StepFlag {
+  return { steps, name, value, description: `${steps.join(", ")}: ${text}` };
+}
+
+const stepFlags: readonly StepFlag[] = [
+  stepFlag(["plan"], "from", "SOURCE", `${sourceKinds.join(", ")}; each but ip needs a URL after it.`),
+  stepFlag(
+    ["plan", "apply", "status", "finish"],
+    "hosts",
+    "FILE",
+    "with `--from ip`, one host per line: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
+  ),
+  stepFlag(
+    ["plan"],
+    "source-layout",
+    "LAYOUT",
+    "the layout of the old IDs, where the old programs do not use their default. Without `--layout`, it is the layout of the namespace, too.",
+  ),
+  stepFlag(
+    ["plan"],
+    "worker-bits",
+    "BITS",
+    "how many bits the worker IDs of the old scheme have; default: as many as in its layout.",
+  ),
+  stepFlag(
+    ["plan"],
+    "headroom",
+    "COUNT",
+    "with `--from leaf` or `uid-generator`, how many worker IDs above the highest to keep for the next starts of the old scheme; default 20 % of the used ones, at least 16.",
+  ),
+  stepFlag(["plan"], "pool", "RANGE", "the worker IDs to lease while the fleet moves; all others are pinned."),
+  stepFlag(
+    ["apply", "status", "finish"],
+    "source",
+    "URL",
+    "the source to read again; default: the plan's source, where it needs no login.",
+  ),
+  stepFlag(["plan"], "out", "FILE", `the plan file; default ${defaultFile}.`),
+  stepFlag(["apply"], "renumber", undefined, "pin for no host, so that each host gets another worker ID."),
+  stepFlag(["apply"], "revert", undefined, "remove the pins."),
+  stepFlag(["status"], "watch", undefined, "go on until all hosts have moved."),
+  stepFlag(
+    ["apply", "finish"],
+    "force",
+    undefined,
+    "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased.",
+  ),
+];
 
 export const migrate: CliCommand = {
   name: "migrate",
@@ -61,55 +99,7 @@ export const migrate: CliCommand = {
     "snowlease migrate finish --registry redis://localhost:6379",
   ],
   settings: [...registrySettings, "layout", "window"],
-  flags: [
-    {
-      name: "from",
-      value: "SOURCE",
-      description: `plan: ${sourceKinds.join(", ")}; each but ip needs a URL after it.`,
-    },
-    {
-      name: "hosts",
-      value: "FILE",
-      description:
-        "plan --from ip: one host per line: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
-    },
-    {
-      name: "source-layout",
-      value: "LAYOUT",
-      description:
-        "plan: the layout of the old IDs, where the old programs do not use their default. Without `--layout`, it is the layout of the namespace, too.",
-    },
-    {
-      name: "worker-bits",
-      value: "BITS",
-      description: "plan: how many bits the worker IDs of the old scheme have; default: as many as in its layout.",
-    },
-    {
-      name: "headroom",
-      value: "COUNT",
-      description:
-        "plan --from leaf, uid-generator: how many worker IDs above the highest to keep for the next starts of the old scheme; default 20 % of the used ones, at least 16.",
-    },
-    {
-      name: "pool",
-      value: "RANGE",
-      description: "plan: the worker IDs to lease while the fleet moves; all others are pinned.",
-    },
-    {
-      name: "source",
-      value: "URL",
-      description:
-        "apply, status, finish: the source to read again; default: the plan's source, where it needs no login.",
-    },
-    { name: "out", value: "FILE", description: `plan: the plan file; default ${defaultFile}.` },
-    { name: "renumber", description: "apply: pin for no host, so that each host gets another worker ID." },
-    { name: "revert", description: "apply: remove the pins." },
-    { name: "watch", description: "status: go on until all hosts have moved." },
-    {
-      name: "force",
-      description: "finish: even if hosts have not moved. apply --revert: even if worker IDs are leased.",
-    },
-  ],
+  flags: stepFlags,
   operands: { name: "plan [URL] | apply|status|finish [PLAN]", least: 1, most: 2 },
 
   async run(invocation) {
@@ -119,9 +109,9 @@ export const migrate: CliCommand = {
       throw configInvalid(`Expected plan, apply, status or finish, got ${shown(word)}; name one.`);
     }
     const step = word as MigrationStep;
-    const misplaced = Object.keys(stepsOf).find((name) => flags.has(name) && stepsOf[name]?.includes(step) !== true);
+    const misplaced = stepFlags.find(({ name, steps }) => flags.has(name) && !steps.includes(step));
     if (misplaced !== undefined) {
-      throw configInvalid(`Expected \`migrate ${step}\` without \`--${misplaced}\`; leave it out.`);
+      throw configInvalid(`Expected \`migrate ${step}\` without \`--${misplaced.name}\`; leave it out.`);
     }
     return steps[step](invocation);
   },
