@@ -1,0 +1,39 @@
+// What the house keeps besides its layers: the name of an exported type has one meaning in src/, and every file there is used by
+// another one, or is what package.json exports or runs.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+
+const root = resolve(import.meta.dirname, "..");
+const src = join(root, "src");
+const files = readdirSync(src, { encoding: "utf8", recursive: true }).filter((name) => name.endsWith(".ts"));
+const texts = new Map(files.map((name) => [name, readFileSync(join(src, name), "utf8")]));
+const findings = [...namesTwice(), ...filesUnused()];
+for (const finding of findings) console.error(finding);
+process.exitCode = findings.length > 0 ? 1 : 0;
+
+function namesTwice() {
+  const places = new Map();
+  const exported = new Set();
+  for (const [file, text] of texts) {
+    for (const [, isExported, name] of text.matchAll(/^(export )?(?:abstract )?(?:type|interface|class) (\w+)/gm)) {
+      places.set(name, [...(places.get(name) ?? []), file]);
+      if (isExported) exported.add(name);
+    }
+  }
+  return [...places]
+    .filter(([name, found]) => exported.has(name) && found.length > 1)
+    .map(([name, found]) => `The type ${name} is declared in src/${found.join(" and src/")}: give each its own name.`);
+}
+
+function filesUnused() {
+  const { exports, bin } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const entries = [...Object.values(exports).map((entry) => entry.default), ...Object.values(bin)];
+  const used = new Set(entries.map((entry) => relative("dist", entry).replace(/\.js$/, ".ts")));
+  for (const [file, text] of texts) {
+    for (const [, specifier] of text.matchAll(/(?:from|import\() ?"(\.[^"]+)"/g)) {
+      used.add(relative(src, resolve(src, dirname(file), specifier)));
+    }
+  }
+  return files.filter((name) => !used.has(name)).map((name) => `No file imports src/${name}: delete it.`);
+}
