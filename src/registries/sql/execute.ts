@@ -1,7 +1,7 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
-import { type Connecting, type Dialect, type SqlConnection } from "./dialect.ts";
+import type { Dialect, SqlConnection } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate } from "../deadline.ts";
 import { SqlConnections, Unheard } from "./connections.ts";
@@ -76,9 +76,9 @@ export async function openDatabase(
   const where = whereOf(address.servers);
   const { user, password, client } = address;
   const target = { ...settings, host, port, user, password, operationTimeout, client };
-  const connect = await driverOf(dialect, client);
+  const driver = await driverOf(dialect, client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
-  const connections = new SqlConnections(() => connect(target), settings.poolSize, patience, clock);
+  const connections = new SqlConnections(() => dialect.connect(driver, target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
 
   return {
@@ -143,13 +143,9 @@ function isUnclear(tx: Transaction | undefined): boolean {
   return tx?.unclear === true;
 }
 
-async function driverOf(
-  dialect: Dialect,
-  client: object | undefined,
-): Promise<(target: Parameters<Dialect["connect"]>[1]) => Connecting> {
+async function driverOf(dialect: Dialect, client: object | undefined): Promise<unknown> {
   try {
-    const driver = await dialect.load(client);
-    return (target) => dialect.connect(driver, target);
+    return await dialect.load(client);
   } catch (cause) {
     throw new SnowleaseError(
       "DRIVER_MISSING",

@@ -7,7 +7,7 @@ import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import { isIn, numberOf } from "./nodes.ts";
 import { numberBytes, readNumber } from "./records.ts";
-import { type Hint, preferredOf, searchAny, ClaimView } from "./search.ts";
+import { type Hint, searchAny, ClaimView } from "./search.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
 import { forgetToken, put, readNode } from "./store.ts";
 
@@ -20,9 +20,10 @@ const hintLag = 8;
 export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimRequest): Promise<ClaimAttempt> {
   const { store, nodes, deadline } = attempt;
   const { connection } = store;
-  const { token, workerId: wanted, pool, holder } = request;
+  const { token, workerId: wanted, preferred = [], pool, holder } = request;
   const beaten = attempt.races > 0;
-  const named = wanted === undefined ? preferredOf(request) : [wanted].filter((id) => isIn(pool, id));
+  const wishes = wanted === undefined ? preferred.slice(0, look) : [wanted];
+  const named = wishes.filter((id) => isIn(pool, id));
   const { clock, state, read } = await attempt.begin((session) =>
     Promise.all([
       session.get(nodes.token(token)),

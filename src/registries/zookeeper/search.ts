@@ -65,34 +65,40 @@ export class ClaimView implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return this.#oldestOf(pool, () => true, limit);
+    return this.#firstOf(
+      this.#sorted(pool, ({ pinned }) => pinned === undefined),
+      limit,
+    );
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
-    return this.#oldestOf(pool, (record) => record.holder?.host === host, limit);
+    return this.#firstOf(this.#ofHost(pool, host), limit);
   }
 
-  pinnedFor({ first, last }: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return [...this.nodes.values()]
-      .map(({ record }) => record)
-      .filter((record) => record.owner === ip && record.workerId >= first && record.workerId <= last)
-      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId)
-      .slice(0, limit);
+  pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
+    return this.#sorted(pool, ({ owner }) => owner === ip).slice(0, limit);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    return this.#oldestOf(pool, (record) => record.holder?.host === host, Infinity, true).at(-1);
+    return this.#ofHost(pool, host).at(-1);
   }
 
-  #oldestOf({ first, last }: PoolBounds, fits: (record: Stored) => boolean, limit: number, all = false): Stored[] {
-    const found = [...this.nodes.values()]
+  #ofHost(pool: PoolBounds, host: string): readonly Stored[] {
+    return this.#sorted(pool, ({ pinned, holder }) => pinned === undefined && holder?.host === host);
+  }
+
+  /** Records of the pool, the oldest `until` first. */
+  #sorted(pool: PoolBounds, fits: (record: Stored) => boolean): readonly Stored[] {
+    return [...this.nodes.values()]
       .map(({ record }) => record)
-      .filter((record) => record.workerId >= first && record.workerId <= last && record.pinned === undefined)
-      .filter(fits)
+      .filter((record) => isIn(pool, record.workerId) && fits(record))
       .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
-    if (all || !this.#beaten) return found.slice(0, limit);
-    const free = shuffled(found.filter((record) => isFree(record, this.#request, this.#clock)));
-    return [...free, ...found.filter((record) => !free.includes(record))].slice(0, limit);
+  }
+
+  #firstOf(records: readonly Stored[], limit: number): readonly Stored[] {
+    if (!this.#beaten) return records.slice(0, limit);
+    const free = shuffled(records.filter((record) => isFree(record, this.#request, this.#clock)));
+    return [...free, ...records.filter((record) => !free.includes(record))].slice(0, limit);
   }
 }
 
@@ -341,9 +347,4 @@ function shuffled<Item>(items: readonly Item[]): Item[] {
     [all[i], all[j]] = [all[j] as Item, all[i] as Item];
   }
   return all;
-}
-
-/** The preferred worker IDs that a claim reads. */
-export function preferredOf({ preferred = [], pool }: ClaimRequest): number[] {
-  return preferred.slice(0, look).filter((id) => isIn(pool, id));
 }
