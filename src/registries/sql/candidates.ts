@@ -38,7 +38,7 @@ export class Candidates implements ClaimReader {
   /** Read in the first batch where no unused number is left. */
   #oldest: readonly Stored[] | undefined;
   /** By the record itself: of one worker ID two statements may have read two versions. */
-  readonly #kept = new Map<Stored, StoredRow>();
+  readonly #rows = new Map<Stored, StoredRow>();
   readonly #foreign = new Map<number, AssignRow>();
 
   constructor(tx: Transaction, state: SqlNamespace, request: ClaimRequest, spread: number) {
@@ -55,20 +55,20 @@ export class Candidates implements ClaimReader {
 
   /** The stored row of a record that the decision read. */
   rowOf(record: Stored): StoredRow | undefined {
-    return this.#kept.get(record);
+    return this.#rows.get(record);
   }
 
   /** The claim read it when it began. */
   async byToken(): Promise<undefined> {}
 
   async byId(workerId: number): Promise<Stored | undefined> {
-    const [[kept], found] = await together([
+    const [[stored], found] = await together([
       this.#read("record.get", { worker_id: workerId }),
       readRow(this.#tx, workerId),
     ]);
-    if (kept === undefined && found !== undefined) await this.#checkUnused(workerId);
-    const row = kept === undefined ? found : kept.assignRow;
-    if (!isForeign(row, kept?.record)) return kept && this.#shown(kept);
+    if (stored === undefined && found !== undefined) await this.#checkUnused(workerId);
+    const row = stored === undefined ? found : stored.assignRow;
+    if (!isForeign(row, stored?.record)) return stored && this.#shown(stored);
     this.#foreign.set(workerId, row);
     // The claim may not take it, whatever its record says.
     return { ...unusedRecord(workerId), pinned: foreign };
@@ -96,7 +96,7 @@ export class Candidates implements ClaimReader {
     // Most namespaces never have a pin with an owner.
     if (!this.#state.entries.has(ownedEntry)) return [];
     const found = await this.#read("claim.oldest", { filed: ownersPlace(ip), ...pool, limit });
-    return found.filter(({ assignRow, record }) => !isForeign(assignRow, record)).map((kept) => this.#shown(kept));
+    return found.filter(({ assignRow, record }) => !isForeign(assignRow, record)).map((row) => this.#shown(row));
   }
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
@@ -135,9 +135,9 @@ export class Candidates implements ClaimReader {
       const span = { first: from, last: pool.last, limit };
       const numbers = async (statement: string): Promise<readonly number[]> =>
         (await this.#tx.all(statement, span)).map((row) => numberOf(row, "worker_id"));
-      const [kept, rows] = await together([numbers("claim.numbers"), numbers("assign.numbers")]);
-      const used = new Set(kept);
-      const end = used.size < limit ? pool.last + 1 : (kept.at(-1) ?? 0) + 1;
+      const [records, rows] = await together([numbers("claim.numbers"), numbers("assign.numbers")]);
+      const used = new Set(records);
+      const end = used.size < limit ? pool.last + 1 : (records.at(-1) ?? 0) + 1;
       for (let n = from; n < end && unused.length < this.#spread; n++) if (!used.has(n)) unused.push(n);
       taken = rows;
       if (unused.length > 0) break;
@@ -172,9 +172,9 @@ export class Candidates implements ClaimReader {
     return (await this.#tx.all(statement, parameters)).map(storedRowOf);
   }
 
-  #shown(kept: StoredRow): Stored {
-    const record = recordIn(this.#state, kept.record, kept.era);
-    this.#kept.set(record, kept);
+  #shown(row: StoredRow): Stored {
+    const record = recordIn(this.#state, row.record, row.era);
+    this.#rows.set(record, row);
     return record;
   }
 
@@ -183,7 +183,7 @@ export class Candidates implements ClaimReader {
     const found = await this.#read(statement, parameters);
     const taken = found.find(({ assignRow, record }) => isForeign(assignRow, record))?.record.workerId;
     if (taken !== undefined) throw new Foreigners({ first: taken, last: taken });
-    return found.map((kept) => this.#shown(kept));
+    return found.map((row) => this.#shown(row));
   }
 
   #isFree(record: Stored): boolean {

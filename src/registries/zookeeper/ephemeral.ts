@@ -33,10 +33,12 @@ export async function ephemeralsOf(
 export function ephemeralPaths(
   nodes: Nodes,
   workerId: number,
-  lives: ReadonlyMap<string, string>,
+  ephemerals: ReadonlyMap<string, string>,
   token: string,
 ): string[] {
-  return [...lives].flatMap(([name, of]) => (of === token ? [`${nodes.ephemerals(bucketOf(workerId))}/${name}`] : []));
+  return [...ephemerals].flatMap(([name, of]) =>
+    of === token ? [`${nodes.ephemerals(bucketOf(workerId))}/${name}`] : [],
+  );
 }
 
 /** A record as people see it: with the claim ended where its holder's session has ended. `tokens`: those of living sessions. */
@@ -80,8 +82,8 @@ export class OwnEphemerals {
     this.forget(nodes.ephemeral(workerId, token));
     try {
       await this.#connection.exchange(deadline, async (session) => {
-        const lives = await ephemeralsOf(session, nodes, workerId);
-        await Promise.all(ephemeralPaths(nodes, workerId, lives, token).map((path) => session.remove(path)));
+        const ephemerals = await ephemeralsOf(session, nodes, workerId);
+        await Promise.all(ephemeralPaths(nodes, workerId, ephemerals, token).map((path) => session.remove(path)));
       });
     } catch {
       // Unless a renewal created it again in between.

@@ -39,8 +39,8 @@ export class ClaimView implements PoolView {
   }
 
   /** Adds the record of a worker ID; undefined where it was never used. */
-  add(kept: StoredNode | undefined): void {
-    if (kept !== undefined) this.nodes.set(kept.record.workerId, kept);
+  add(node: StoredNode | undefined): void {
+    if (node !== undefined) this.nodes.set(node.record.workerId, node);
   }
 
   /** Forgets the records of earlier decisions, except these, and except the oldest, which a refusal needs. */
@@ -257,9 +257,9 @@ function decide({ snapshot, request, clock, info }: Task): Decision {
 async function readAll(session: ZooKeeperSession, { nodes, snapshot }: Task, ids: readonly number[]): Promise<void> {
   const read = async (id: number): Promise<void> => {
     try {
-      const kept = await readNode(session, nodes, id);
-      if (kept === undefined) snapshot.unused ??= id;
-      snapshot.add(kept);
+      const node = await readNode(session, nodes, id);
+      if (node === undefined) snapshot.unused ??= id;
+      snapshot.add(node);
     } catch (error) {
       if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
     }

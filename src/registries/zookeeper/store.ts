@@ -120,15 +120,15 @@ export async function readNode(
   return node && readRecord(node, path, workerId);
 }
 
-/** The writes that put a record in the place of `kept`, which has to be unchanged. */
+/** The writes that put a record in the place of `before`, which has to be unchanged. */
 export function put(
   nodes: Nodes,
   stored: Stored,
-  kept: StoredNode | undefined,
-  sticky: boolean = kept?.sticky ?? false,
+  before: StoredNode | undefined,
+  sticky: boolean = before?.sticky ?? false,
 ): Write[] {
   const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky)];
-  if (kept !== undefined) return [{ op: "set", path, data, version: kept.version }];
+  if (before !== undefined) return [{ op: "set", path, data, version: before.version }];
   return [
     { op: "create", path, data, contested: true },
     // Created with the record: where only this node exists, an operator deleted the record by hand.
@@ -170,8 +170,8 @@ export async function replaceLost(
 }
 
 /** The write that removes the record's token from the index. */
-export function forgetToken(nodes: Nodes, kept: StoredNode | undefined): Write[] {
-  const token = kept?.record.token;
+export function forgetToken(nodes: Nodes, before: StoredNode | undefined): Write[] {
+  const token = before?.record.token;
   return token === undefined ? [] : [{ op: "remove", path: nodes.token(token) }];
 }
 
