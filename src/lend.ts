@@ -16,29 +16,29 @@ import { leaseServer } from "./sharing/lease-server.ts";
 /** A lease that is lent to child processes, until this is disposed of. */
 export interface Lender extends AsyncDisposable {
   /**
-   * What has to stand in the environment of a process that is to borrow it: a Unix socket, in a folder that only this user can
-   * enter, and what the lease is of.
+   * The variables that a borrowing process needs in its environment: they name a Unix socket, in a folder that only this user can enter,
+   * and the lease.
    */
   readonly env: Readonly<Record<string, string>>;
 }
 
 /**
- * Lets child processes make IDs on the lease of this generator, at the same time as this process does, and never the same: in a process
- * that was started with `env` added to its environment, `snowlease()` borrows the lease.
+ * Lets child processes make IDs on the lease of this generator together with this process, and never the same IDs: a process started with
+ * `env` added to its environment borrows the lease by `snowlease()`.
  *
- * Where this process has borrowed the lease itself, they borrow from the same lender.
+ * Where this process borrows the lease itself, its children borrow from the same lender.
  *
  * Rejects with CONFIG_INVALID where there can be no socket. Dispose of it before the generator is closed.
  */
 export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
   const { lease, blocks, origin } = ids;
   if (blocks instanceof LeaseClient) return lenderOf(lease);
-  // Its children are sure to ask, and wait no longer than for any answer; on a busy machine, to load this may take as long.
+  // Load the server before the first child asks: on a busy machine, loading takes as long as a child waits.
   await loadServer();
   return lendOverSocket(lease, blocks, origin);
 }
 
-/** Who lends a borrowed lease to this process, and to all that it starts. */
+/** The lender of a borrowed lease lends to this process and to its children. */
 function lenderOf({ namespace }: Lease): Lender {
   const env = passedOn(process.env, namespace);
   if (env !== undefined) return { env, async [Symbol.asyncDispose]() {} };
@@ -51,7 +51,7 @@ function lenderOf({ namespace }: Lease): Lender {
 const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/server/server.ts")]);
 
 /**
- * Lends a lease over a Unix socket, as a daemon with one worker ID. What it takes to answer is loaded when somebody asks.
+ * Lends a lease over a Unix socket, as a daemon with one worker ID. The first connection loads the server.
  * @param origin `lentName` of the lease's registry, where it has one.
  */
 export async function lendOverSocket(lease: Lease, ledger: SharedUsageTracker, origin?: string): Promise<Lender> {
@@ -77,7 +77,7 @@ export async function lendOverSocket(lease: Lease, ledger: SharedUsageTracker, o
     serve(connection).catch(() => connection.destroy());
   });
   try {
-    // Node cuts a path that is too long, and listens somewhere else.
+    // Refuse a long path here: Node would cut it, and listen elsewhere.
     pathAddress("unix", socket);
     server.listen(socket);
     await once(server, "listening");

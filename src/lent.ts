@@ -15,7 +15,7 @@ export interface LentLease {
   readonly layout: Layout;
   /** `lentName` of the registry that the lease is from; undefined where that has no name. */
   readonly registry: string | undefined;
-  /** What `snowlease exec` wrote into SNOWLEASE_WORKER_ID and WESTID_WORKERID; undefined where it is `lendLease` that lends. */
+  /** The value of SNOWLEASE_WORKER_ID and WESTID_WORKERID that `snowlease exec` set; undefined under `lendLease`. */
   readonly workerId: string | undefined;
 }
 
@@ -45,8 +45,8 @@ export function lentLease(env: Environment): LentLease | undefined {
 }
 
 /**
- * What to put into the environment of a process that is to borrow a lease. Each variable is always there: one that this process
- * inherited from another lender must not reach its children. The namespace becomes the one that a program gets if it names none.
+ * The environment of a process that borrows a lease. It sets every variable: one that this process inherited from another lender must not
+ * reach its children. The lease's namespace becomes the program's default.
  */
 export function lendingEnvironment(
   socket: string,
@@ -63,14 +63,14 @@ export function lendingEnvironment(
   };
 }
 
-/** The same for a borrowed lease that is lent on; undefined where this environment lends none of that namespace. */
+/** The same for a child of a borrower; undefined where this environment lends no lease of that namespace. */
 export function passedOn(env: Environment, namespace: string): Readonly<Record<string, string>> | undefined {
   if (env[names.socket] === undefined || env[names.namespace] !== namespace) return undefined;
   const lent = Object.entries(env).filter((entry): entry is [string, string] => lentVariables.includes(entry[0]));
   return { ...Object.fromEntries(lent), SNOWLEASE_NAMESPACE: namespace };
 }
 
-/** How `snowlease exec` tells a program its worker ID, which stays the same as long as the program runs. */
+/** The variables in which `snowlease exec` passes the worker ID. It stays the same as long as the program runs. */
 export function workerIdVariables(workerId: number): Readonly<Record<string, string>> {
   const text = String(workerId);
   return { SNOWLEASE_WORKER_ID: text, WESTID_WORKERID: text, [names.workerId]: text };
@@ -82,8 +82,8 @@ export function withoutLent(env: Environment): Environment {
 }
 
 /**
- * The environment as far as it names a worker ID to claim: without what the lender put there, which is a number that is leased
- * already, and without what a program under `lendLease` inherited, which went into the lease.
+ * The environment, where it names a worker ID to claim: without the worker ID of the lender, which is leased already, and without the one
+ * that a program under `lendLease` inherited, which the lease has already.
  */
 export function ownWorkerId(env: Environment): Environment {
   if (env[names.socket] === undefined) return env;
@@ -91,20 +91,20 @@ export function ownWorkerId(env: Environment): Environment {
   const left = (name: string): string | undefined => (told === undefined || env[name] === told ? undefined : env[name]);
   return {
     ...env,
-    // It may be a part of the number only.
+    // It may be only a part of the worker ID.
     WORKER_ID: undefined,
     SNOWLEASE_WORKER_ID: left("SNOWLEASE_WORKER_ID"),
     WESTID_WORKERID: left("WESTID_WORKERID"),
   };
 }
 
-/** Whether a lease that is lent is from the registry that a program names, if it names one. */
+/** Whether a lent lease is from the registry that a program names; true where it names none. */
 export function isFrom(lent: LentLease, registry: RegistryAddress | Registry | undefined): boolean {
   if (registry === undefined) return true;
   return !("claim" in registry) && lentName(registry) === lent.registry;
 }
 
-/** The name by which a borrower knows the registry of its lease: without passwords, and from any folder the same. */
+/** The name of a lease's registry for borrowers: without passwords, and the same from any folder. */
 export function lentName(registry: RegistryAddress): string {
   const hasFile = "path" in registry && !("servers" in registry);
   return hasFile ? pathAddress(registry.kind, resolve(registry.path)).text : registry.redacted;

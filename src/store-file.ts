@@ -1,17 +1,17 @@
 import { statSync } from "node:fs";
 import type { GrantingStore } from "./rule/registry.ts";
 
-/** A file, told by its device and inode from another one under its name. */
+/** Identifies a file: another file under the same path has another device or inode. */
 export interface FileIdentity {
-  /** Absolute. Links are followed each time. */
+  /** Absolute. Each look follows links. */
   readonly path: string;
   readonly device: bigint;
   readonly inode: bigint;
 }
 
-/** A store that is one file. It has to be kept open: the numbers of a file that is gone may be those of the next one. */
+/** A store in one file. Keep the file open: a new file may get the inode of a deleted one. */
 export class StoreFile implements GrantingStore {
-  /** The file that stands there now; undefined where there is none, or none that can be looked at. */
+  /** The file at this path now; undefined where there is none, or where this user cannot see it. */
   static at(path: string): StoreFile | undefined {
     const found = look(path);
     return found && new StoreFile({ path, device: found.dev, inode: found.ino });
@@ -27,7 +27,7 @@ export class StoreFile implements GrantingStore {
     return this.#identity;
   }
 
-  /** What stands under its name now: one look at the file system. A file that is missing may come back. */
+  /** What is at its path now, by one `stat`. A missing file may come back. */
   get state(): "same" | "missing" | "replaced" {
     const { path, device, inode } = this.#identity;
     const found = look(path);
@@ -44,7 +44,7 @@ function look(path: string): { readonly dev: bigint; readonly ino: bigint } | un
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false });
   } catch {
-    // A folder on the way is closed to us, or no folder any more.
+    // This user may not enter a folder of the path, or it is no folder any more.
     return undefined;
   }
 }

@@ -5,21 +5,21 @@ import { ask, operationsBy, type OperationCall, requiredOperations } from "./reg
 
 export { memoryRegistry } from "./registries/memory/registry.ts";
 
-/** A clock that moves only when it is told to. */
+/** A clock that moves only by these methods. */
 export interface FakeClock extends Clock {
   /**
-   * Moves wall and monotonic clock on together by `ms`, stopping at each sleeper that is due on the way, in order, and letting
-   * the woken code run: it reads the time at which it was to wake, and may sleep again. Await it before anything else is asked.
+   * Moves wall and monotonic clock on together by `ms`. It stops at each sleeper that is due on the way, in order, and lets the woken code
+   * run: that code reads the time at which its sleep was to end, and may sleep again. Await it before the next call.
    */
   advance(ms: number): Promise<void>;
-  /** Sets the wall clock by `ms`, forward or back, as an operator or a time server would. Nobody wakes. */
+  /** Sets the wall clock by `ms`, forward or back, as an operator or a time server would. No sleeper wakes. */
   step(ms: number): void;
 }
 
-/** Nanoseconds, rounded up: a sleeper that woke early by a fraction would find its time not yet come and sleep for nothing. */
+/** Nanoseconds, rounded up: a sleeper that wakes a fraction too early would have to sleep again. */
 const nanosIn = (ms: number): bigint => BigInt(Math.ceil(ms * 1e6));
 
-/** Lets everything run that waits for nothing but promises. Kept here, since a test runner may replace the global one. */
+/** Lets all code run that waits only for promises. Kept here, since a test runner may replace the global function. */
 const nextTurn = setImmediate;
 const settled = (): Promise<void> => new Promise((resolve) => nextTurn(resolve));
 
@@ -75,16 +75,16 @@ export function fakeClock({ start = 1_700_000_000_000 }: { readonly start?: numb
 /** A call to a registry: which operation, and its arguments. */
 export type RegistryCall = OperationCall<(typeof requiredOperations)[number]>;
 
-/** What a lossy registry is told to lose. */
+/** Says what a lossy registry loses. */
 export interface Losses {
   /**
-   * Asked before each call. `request`: the registry never hears of it. `reply`: it is applied, and the caller does not hear of
-   * it. Either way the caller gets REGISTRY_UNAVAILABLE, and cannot tell which it was.
+   * Decides before each call. `request`: the registry never gets it. `reply`: the registry applies it, and the answer is lost. Either way the
+   * caller gets REGISTRY_UNAVAILABLE, and cannot tell which of the two occurred.
    */
   readonly lose: (call: RegistryCall) => "request" | "reply" | undefined;
 }
 
-/** A registry behind a wire that loses what it is told to lose. It has no optional operation. Closing it closes the registry. */
+/** A registry behind a wire that loses what `lose` names. It has no optional operation. Closing it closes the registry. */
 export function lossyRegistry(registry: Registry, { lose }: Losses): Registry {
   async function pass(call: RegistryCall): Promise<unknown> {
     const lost = lose(call);

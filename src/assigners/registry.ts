@@ -6,9 +6,8 @@ import type { Registry } from "../rule/registry.ts";
 import type { ClientWithSettings, RegistryClient } from "../registries/driver-client.ts";
 
 /**
- * Any worker ID of the pool, as a lease of the registry that is named here: a registry URL (a daemon's, too) or a driver's ready
- * client, opened for the lease and closed with it, or a registry, which stays open. CONFIG_INVALID for a URL with a query: options
- * are those of `snowlease`.
+ * Assigns any worker ID of the pool, as a lease of this registry. A registry URL (also of a daemon) or a driver's ready client is opened
+ * for the lease and closed with it; a registry stays open. CONFIG_INVALID for a URL with a query: give options to `snowlease`.
  */
 export function registryAssigner(target: string | Registry | RegistryClient | ClientWithSettings): WorkerIdAssigner {
   return {

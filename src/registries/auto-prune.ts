@@ -1,27 +1,27 @@
 import { historyKept, type Registry } from "../rule/registry.ts";
 
-/** How the tokens begin of those claims that clear up: one in 256. */
-const dutiful = "00";
-/** How long a process that cleared up leaves that to others, ms: in some stores, all that is on record is looked through. */
+/** A claim whose token begins so prunes: one in 256. */
+const pruningPrefix = "00";
+/** A process prunes a namespace once in this time, ms: some stores read all of the history for it. */
 const pause = 24 * 3_600_000;
 
 /**
- * The same registry, which forgets the claims that were kept long enough: at some claims, behind their answer, and once a day at most.
- * Where it fails, the next such claim does it.
+ * The same registry, which prunes claims older than `historyKept`: after the answer to some claims, once a day at most. After a failure,
+ * the next such claim tries again.
  */
-export function pruning(registry: Registry): Registry {
-  /** When each namespace was cleared up, by the registry's clock, Unix ms. */
-  const cleared = new Map<string, number>();
+export function autoPruned(registry: Registry): Registry {
+  /** When this process pruned each namespace, by the registry's clock, Unix ms. */
+  const prunedAt = new Map<string, number>();
   return {
     ...registry,
     async claim(request) {
       const answer = await registry.claim(request);
       const { namespace, token } = request;
-      if (answer.outcome === "granted" && token.startsWith(dutiful)) {
+      if (answer.outcome === "granted" && token.startsWith(pruningPrefix)) {
         const { clock } = answer;
-        if (clock - (cleared.get(namespace) ?? -Infinity) >= pause) {
-          cleared.set(namespace, clock);
-          registry.prune(namespace, clock - historyKept).catch(() => cleared.delete(namespace));
+        if (clock - (prunedAt.get(namespace) ?? -Infinity) >= pause) {
+          prunedAt.set(namespace, clock);
+          registry.prune(namespace, clock - historyKept).catch(() => prunedAt.delete(namespace));
         }
       }
       return answer;

@@ -4,8 +4,8 @@ import { whereOf } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /*
- * A driver's ready client in place of a registry URL. It is asked where it connects to and how it logs in, and for nothing else: a
- * registry's connections have to send nothing late, queue nothing and be cut off at a deadline, and must not hold up others'.
+ * A driver's ready client in place of a registry URL. Only its target and its login are read. A registry makes its own connections:
+ * they send nothing late, queue nothing, end at a deadline, and never hold up the program's.
  */
 
 /** A `Redis` or `Cluster` of ioredis. */
@@ -28,12 +28,12 @@ export interface MysqlPool {
 }
 
 /**
- * A driver's ready client. Connections are made anew, to where it connects and with its login; it is itself neither used, changed nor
- * closed, and may be closed already.
+ * A driver's ready client. The registry makes connections of its own to the same target, with the same login. It never uses, changes or
+ * closes this client, which may be closed already.
  */
 export type RegistryClient = RedisClient | PostgresPool | MysqlPool;
 
-/** A ready client with settings that would stand in the query of a registry URL: for what they mean, see docs/registries. */
+/** A ready client, with parameters that a registry URL has in its query. docs/registries says what they mean. */
 export interface ClientWithSettings {
   readonly client: RegistryClient;
   /** Redis. */
@@ -80,7 +80,7 @@ function settingsBeside(settings: object, parameters: StoreParameters): Readonly
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
 }
 
-/** What was passed that is none of these, for messages: it may hold a password anywhere inside. */
+/** The class of a value, for messages: the value may hold a password. */
 export function classText(value: unknown): string {
   const name: unknown = Object(Object(value).constructor).name;
   const plain = typeof name !== "string" || name === "" || name === "Object" || name === "Function";

@@ -1,7 +1,7 @@
 import { systemClock } from "../lease/clock.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
-import { pruning } from "./auto-prune.ts";
+import { autoPruned } from "./auto-prune.ts";
 import { classText, clientAddress } from "./driver-client.ts";
 import type { AddressOf, RegistryOptions, StoreKind } from "./store-kind.ts";
 import * as list from "./stores.ts";
@@ -57,7 +57,7 @@ export async function openRegistry(address: RegistryAddress, options: RegistryOp
   const { operationTimeout, clock = systemClock } = options;
   const store = storeOf(address);
   const registry = await store.open(address, { operationTimeout, clock });
-  return store.prunes ? registry : pruning(registry);
+  return store.prunes ? registry : autoPruned(registry);
 }
 
 /**

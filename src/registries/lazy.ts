@@ -6,15 +6,15 @@ import { pinEach, unpinEach } from "./pin-batches.ts";
 import { defaultLimits, type NamespaceLimits, type Registry } from "../rule/registry.ts";
 import { ask, operationsBy, requiredOperations } from "./wrap.ts";
 
-/** A registry that is opened when it is first asked something: an embedded one is not made for what is refused before that. */
+/** A registry that opens at its first operation, so that a refusal before that leaves no file behind. */
 export interface LazyRegistry extends Registry {
-  /** Opens it now. Rejects with what the store refuses with; it is tried again at the next call then. */
+  /** Opens it now. Rejects with the error of the store; the next operation tries again then. */
   open(): Promise<void>;
 }
 
 /**
- * The registry at an address, not opened yet. A claim of a window that no new namespace allows is refused before a file is made.
- * It has no `acceptClock`: that is for an operator, who opens the registry.
+ * The registry at an address, not opened yet. It refuses a claim whose window no new namespace allows before it makes a file. It has no
+ * `acceptClock`: an operator opens the registry for that.
  */
 export function lazyRegistry(address: RegistryAddress, options: RegistryOptions): LazyRegistry {
   const { clock = systemClock } = options;
@@ -39,7 +39,7 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
       if (opening === undefined && isEmpty(address)) checkLongest(request.window, request.limits);
       const asked = monotonic(clock);
       const registry = await opened();
-      // The claimer's clock went on while the registry was opened; unmoved, it would look like one that was turned back.
+      // The claimer's clock went on while the registry opened. Without the difference, it would look turned back.
       return registry.claim({ ...request, clock: request.clock + Math.floor(monotonic(clock) - asked) });
     },
 

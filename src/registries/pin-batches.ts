@@ -1,20 +1,20 @@
 import { mostPins, type Pin, type Registry } from "../rule/registry.ts";
 
 /*
- * Pins of many worker IDs: each is a step by itself, and a store takes as many at a time as it can.
+ * Pins of many worker IDs. Each pin takes effect by itself; a store takes up to `mostPins` in one call.
  */
 
-/** One by one, so many are under way at once: a store that syncs each write to disk syncs several together. */
+/** Pins under way at once in a store without batches: a store that syncs each write to disk then syncs several together. */
 const width = 8;
 
-/** Lists of as many as a store takes at a time. */
+/** Splits a list into batches of `mostPins`. */
 export function batchesOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
   return Array.from({ length: Math.ceil(items.length / mostPins) }, (_, i) =>
     items.slice(i * mostPins, (i + 1) * mostPins),
   );
 }
 
-/** Pins any number of worker IDs; the last pin of each counts. Repeatable: where it throws what `pin` does, some are pinned. */
+/** Pins any number of worker IDs; of several pins of one worker ID the last counts. Repeatable: after an error of `pin`, some are pinned. */
 export async function pinEach(registry: Registry, namespace: string, pins: readonly Pin[]): Promise<void> {
   const each = new Map(pins.map((pin) => [pin.workerId, pin]));
   for (const batch of batchesOf([...each.values()])) {
@@ -23,7 +23,7 @@ export async function pinEach(registry: Registry, namespace: string, pins: reado
   }
 }
 
-/** Puts any number of pinned worker IDs back. Returns those that were pinned. */
+/** Unpins any number of worker IDs. Returns those that were pinned. */
 export async function unpinEach(
   registry: Registry,
   namespace: string,
@@ -37,7 +37,7 @@ export async function unpinEach(
   return unpinned;
 }
 
-/** Does something with each, a few at a time; waits for all that is under way before it throws. */
+/** Runs `work` for each item, `width` at a time. Before it throws, it waits for all work under way. */
 async function several<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
   const left = [...items];
   const worker = async (): Promise<void> => {

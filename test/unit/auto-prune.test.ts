@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { historyKept, type Registry } from "../../src/rule/registry.ts";
-import { pruning } from "../../src/registries/auto-prune.ts";
+import { autoPruned } from "../../src/registries/auto-prune.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 
@@ -12,7 +12,7 @@ test("some claims forget what was kept long enough; one that cannot says nothing
     ...memory,
     prune: (...range) => (broken ? Promise.reject(new Error("The line is dead.")) : memory.prune(...range)),
   };
-  const registry = pruning(store);
+  const registry = autoPruned(store);
   const claim = async (start: string): Promise<void> => {
     const token = start.padEnd(32, "7");
     await granted(registry, claimRequest({ token, pool: { first: 3, last: 3 }, clock: clock.now(), window: 1000 }));
@@ -37,7 +37,7 @@ test("a process that looked through a namespace does not do so again on the same
   const clock = fakeClock();
   const memory = memoryRegistry({ clock });
   const pruned: string[] = [];
-  const registry = pruning({
+  const registry = autoPruned({
     ...memory,
     prune(namespace, before) {
       pruned.push(namespace);

@@ -1,7 +1,7 @@
 import { createSecureContext } from "node:tls";
 import { readParameterFile, refuse } from "../url-parameters.ts";
 
-/** What `https:` needs beside an address, in PEM. */
+/** The certificates of a client of `https:`, in PEM. */
 export interface ClientTls {
   /** Authorities to trust. Default: those that Node trusts. */
   readonly ca?: string | undefined;
@@ -12,7 +12,7 @@ export interface ClientTls {
 
 const names = ["tlsCa", "tlsCert", "tlsKey"] as const;
 
-/** Reads the files that the query of a daemon's URL names. @throws SnowleaseError CONFIG_INVALID */
+/** Reads the files that a daemon's URL names in its query. @throws SnowleaseError CONFIG_INVALID */
 export function tlsOf(addresses: readonly string[], settings: Readonly<Record<string, string>>): ClientTls {
   const [ca, cert, key] = names.map((name) => {
     const file = settings[name];

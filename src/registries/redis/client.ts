@@ -1,23 +1,23 @@
 import type { ClientTarget } from "../store-kind.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
-/** What is used of a ready client of ioredis, 5.9 or 6. */
-interface Single {
+/** The used part of a ready client of ioredis, 5.9 or 6. */
+interface ReadyRedis {
   readonly isCluster?: false;
-  readonly options: Settings;
+  readonly options: IoredisSettings;
   duplicate(options: object): unknown;
 }
 
-interface Cluster {
+interface ReadyCluster {
   readonly isCluster: true;
-  readonly options: Settings & { readonly redisOptions?: Settings };
+  readonly options: IoredisSettings & { readonly redisOptions?: IoredisSettings };
   readonly startupNodes: readonly unknown[];
   duplicate(nodes: readonly unknown[], options: object): unknown;
 }
 
-type Settings = Readonly<Record<string, unknown>>;
+type IoredisSettings = Readonly<Record<string, unknown>>;
 
-/** Of a client's settings those that say where servers are, how to get there, and who logs in. */
+/** The settings of a client that name its servers, the way there, and the login. */
 const placeSettings: readonly string[] = [
   "host",
   "port",
@@ -44,12 +44,12 @@ const placeSettings: readonly string[] = [
 
 /** A ready client of ioredis. @throws SnowleaseError CONFIG_INVALID for one that would put the keys elsewhere. */
 export function redisClient(client: object): ClientTarget | undefined {
-  const { options, duplicate, callBuffer } = client as Settings;
+  const { options, duplicate, callBuffer } = client as IoredisSettings;
   if (typeof options !== "object" || options === null) return undefined;
   if (typeof duplicate !== "function" || typeof callBuffer !== "function") return undefined;
-  const ready = client as Single | Cluster;
+  const ready = client as ReadyRedis | ReadyCluster;
   const { isCluster } = ready;
-  const node: Settings = isCluster === true ? (ready.options.redisOptions ?? {}) : ready.options;
+  const node: IoredisSettings = isCluster === true ? (ready.options.redisOptions ?? {}) : ready.options;
   if (ready.options["keyPrefix"] || node["keyPrefix"]) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
@@ -63,7 +63,7 @@ export function redisClient(client: object): ClientTarget | undefined {
   }
   const { sentinels, name, path, db = 0, tls } = ready.options;
   if (Array.isArray(sentinels)) {
-    const servers = sentinels.map((sentinel: Settings) => serverOf(sentinel, 26_379));
+    const servers = sentinels.map((sentinel: IoredisSettings) => serverOf(sentinel, 26_379));
     return { scheme: "redis+sentinel", servers, user, path: `${String(name)}/${String(db)}` };
   }
   const servers = typeof path === "string" ? [{ host: path, port: 0 }] : [serverOf(ready.options, 6379)];
@@ -71,32 +71,32 @@ export function redisClient(client: object): ClientTarget | undefined {
 }
 
 /**
- * A client of our own that connects as a ready one does. Whatever else that was told (to queue, to retry, to read from replicas, to
- * change replies), this one is not: what `settings` leaves out is as the driver has it by default.
+ * A client of our own that connects as a ready client does. It takes over nothing else (queues, retries, reads from replicas, changed
+ * replies): what `settings` leaves out has the driver's default.
  */
-export function sameTarget(client: object, settings: Settings, clusterSettings: Settings): unknown {
-  const ready = client as Single | Cluster;
+export function sameTarget(client: object, settings: IoredisSettings, clusterSettings: IoredisSettings): unknown {
+  const ready = client as ReadyRedis | ReadyCluster;
   if (ready.isCluster !== true) return ready.duplicate({ ...places(ready.options), ...settings });
-  const nodes = ready.startupNodes.map((node) => (typeof node === "object" ? places(node as Settings) : node));
+  const nodes = ready.startupNodes.map((node) => (typeof node === "object" ? places(node as IoredisSettings) : node));
   const redisOptions = { ...places(ready.options.redisOptions ?? {}), ...settings };
   return ready.duplicate(nodes, { ...places(ready.options), ...clusterSettings, redisOptions });
 }
 
-/** What is not given to a duplicate it takes from its original; what is undefined is the driver's default. */
-function places(settings: Settings): Settings {
+/** Sets all other settings to undefined, the driver's default: a duplicate copies each setting that is left out. */
+function places(settings: IoredisSettings): IoredisSettings {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => [name, placeSettings.includes(name) ? value : undefined]),
   );
 }
 
 function nodeServer(node: unknown): ClientTarget["servers"][number] {
-  if (typeof node === "object" && node !== null) return serverOf(node as Settings, 6379);
+  if (typeof node === "object" && node !== null) return serverOf(node as IoredisSettings, 6379);
   if (typeof node === "number") return { host: "127.0.0.1", port: node };
-  // All that follows the login, which is nothing to show.
+  // Skip the login, which is secret.
   const [, host = "", port = 6379] = /^(?:\w+:\/\/)?(?:[^@/]*@)?([^@/:]+)(?::(\d+))?/.exec(String(node)) ?? [];
   return { host, port: Number(port) };
 }
 
-function serverOf({ host, port }: Settings, usualPort: number): ClientTarget["servers"][number] {
+function serverOf({ host, port }: IoredisSettings, usualPort: number): ClientTarget["servers"][number] {
   return { host: typeof host === "string" ? host : "localhost", port: Number(port ?? usualPort) };
 }
