@@ -60,6 +60,9 @@ const place = /^([0-9a-f]{8})-(\d{1,15})$/;
  * logged, what is streamed and what is counted cannot differ. Keeps the last ones for readers who come again.
  */
 export class Journal implements Log {
+  readonly info: Log["info"] = (fields, message) => this.#write("info", fields, message);
+  readonly warn: Log["warn"] = (fields, message) => this.#write("warn", fields, message);
+  readonly error: Log["error"] = (fields, message) => this.#write("error", fields, message);
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #kept: number;
@@ -75,18 +78,6 @@ export class Journal implements Log {
     this.#log = log;
     this.#clock = clock;
     this.#kept = kept;
-  }
-
-  info(fields: object, message: string): void {
-    this.#write("info", fields, message);
-  }
-
-  warn(fields: object, message: string): void {
-    this.#write("warn", fields, message);
-  }
-
-  error(fields: object, message: string): void {
-    this.#write("error", fields, message);
   }
 
   /** Adds a listener for events, and returns the function that takes it away again. */
