@@ -33,20 +33,20 @@ export type Duration = number | string;
  */
 export interface SnowleaseOptions {
   /**
-   * The URL of the registry that leases worker IDs. Its query takes every option marked so. A program may also pass a
-   * registry, which stays open, or a driver's ready client, alone or with settings of its store: `{ client, wait: 1 }`.
-   * Default: `sqlite:` + `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`.
+   * The URL of the registry that leases worker IDs. Its query takes every option marked so. A program may also pass a registry, which
+   * stays open, or a driver's ready client, alone or with settings of its store: `{ client, wait: 1 }`. Default: `sqlite:` +
+   * `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`.
    */
   readonly registry?: string | Registry | RegistryClient | ClientWithSettings;
   /**
-   * The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`.
-   * Default: `default`.
+   * The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`. Default:
+   * `default`.
    */
   readonly namespace?: string;
   /**
-   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`, `scene`, or a
-   * notation: fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a
-   * timestamp that starts again at 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
+   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`, `scene`, or a notation:
+   * fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a timestamp that starts again at
+   * 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
    */
   readonly layout?: string | Layout;
   /** The range of worker IDs to lease from, such as `512-1023`. Default: the whole layout. */
@@ -55,49 +55,45 @@ export interface SnowleaseOptions {
   readonly datacenter?: number | string;
   /** Fixes the layout's field `machine`: only worker IDs with this value are leased. */
   readonly machine?: number | string;
-  /**
-   * Fixes the layout's field `process`: only worker IDs with this value are leased. The fields above it have to be
-   * fixed, too.
-   */
+  /** Fixes the layout's field `process`: only worker IDs with this value are leased. The fields above it have to be fixed, too. */
   readonly process?: number | string;
   /**
-   * Fixes identity fields of the layout by name, from the top field down: `{ datacenter: 3 }`. In a URL, each field is
-   * a parameter with its own name.
+   * Fixes identity fields of the layout by name, from the top field down: `{ datacenter: 3 }`. In a URL, each field is a parameter
+   * with its own name.
    */
   readonly fields?: Readonly<Record<string, number>>;
   /**
-   * How far ahead a lease reaches, at least 3 ticks. A holder survives a registry outage of this length, and the worker
-   * ID of a crashed holder rests this long. Default: 60 s; 2 s for a fixed worker ID in an embedded registry; at least
-   * 4 ticks.
+   * How far ahead a lease reaches, at least 3 ticks. A holder survives a registry outage of this length, and the worker ID of a
+   * crashed holder rests this long. Default: 60 s; 2 s for a fixed worker ID in an embedded registry; at least 4 ticks.
    */
   readonly window?: Duration | undefined;
   /** How long a claim waits for a free worker ID. Default: 0; one window for a fixed worker ID. */
   readonly claimTimeout?: Duration | undefined;
   /**
-   * The deadline of one registry operation. An operation that waits for a locked registry file fails after this time
-   * without a write by another process. Default: 5 s.
+   * The deadline of one registry operation. An operation that waits for a locked registry file fails after this time without a write
+   * by another process. Default: 5 s.
    */
   readonly operationTimeout?: Duration | undefined;
   /** How long a generator waits after its clock was set back. Default: 500 ms. */
   readonly maxWait?: Duration | undefined;
   /**
-   * After a setback of the clock up to this size, callers get an error with the time to try again. After a larger one,
-   * the lease ends. Default: 1 m.
+   * After a setback of the clock up to this size, callers get an error with the time to try again. After a larger one, the lease
+   * ends. Default: 1 m.
    */
   readonly maxTell?: Duration | undefined;
   /**
-   * `wall`: timestamps never lead the clock. `lead`: timestamps may lead the clock by up to the window, for bursts of
-   * more IDs than a tick has. Default: `wall`.
+   * `wall`: timestamps never lead the clock. `lead`: timestamps may lead the clock by up to the window, for bursts of more IDs than a
+   * tick has. Default: `wall`.
    */
   readonly mode?: Mode | undefined;
   /**
-   * How many different sequences a tick may begin with, a power of two. With 2^k, IDs are even in `id % 2^k` also where
-   * a generator makes few IDs. Default: 1.
+   * How many different sequences a tick may begin with, a power of two. With 2^k, IDs are even in `id % 2^k` also where a generator
+   * makes few IDs. Default: 1.
    */
   readonly spread?: number | string | undefined;
   /**
-   * The largest tolerated difference between a holder's clock and the registry's clock. Fixed when the namespace is
-   * created. Default: 10 s.
+   * The largest tolerated difference between a holder's clock and the registry's clock. Fixed when the namespace is created. Default:
+   * 10 s.
    */
   readonly maxClockSkew?: Duration | undefined;
   /** The longest window that a claim may ask for. Fixed when the namespace is created. Default: 10 m. */
@@ -105,21 +101,19 @@ export interface SnowleaseOptions {
   /** `never`: lease only worker IDs that were never used, until the pool is used up. Default: `any`. */
   readonly reuse?: "any" | "never" | undefined;
   /**
-   * After a lease is lost: `switch` claims another worker ID and goes on, `stop` ends. Default: `switch`; `stop` for a
-   * fixed worker ID.
+   * After a lease is lost: `switch` claims another worker ID and goes on, `stop` ends. Default: `switch`; `stop` for a fixed worker
+   * ID.
    */
   readonly onLost?: "switch" | "stop" | undefined;
   /** The one worker ID to claim. Where fields are fixed: its number within them. */
   readonly workerId?: number | string;
   /** System properties. `westid.workerId` or `snowlease.workerId` is the worker ID to claim. */
   readonly properties?: Readonly<Record<string, unknown>>;
-  /**
-   * The environment variable that holds the worker ID to claim. Default: `SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`.
-   */
+  /** The environment variable that holds the worker ID to claim. Default: `SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`. */
   readonly env?: string;
   /**
-   * A WorkerIdAssigner, or the path of a module whose default export is one. It has to answer within `operationTimeout`
-   * plus `claimTimeout`.
+   * A WorkerIdAssigner, or the path of a module whose default export is one. It has to answer within `operationTimeout` plus
+   * `claimTimeout`.
    */
   readonly assigner?: WorkerIdAssigner | string;
   /** Claims the number at the end of the host's name, as in `orders-3`. Default: `false`. */
@@ -127,22 +121,19 @@ export interface SnowleaseOptions {
   /** A number to add to the ordinal. Default: 0. */
   readonly ordinalBase?: number | string;
   /**
-   * This host's address. Its last bits are the worker ID where no option names a worker ID or a registry. Default: the
-   * first IPv4 that is not loopback, else IPv6.
+   * This host's address. Its last bits are the worker ID where no option names a worker ID or a registry. Default: the first IPv4
+   * that is not loopback, else IPv6.
    */
   readonly ip?: string;
   /** The network interface that has this host's address. Default: any. */
   readonly interface?: string;
-  /**
-   * The name of this host in the registry. A claim prefers a worker ID that this host used before. Default: the host's
-   * name.
-   */
+  /** The name of this host in the registry. A claim prefers a worker ID that this host used before. Default: the host's name. */
   readonly host?: string | undefined;
   /** The name of this process in the registry. */
   readonly instance?: string | undefined;
   /**
-   * The token for a daemon whose URL has none (`http://:TOKEN@HOST:PORT`). The environment and the URL's query are
-   * safer places than the arguments, which every user can read.
+   * The token for a daemon whose URL has none (`http://:TOKEN@HOST:PORT`). The environment and the URL's query are safer places than
+   * the arguments, which every user can read.
    */
   readonly token?: string | undefined;
   /**

@@ -5,7 +5,7 @@ import { printable } from "../../id/printable.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { listWorkers } from "../workers.ts";
 import { checkOverlap, sameIds } from "./overlap.ts";
-import { type Apart, apartFrom, reserveOf } from "./reserve.ts";
+import { type Apart, apartFrom, type ReserveRequest, reserveOf } from "./reserve.ts";
 import { type SourceContents, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
 
 /** A host that makes IDs without a lease, and what becomes of its worker ID. */
@@ -65,18 +65,12 @@ export interface Outlook {
 }
 
 /** The input of a plan. */
-export interface PlanRequest {
+export interface PlanRequest extends Omit<ReserveRequest, "reach" | "apart"> {
   readonly namespace: string;
-  readonly layout: Layout;
-  readonly from: SourceKind;
   readonly source: string;
   readonly sourceLayout: Layout;
   readonly numbers: number;
   readonly sharesStore?: boolean | undefined;
-  readonly headroom?: number | undefined;
-  readonly pool?: PoolBounds | undefined;
-  /** Unix ms. */
-  readonly now: number;
   /** Shows the worker IDs that are already taken. */
   readonly registry?: Registry | undefined;
 }

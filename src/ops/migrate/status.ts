@@ -1,7 +1,7 @@
 import type { HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
-import { isOurs, recordsOf } from "./apply.ts";
+import { isOurs, type MigrationRequest, recordsOf } from "./apply.ts";
 import type { SourceContents, Maker } from "./source.ts";
 
 /**
@@ -16,11 +16,18 @@ interface KnownHost extends PlannedHost {
   readonly fresh?: boolean | undefined;
 }
 
+/** A claim of a host. */
+interface Claimed {
+  readonly workerId: number;
+  /** Unix ms. */
+  readonly at: number;
+}
+
 /** The progress of a host. */
 interface HostStatus extends KnownHost {
   readonly state: HostState;
-  /** The worker ID that it claimed last, and when, Unix ms. */
-  readonly claimed?: { readonly workerId: number; readonly at: number } | undefined;
+  /** Its last claim. */
+  readonly claimed?: Claimed | undefined;
   /** Other users of its worker ID. */
   readonly rivals?: readonly string[] | undefined;
 }
@@ -46,26 +53,11 @@ export interface MigrationStatus {
   readonly clock: number;
 }
 
-/** The subject of a status. */
-export interface StatusRequest {
-  readonly registry: Registry;
-  readonly plan: Plan;
-  readonly named?: string | undefined;
-  /** What the source holds now; undefined where it was not read again. */
-  readonly findings?: SourceContents | undefined;
-}
-
-/** A claim of a host. */
-interface Claimed {
-  readonly workerId: number;
-  readonly at: number;
-}
-
 /** How long an old program may go on beside the lease of its host before it counts as not stopped, ms. */
 const overlap = 5000;
 
 /** The progress of the hosts of a plan. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
-export async function migrationStatus({ registry, plan, named, findings }: StatusRequest): Promise<MigrationStatus> {
+export async function migrationStatus({ registry, plan, named, findings }: MigrationRequest): Promise<MigrationStatus> {
   const { namespace } = plan;
   const { layout, maxClockSkew } = await presentNamespace(registry, namespace);
   checkPlan(plan, named, layout);
@@ -192,7 +184,7 @@ export interface Finish {
  * claimed (`force`, and where the source hands out worker IDs, so that a program may have ended a moment ago: after now), and not before
  * times that are known to be used.
  */
-export async function prepareFinish(request: StatusRequest, window: number, force: boolean): Promise<Finish> {
+export async function prepareFinish(request: MigrationRequest, window: number, force: boolean): Promise<Finish> {
   const { registry, plan, findings } = request;
   const status = await migrationStatus(request);
   const { maxClockSkew } = await presentNamespace(registry, plan.namespace);
