@@ -1,203 +1,66 @@
 import type { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/id/layout.ts";
-import type { ClaimKey, Registry } from "../../src/rule/registry.ts";
-import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { eventually } from "../support/holder.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { granted } from "../support/claims.ts";
 import { JavaPeer } from "../support/java-peer.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
-import { examine } from "../../src/ops/doctor/doctor.ts";
-import { besideJava } from "../support/beside-java.ts";
-
-const namespace = "default";
-const layout = defaultLayout.fingerprint;
-const skew = 1000;
-/** As many as there are for Java processes, too. */
-const pool = { first: 0, last: 7 };
-const numbers = [0, 1, 2, 3, 4, 5, 6, 7];
-const elsewhere = { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" };
+import { elsewhere, numbers, testReturns } from "../support/westid-returns.ts";
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers that go back to westid in Redis", () => {
   let server: RedisServer;
   let client: Redis;
-  let registry: Registry;
 
   beforeAll(async () => {
     server = await RedisServer.start();
     client = server.client();
   });
   afterAll(() => server.remove());
-  beforeEach(async () => {
-    await client.flushall();
-    registry = await openRedis(server.url("?beside=westid"));
-    await registry.init({ namespace, layout, maxWindow: 60_000, maxClockSkew: skew, new: true });
-  });
-  afterEach(() => registry.close());
 
-  const claim = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
-    claimRequest({ namespace, pool, window: 300, ...wish });
-
-  /** Of these numbers those that a Java process finds taken. */
-  async function taken(): Promise<number[]> {
-    const found = await Promise.all(numbers.map((n) => client.exists(`workerId:use:${n}`)));
-    return numbers.filter((n) => found[n] === 1);
-  }
-
-  /** How many free numbers `doctor` says that a Java process finds taken. */
-  async function looksTaken(): Promise<string | undefined> {
-    const found = await examine({ open: () => openRedis(server.url()), namespace, named: true, now: Date.now });
-    const { detail = "" } = found.find(({ check }) => check === "pool") ?? {};
-    return / (\d+) free ones still look taken to Java/.exec(detail)?.[1];
-  }
-
-  /** Claims numbers, and lets go of none: its holders are killed. */
-  async function crash(count: number, from: Registry = registry, within = pool): Promise<ClaimKey[]> {
-    const requests = Array.from({ length: count }, () => claim({ pool: within, window: 1000 }));
-    return Promise.all(requests.map(async (request) => keyOf(request, await granted(from, request))));
-  }
-
-  /** Waits until no clock can show a time in any window any more. */
-  async function outlast(): Promise<void> {
-    const ends = (await registry.workers(namespace)).map(({ until }) => until);
-    await eventually(
-      async () => (await registry.ping()).clock,
-      (clock) => clock > Math.max(...ends) + skew,
-    );
-  }
-
-  const keyFor = (keys: readonly ClaimKey[], n: number): ClaimKey => {
-    const found = keys.find(({ workerId }) => workerId === n);
-    if (found === undefined) throw new Error(`nobody held ${n}`);
-    return found;
-  };
-
-  test("a Java process starts again once holders of ours are gone: a few numbers go back with each claim", async () => {
-    await crash(8);
-    await expect(new JavaPeer(client, 99).start(pool.last)).rejects.toThrow("used up");
-    await outlast();
-    expect(await looksTaken()).toBe("8");
-    const { workerId } = await granted(registry, claim({ holder: elsewhere, window: 60_000 }));
-    const left = await taken();
-    expect(left).toContain(workerId);
-    expect(left).toHaveLength(4);
-    expect(await looksTaken()).toBe("3");
-    const java = new JavaPeer(client, 99);
-    expect(left).not.toContain(await java.start(pool.last));
-    expect(await registry.worker(namespace, java.workerId ?? -1)).toMatchObject({ state: "foreign" });
-  });
-
-  test("none goes back while a clock may show a time in its window", async () => {
-    await crash(7);
-    const claimed = await eventually(
-      async () => {
-        const { clock } = await registry.ping();
-        const before = await registry.workers(namespace);
-        await registry.claim(claim({ holder: elsewhere, workerId: 7, window: 20 }));
-        const late = (await registry.ping()).clock;
-        const left = new Set(await taken());
-        for (const { workerId, until } of before)
-          if (!left.has(workerId)) expect(until + skew).toBeLessThanOrEqual(late);
-        return clock - Math.min(...before.map(({ until }) => until));
-      },
-      (since) => since > skew + 1000,
-    );
-    expect(claimed).toBeGreaterThan(skew);
-    expect(await taken()).not.toContain(0);
-  });
-
-  test("the claims that follow give back the rest; such a number is claimed again when nothing else is left, and opens late", async () => {
-    const keys = await crash(8);
-    await outlast();
-    const ids = [];
-    for (let i = 0; i < 3; i++)
-      ids.push((await granted(registry, claim({ holder: elsewhere, window: 60_000 }))).workerId);
-    expect(await taken()).toEqual(ids.toSorted((a, b) => a - b));
-    const before = await registry.workers(namespace);
-    const late = await granted(registry, claim({ holder: elsewhere }));
-    expect(ids).not.toContain(late.workerId);
-    expect(late.from).toBe(late.clock + skew);
-    expect(late.from).toBeGreaterThan(before.find(({ workerId }) => workerId === late.workerId)?.until ?? Infinity);
-    expect(late.fence).toBeGreaterThan(keyFor(keys, late.workerId).fence);
+  const tools = testReturns({
+    async fresh() {
+      await client.flushall();
+      return "default";
+    },
+    url: (query) => server.url(query),
+    open: (query) => openRedis(server.url(query)),
+    async taken() {
+      const found = await Promise.all(numbers.map((n) => client.exists(`workerId:use:${n}`)));
+      return numbers.filter((n) => found[n] === 1);
+    },
+    java: () => new JavaPeer(client, 99),
   });
 
   test("a holder whose number went back has lost it at its next renewal, also where a Java process looks just like it", async () => {
-    const keys = await crash(8);
-    await outlast();
-    await granted(registry, claim({ holder: elsewhere }));
-    const left = await taken();
+    const keys = await tools.crash(8);
+    await tools.outlast();
+    await granted(tools.registry, tools.claim({ holder: elsewhere }));
+    const left = await tools.taken();
     const [one = -1, two = -1] = numbers.filter((n) => !left.includes(n));
     const java = new JavaPeer(client, 4711, "10.0.0.1", "alpha");
     await java.take(one);
     for (const n of [one, two]) {
-      const renewal = { ...keyFor(keys, n), clock: Date.now(), window: 300 };
-      expect(await registry.renew(renewal)).toEqual({ outcome: "lost" });
-      await registry.release({ ...keyFor(keys, n), clock: Date.now(), used: undefined });
-      expect(await registry.renew(renewal)).toEqual({ outcome: "lost" });
+      const renewal = { ...tools.keyFor(keys, n), clock: Date.now(), window: 300 };
+      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
+      await tools.registry.release({ ...tools.keyFor(keys, n), clock: Date.now(), used: undefined });
+      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
     }
     expect(await client.get(`workerId:use:${one}`)).toBe(java.value);
-    expect(await registry.worker(namespace, one)).toMatchObject({ state: "foreign", fence: keyFor(keys, one).fence });
-    expect(await registry.claim(claim({ workerId: one }))).toMatchObject({ outcome: "foreign" });
+    expect(await tools.registry.worker(tools.namespace, one)).toMatchObject({
+      state: "foreign",
+      fence: tools.keyFor(keys, one).fence,
+    });
+    expect(await tools.registry.claim(tools.claim({ workerId: one }))).toMatchObject({ outcome: "foreign" });
   });
 
   test("what a Java process took over, a pinned number, and one that was renewed are left as they are", async () => {
-    const keys = await crash(8);
+    const keys = await tools.crash(8);
     await new JavaPeer(client, 815).take(0, true);
-    await registry.pin(namespace, 1, "kept");
-    await outlast();
-    await registry.renew({ ...keyFor(keys, 2), clock: Date.now(), window: 60_000 });
+    await tools.registry.pin(tools.namespace, 1, "kept");
+    await tools.outlast();
+    await tools.registry.renew({ ...tools.keyFor(keys, 2), clock: Date.now(), window: 60_000 });
     const pinned = await client.get("workerId:use:1");
-    for (let i = 0; i < 5; i++) await granted(registry, claim({ holder: elsewhere, window: 60_000 }));
-    expect((await taken()).slice(0, 3)).toEqual([0, 1, 2]);
+    for (let i = 0; i < 5; i++) await granted(tools.registry, tools.claim({ holder: elsewhere, window: 60_000 }));
+    expect((await tools.taken()).slice(0, 3)).toEqual([0, 1, 2]);
     expect(await client.get("workerId:use:0")).toBe("815x10.0.0.1xalpha");
     expect(await client.get("workerId:use:1")).toBe(pinned);
-  });
-
-  test.each([
-    ["none was ever seen and none is said to be there", "", pool],
-    ["the pool begins above the numbers that they take first", "?beside=westid", { first: 2, last: 7 }],
-  ])("where %s, numbers stay as they are", async (_, query, within) => {
-    await client.flushall();
-    const open = await openRedis(server.url(query));
-    onTestFinished(() => open.close());
-    await open.init({ namespace, layout, maxWindow: 60_000, maxClockSkew: skew, new: true });
-    await crash(within.last - within.first + 1, open, within);
-    const before = await taken();
-    await outlast();
-    await granted(open, claim({ pool: within, holder: elsewhere }));
-    expect(await taken()).toEqual(before);
-  });
-
-  test("a renewal and the claims that give its number back: one of them comes first", async () => {
-    const other = await openRedis(server.url());
-    onTestFinished(() => other.close());
-    for (let round = 0; round < 3; round++) {
-      const keys = await crash(8);
-      await outlast();
-      const claims = [0, 1].map(() => registry.claim(claim({ holder: elsewhere })));
-      const renewals = await Promise.all(keys.map((key) => other.renew({ ...key, clock: Date.now(), window: 60_000 })));
-      await Promise.all(claims);
-      const left = await taken();
-      for (const [i, { workerId, fence }] of keys.entries()) {
-        if (renewals[i]?.outcome !== "renewed") continue;
-        expect(left).toContain(workerId);
-        expect(await registry.worker(namespace, workerId)).toMatchObject({ state: "live", fence });
-        await registry.forceRelease({ namespace, workerId, fence, force: true, resetWindow: true });
-      }
-      await outlast();
-    }
-  });
-
-  test("IDs of both, with clocks as far apart as they may be: not one twice", async () => {
-    const made = await besideJava({
-      url: server.url("?beside=westid&namespace=default"),
-      skew,
-      start: async () => {
-        const java = new JavaPeer(client, 99);
-        await java.start(3);
-        return { workerId: java.workerId ?? -1, leave: () => java.leave() };
-      },
-    });
-    expect(made.starts).toBeGreaterThanOrEqual(4);
-    expect(new Set(made.ids).size).toBe(made.ids.length);
   });
 });
