@@ -40,9 +40,10 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   #begun: Beginning<unknown> | undefined;
   /** The names of the worker ID's ephemeral nodes, each with its token. */
   #ephemerals: ReadonlyMap<string, string> = new Map();
-  /** The node that goes with each change of a record without a claim (see `guardUnused`), and the names of the pools below it. */
+  /** The node that goes with each change of a record without a claim: see `guardUnused`. */
   #bands: Node | undefined;
-  #pools: readonly string[] = [];
+  /** The writes that lower the hints of the worker ID's pools. */
+  #lowered: readonly Write[] = [];
 
   constructor(store: ZooKeeperStore, namespace: string, { deadline, waited, races }: ZooKeeperTry) {
     this.store = store;
@@ -86,7 +87,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const [records, ephemerals = new Map<string, string>(), bands, pools = []] = read;
     this.#ephemerals = ephemerals;
     this.#bands = bands;
-    this.#pools = pools;
+    if (purpose === "unpin" && records[0]?.record.fence === 0) this.#lowered = await this.#lowerHints(workerId, pools);
     if (!ends) return { state, records };
     const shown = records.map((each) => each && { ...each, shown: asShown(each.record, ephemerals.values()) });
     return { state, records: shown };
@@ -146,7 +147,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const { nodes } = this;
     for (const { before, after } of changes) {
       const writes = [
-        ...(after === undefined ? await this.#forgetUnused(before) : put(nodes, after, before)),
+        ...(after === undefined ? this.#forgetUnused(before) : put(nodes, after, before)),
         ...guardUnused(nodes, before, this.#bands),
         ...forgetOwner(nodes, before),
       ];
@@ -182,28 +183,27 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     return this.#begun;
   }
 
-  /** The writes that make a number unused again which was never claimed: they also lower the hints of its pools. */
-  async #forgetUnused({ record: { workerId }, version }: StoredNode): Promise<Write[]> {
-    const { nodes } = this;
-    const around = this.#pools.flatMap((name) => {
+  /** The writes that make a number unused again which was never claimed. */
+  #forgetUnused({ record: { workerId }, version }: StoredNode): readonly Write[] {
+    const record: Write = { op: "remove", path: this.nodes.state(workerId), version };
+    return [record, { op: "remove", path: this.nodes.rows(workerId) }, ...this.#lowered];
+  }
+
+  async #lowerHints(workerId: number, pools: readonly string[]): Promise<readonly Write[]> {
+    const around = pools.flatMap((name) => {
       const [, first, last] = /^(\d+)-(\d+)$/.exec(name) ?? [];
       const pool: PoolBounds = { first: Number(first), last: Number(last) };
-      return isIn(pool, workerId) ? [nodes.next(pool)] : [];
+      return isIn(pool, workerId) ? [this.nodes.next(pool)] : [];
     });
     const hints = await this.store.connection.exchange(this.deadline, (session) =>
       Promise.all(around.map((path) => session.get(path))),
     );
-    const lowered = around.flatMap((path, i): Write[] => {
+    return around.flatMap((path, i): Write[] => {
       const node = hints[i];
       if (node === undefined) return [];
       // Also a lower hint is written: a claim that is about to raise it must be beaten.
       const data = numberBytes(Math.min(readNumber(node, path), workerId));
       return [{ op: "set", path, data, version: node.version }];
     });
-    return [
-      { op: "remove", path: nodes.state(workerId), version },
-      { op: "remove", path: nodes.rows(workerId) },
-      ...lowered,
-    ];
   }
 }
