@@ -68,9 +68,10 @@ export function clientAddress(client: unknown, settings: object, stores: readonl
 function settingsBeside(settings: object, parameters: StoreParameters): Readonly<Record<string, string>> {
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
   for (const [name, value] of given) {
-    if (parameters[name] === undefined || parameters[name].clientHas) {
+    const parameter = Object.hasOwn(parameters, name) ? parameters[name] : undefined;
+    if (parameter === undefined || parameter.clientHas) {
       const names = Object.keys(parameters).filter((name) => !parameters[name]?.clientHas);
-      const advice = parameters[name] === undefined ? `there are ${names.join(", ")}` : "give it to the client itself";
+      const advice = parameter === undefined ? `there are ${names.join(", ")}` : "give it to the client itself";
       throw new SnowleaseError("CONFIG_INVALID", `Expected no \`${name}\` beside a ready client; ${advice}.`);
     }
     if (typeof value !== "string" && typeof value !== "number") {

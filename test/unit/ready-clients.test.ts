@@ -167,6 +167,7 @@ describe("settings beside a ready client", () => {
 
   test.each<[object, RegExp]>([
     [{ client, poolSize: 2 }, /no `poolSize` beside a ready client; there are wait, beside, maxLag;/],
+    [{ client, toString: "x" }, /no `toString` beside a ready client; there are/],
     [{ client, tls: true }, /no `tls` beside a ready client; give it to the client itself;/],
     [{ client, sentinelPassword: secret }, /no `sentinelPassword` beside/],
     [{ client, wait: true }, /`wait` to be a number or a text, got `true`/],
