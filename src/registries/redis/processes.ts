@@ -1,14 +1,14 @@
 import { existsSync, readFileSync, readlinkSync } from "node:fs";
 
 /*
- * Which process is which. A pid alone is used again, means another process in another container, and stays that of a zombie: so a
- * process is known by its machine, the machine's boot, the namespace of its pid, its pid and when it was started.
+ * Names of processes. A pid alone does not identify one: it is used again, means another process in another container, and stays with a
+ * zombie. So a name consists of the machine, its boot, the namespace of the pid, the pid, and when the process started.
  */
 
-/** Where this process runs: processes of the same place can be looked at from here. Undefined where that cannot be told (not Linux). */
+/** Where this process runs: it can look at processes of the same place. Undefined where that is unknown (not Linux). */
 export const place: string | undefined = readPlace();
 
-/** This process among those of its place. */
+/** The name of this process. */
 export const self: string | undefined = place === undefined ? undefined : nameOf(process.pid);
 
 function readPlace(): string | undefined {
@@ -22,7 +22,7 @@ function readPlace(): string | undefined {
   }
 }
 
-/** Whether a process of this place has ended. What is not of this place, or cannot be read, counts as alive. */
+/** Whether a process of this place has ended. A process of another place, or an unreadable one, counts as alive. */
 export function isGone(name: string): boolean {
   if (place === undefined || !name.startsWith(place)) return false;
   const pid = Number(name.slice(place.length).split("/")[0]);
@@ -31,7 +31,7 @@ export function isGone(name: string): boolean {
 
 function nameOf(pid: number): string | undefined {
   try {
-    // The name of the program, in parentheses, may hold anything; the state is the first field behind it, the start the 20th.
+    // The name of the program, in parentheses, may contain anything. Behind it the first field is the state, the 20th the start.
     const fields = readFileSync(`/proc/${pid}/stat`, "latin1").replace(/^.*\)/s, "").trim().split(" ");
     const ended = fields[0] === "Z" || fields[0] === "X";
     return ended ? undefined : `${place}${pid}/${fields[19]}`;
