@@ -27,6 +27,7 @@ export {
   type LeaseSnapshot,
 } from "./lease/lease.ts";
 export { listRecents } from "./generator/recent-ticks.ts";
+export type { NamespaceInfo, NamespaceLimits } from "./rule/limits.ts";
 export type * from "./rule/registry.ts";
 export { Ring, type RingOptions } from "./generator/ring.ts";
 export type { RollbackOptions } from "./generator/rollback.ts";

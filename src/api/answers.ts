@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { IdParts } from "../id/layout.ts";
-import type { BlocksTaken, Grant, NamespaceInfo, Pong, Renewal } from "../rule/registry.ts";
+import type { BlocksTaken, Grant, Pong, Renewal } from "../rule/registry.ts";
+import type { NamespaceInfo } from "../rule/limits.ts";
 import type { HistoryJson, RecentsJson, WorkerJson } from "./codec.ts";
 import type { FieldSchemas, Schema } from "./schema.ts";
 

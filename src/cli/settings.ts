@@ -2,8 +2,8 @@ import type { Config } from "../config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
-import type { NamespaceInfo, Registry } from "../rule/registry.ts";
-import { checkLayout } from "../rule/window.ts";
+import type { Registry } from "../rule/registry.ts";
+import { checkLayout, type NamespaceInfo } from "../rule/limits.ts";
 import type { LazyRegistry } from "../registries/lazy.ts";
 import type { Invocation } from "./command.ts";
 

@@ -1,4 +1,4 @@
-import type { NamespaceLimits } from "../rule/registry.ts";
+import type { NamespaceLimits } from "../rule/limits.ts";
 import type { Capability, ConformanceSubject } from "./subject.ts";
 import { Trial } from "./trial.ts";
 

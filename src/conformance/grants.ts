@@ -1,4 +1,4 @@
-import { defaultLimits } from "../rule/registry.ts";
+import { defaultLimits } from "../rule/limits.ts";
 import { between, ensure, equal, outcome, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { grantedClaim, long, on, recentsFrom, short } from "./trial.ts";

@@ -1,4 +1,4 @@
-import { defaultLimits } from "../rule/registry.ts";
+import { defaultLimits } from "../rule/limits.ts";
 import { isSnowleaseError } from "../id/errors.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";

@@ -1,4 +1,5 @@
-import { type ClaimRequest, defaultLimits, type HolderLabel } from "../rule/registry.ts";
+import { type ClaimRequest, type HolderLabel } from "../rule/registry.ts";
+import { defaultLimits } from "../rule/limits.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, type Trial } from "./trial.ts";

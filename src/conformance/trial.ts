@@ -9,8 +9,6 @@ import type {
   Grant,
   HolderLabel,
   Lost,
-  NamespaceInfo,
-  NamespaceLimits,
   Recents,
   Refusal,
   Released,
@@ -19,6 +17,7 @@ import type {
   Usage,
   WorkerRecord,
 } from "../rule/registry.ts";
+import type { NamespaceInfo, NamespaceLimits } from "../rule/limits.ts";
 import { ensure, equal, outcome } from "./assert.ts";
 import type { ConformanceSubject } from "./subject.ts";
 

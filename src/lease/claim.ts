@@ -4,7 +4,8 @@ import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { ClaimRequest, Grant, HolderLabel, NamespaceLimits, Registry, Renewal } from "../rule/registry.ts";
+import type { ClaimRequest, Grant, HolderLabel, Registry, Renewal } from "../rule/registry.ts";
+import type { NamespaceLimits } from "../rule/limits.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
 import { leastTicks } from "./window-length.ts";
 

@@ -1,6 +1,7 @@
 import { type IdParts, Layout } from "../id/layout.ts";
 import { presentNamespace } from "../rule/namespace.ts";
-import { type HistoryRow, type HolderLabel, historyKept, type Registry } from "../rule/registry.ts";
+import { type HistoryRow, type HolderLabel, type Registry } from "../rule/registry.ts";
+import { historyKept } from "../rule/limits.ts";
 import { timeText } from "../id/errors.ts";
 import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
 import { inspect, type Reading } from "./inspect.ts";

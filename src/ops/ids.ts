@@ -3,7 +3,7 @@ import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../lease/lease.ts";
-import { defaultLimits } from "../rule/registry.ts";
+import { defaultLimits } from "../rule/limits.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import { defaultWindow } from "../lease/window-length.ts";
 

@@ -1,4 +1,5 @@
-import { historyKept, type Registry } from "../rule/registry.ts";
+import { type Registry } from "../rule/registry.ts";
+import { historyKept } from "../rule/limits.ts";
 
 /** A claim whose token begins so prunes: one in 256. */
 const pruningPrefix = "00";

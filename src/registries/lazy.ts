@@ -3,7 +3,8 @@ import type { RegistryOptions } from "./store-kind.ts";
 import { monotonic, systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { pinEach, unpinEach } from "./pin-batches.ts";
-import { defaultLimits, type NamespaceLimits, type Registry } from "../rule/registry.ts";
+import { type Registry } from "../rule/registry.ts";
+import { defaultLimits, type NamespaceLimits } from "../rule/limits.ts";
 import { ask, operationsBy, requiredOperations } from "./wrap.ts";
 
 /** A registry that opens at its first operation, so that a refusal before that leaves no file behind. */

@@ -1,4 +1,5 @@
-import type { Checkpoint, NamespaceLimits, Usage } from "./registry.ts";
+import type { Checkpoint, Usage } from "./registry.ts";
+import type { NamespaceLimits } from "./limits.ts";
 import type { Stored } from "./window.ts";
 
 /*

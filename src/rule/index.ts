@@ -5,13 +5,8 @@
 export { claimSteps, decideClaim, type Decision, type PoolRead, type PoolView } from "./pool.ts";
 export { checkNew } from "./namespace.ts";
 export { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "./pin.ts";
-export { defaultLimits } from "./registry.ts";
 export {
   checkClaim,
-  checkLayout,
-  checkLimits,
-  checkSkew,
-  checkWindow,
   forced,
   forceRefusal,
   noNamespace,
@@ -21,3 +16,4 @@ export {
   stateOf,
   type Stored,
 } from "./window.ts";
+export { checkLayout, checkLimits, checkSkew, checkWindow, defaultLimits } from "./limits.ts";

@@ -1,5 +1,6 @@
 import { SnowleaseError } from "../id/errors.ts";
-import type { InitRequest, NamespaceInfo, Registry, WorkerState } from "./registry.ts";
+import type { InitRequest, Registry, WorkerState } from "./registry.ts";
+import type { NamespaceInfo } from "./limits.ts";
 import { noNamespace } from "./window.ts";
 
 /**

@@ -1,5 +1,6 @@
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
-import type { NamespaceLimits, Pin, PinOwner } from "./registry.ts";
+import type { Pin, PinOwner } from "./registry.ts";
+import type { NamespaceLimits } from "./limits.ts";
 import type { Stored } from "./window.ts";
 
 /*

@@ -1,5 +1,6 @@
 import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { ClaimRequest, Grant, NamespaceInfo, Refusal } from "./registry.ts";
+import type { ClaimRequest, Grant, Refusal } from "./registry.ts";
+import type { NamespaceInfo } from "./limits.ts";
 import { claimed, grantOf, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts";
 
 /**

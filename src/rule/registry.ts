@@ -1,3 +1,4 @@
+import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 
 /*
@@ -114,28 +115,6 @@ export interface Registry {
 
   /** Closes the connection. Claims stay as they are. Repeatable. */
   close(): Promise<void>;
-}
-
-/** Limits of a namespace, stored at its creation. */
-export interface NamespaceLimits {
-  /** Longest window that a holder may request, ms. Default 10 min. */
-  readonly maxWindow: number;
-  /** Largest tolerated difference between a holder's clock and the registry's, ms. Default 10 s. */
-  readonly maxClockSkew: number;
-}
-
-/** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */
-export const historyKept: number = 30 * 24 * 3_600_000;
-
-/** The limits of a namespace that was created without limits. */
-export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
-
-/** A namespace's layout and limits, which never change. */
-export interface NamespaceInfo extends NamespaceLimits {
-  /** Fingerprint of the layout, from the first claim or `init`. */
-  readonly layout: string;
-  /** End of a quarantine, Unix ms; absent where there is none. */
-  readonly quarantineUntil?: number | undefined;
 }
 
 /** A namespace to create. Limits that are left out are not compared with an existing namespace's. */

@@ -1,3 +1,4 @@
+import { checkLayout, checkSkew, checkWindow, type NamespaceInfo } from "./limits.ts";
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
 import type {
   Checkpoint,
@@ -6,7 +7,6 @@ import type {
   ForceReleaseRequest,
   Grant,
   HolderLabel,
-  NamespaceInfo,
   Recents,
   Refusal,
   ReleaseRequest,
@@ -50,18 +50,6 @@ export interface Stored {
  */
 const overtaking = 50;
 
-/** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
-export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {
-  const skew = holderClock - clock;
-  if (Math.abs(skew) <= info.maxClockSkew) return;
-  throw new SnowleaseError(
-    "CLOCK_SKEW",
-    `The holder's clock shows ${timeText(holderClock)}, the registry's ${timeText(clock)}: ${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, ` +
-      `and at most ${info.maxClockSkew} ms is tolerated; set the wrong clock.`,
-    { holderClock, registryClock: clock, maxClockSkew: info.maxClockSkew },
-  );
-}
-
 /** Refuses a claim that this namespace cannot serve, whatever its pool has free. */
 export function checkClaim(request: ClaimRequest, clock: number, info: NamespaceInfo): void {
   const { workerId, pool } = request;
@@ -74,38 +62,6 @@ export function checkClaim(request: ClaimRequest, clock: number, info: Namespace
     );
   }
   checkSkew(request.clock, clock, info);
-}
-
-/** Refuses a layout other than the namespace's. @throws SnowleaseError LAYOUT_MISMATCH */
-export function checkLayout(namespace: string, layout: string, info: NamespaceInfo): void {
-  if (layout === info.layout) return;
-  throw new SnowleaseError(
-    "LAYOUT_MISMATCH",
-    `Namespace \`${namespace}\` has the layout ${info.layout}, and this process asks with ${layout}: ` +
-      `their IDs could be equal; set the same layout, or use another namespace.`,
-    { stored: info.layout, asked: layout },
-  );
-}
-
-/** Refuses a window that is longer than the namespace allows. @throws SnowleaseError CONFIG_INVALID */
-export function checkWindow(window: number, info: NamespaceInfo): void {
-  if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one.`,
-  );
-}
-
-/** Refuses limits that differ from the namespace's. @throws SnowleaseError CONFIG_INVALID */
-export function checkLimits(namespace: string, asked: Partial<NamespaceInfo>, info: NamespaceInfo): void {
-  for (const name of ["maxWindow", "maxClockSkew"] as const) {
-    const value = asked[name];
-    if (value === undefined || value === info[name]) continue;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Namespace \`${namespace}\` was created with ${name} ${info[name]} ms, got ${shown(value)}; leave the option out, or use another namespace.`,
-    );
-  }
 }
 
 /** Live: it has a holder, and the registry's clock has not reached the end of the window. */

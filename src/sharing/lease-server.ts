@@ -1,13 +1,8 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
-import {
-  defaultLimits,
-  type ClaimRequest,
-  type NamespaceInfo,
-  type Registry,
-  type WorkerRecord,
-} from "../rule/registry.ts";
-import { checkClaim, checkSkew, checkWindow } from "../rule/window.ts";
+import { type ClaimRequest, type Registry, type WorkerRecord } from "../rule/registry.ts";
+import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
+import { checkClaim } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /*

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { SnowleaseError } from "../../src/id/errors.ts";
-import { defaultLimits, type Grant, type Registry } from "../../src/rule/registry.ts";
+import { type Grant, type Registry } from "../../src/rule/registry.ts";
+import { defaultLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
 import { failure, Holders, namespace } from "../support/failover.ts";

@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 import { systemClock } from "../../src/lease/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
-import { defaultLimits, type Registry } from "../../src/rule/registry.ts";
+import { type Registry } from "../../src/rule/registry.ts";
+import { defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";

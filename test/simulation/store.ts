@@ -4,12 +4,10 @@ import { SnowleaseError } from "../../src/id/errors.ts";
 import { decideClaim } from "../../src/rule/pool.ts";
 import {
   type ClaimRequest,
-  defaultLimits,
   type ForceReleased,
   type ForceReleaseRequest,
   type Grant,
   type Lost,
-  type NamespaceInfo,
   type Refusal,
   type Registry,
   type Released,
@@ -17,16 +15,8 @@ import {
   type Renewal,
   type RenewRequest,
 } from "../../src/rule/registry.ts";
-import {
-  checkClaim,
-  checkSkew,
-  checkWindow,
-  forced,
-  forceRefusal,
-  released,
-  renewed,
-  type Stored,
-} from "../../src/rule/window.ts";
+import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../../src/rule/limits.ts";
+import { checkClaim, forced, forceRefusal, released, renewed, type Stored } from "../../src/rule/window.ts";
 import { MemoryRecords } from "../../src/registries/memory/records.ts";
 import type { Tally } from "./events.ts";
 import type { Random } from "./world.ts";

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { historyKept, type Registry } from "../../src/rule/registry.ts";
+import { type Registry } from "../../src/rule/registry.ts";
+import { historyKept } from "../../src/rule/limits.ts";
 import { autoPruned } from "../../src/registries/auto-prune.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";

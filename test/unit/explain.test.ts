@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout as layout, layouts } from "../../src/id/layout.ts";
-import { historyKept, type HolderLabel, type Registry } from "../../src/rule/registry.ts";
+import { type HolderLabel, type Registry } from "../../src/rule/registry.ts";
+import { historyKept } from "../../src/rule/limits.ts";
 import { endText, explain, type Explanation } from "../../src/ops/explain.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";

@@ -5,10 +5,6 @@ import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } 
 import { unusedRecord } from "../../src/rule/pin.ts";
 import {
   checkClaim,
-  checkLayout,
-  checkLimits,
-  checkSkew,
-  checkWindow,
   claimed,
   forced,
   forceRefusal,
@@ -24,6 +20,7 @@ import {
   stateOf,
   type Stored,
 } from "../../src/rule/window.ts";
+import { checkLayout, checkLimits, checkSkew, checkWindow } from "../../src/rule/limits.ts";
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
 const now = 1_700_000_000_000;

@@ -1,7 +1,8 @@
 import type { Clock } from "../../lease/clock.ts";
 import type { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import type { NamespaceLimits, Registry } from "../../rule/registry.ts";
+import type { Registry } from "../../rule/registry.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { ClientQuota } from "../access/client-quota.ts";
 import type { Log } from "../log.ts";
 

@@ -6,16 +6,14 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { listRecents } from "../../generator/recent-ticks.ts";
 import {
   type Checkpoint,
-  defaultLimits,
   type Grant,
-  type NamespaceInfo,
-  type NamespaceLimits,
   type Recents,
   type Refusal,
   type GrantingStore,
   type Usage,
   type WorkerRecord,
 } from "../../rule/registry.ts";
+import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/limits.ts";
 import { checkWindowLength, defaultWindow } from "../../lease/window-length.ts";
 import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../../api/answers.ts";
 import { recentsJson } from "../../api/codec.ts";

@@ -1,7 +1,7 @@
 import { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { checkLayout } from "../../rule/window.ts";
+import { checkLayout } from "../../rule/limits.ts";
 import { namespaceAnswer, pruneAnswer } from "../../api/answers.ts";
 import { initBody, pruneBody } from "../../api/requests.ts";
 import type { AppContext } from "./context.ts";

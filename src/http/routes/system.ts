@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../../id/errors.ts";
-import { defaultLimits, type Pong } from "../../rule/registry.ts";
-import { checkSkew } from "../../rule/window.ts";
+import { type Pong } from "../../rule/registry.ts";
+import { checkSkew, defaultLimits } from "../../rule/limits.ts";
 import { healthAnswer, openapiAnswer, readyAnswer } from "../../api/answers.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "./openapi.ts";

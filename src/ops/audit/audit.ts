@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import type { EncodingName } from "../../id/encodings.ts";
 import type { Layout } from "../../id/layout.ts";
-import { defaultLimits, type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
+import { type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
+import { defaultLimits } from "../../rule/limits.ts";
 import { isUtf16 } from "../../id/utf8.ts";
 import { unheldReason } from "../unheld-reason.ts";
 import { type HeldIntervals, readHeldIntervals } from "./interval-set.ts";

@@ -3,28 +3,17 @@ import { highestWorkerId } from "../../id/layout.ts";
 import { checkpointIn, claimIn, renewalIn, usageIn } from "../../rule/era.ts";
 import { checkNew, notNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
+import { type Lost, type Pin, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import {
-  defaultLimits,
-  type Lost,
-  type NamespaceInfo,
-  type NamespaceLimits,
-  type Pin,
-  type Registry,
-  type WorkerRecord,
-} from "../../rule/registry.ts";
-import {
-  checkClaim,
   checkLayout,
   checkLimits,
   checkSkew,
   checkWindow,
-  forced,
-  forceRefusal,
-  grantOf,
-  noNamespace,
-  released,
-  renewed,
-} from "../../rule/window.ts";
+  defaultLimits,
+  type NamespaceInfo,
+  type NamespaceLimits,
+} from "../../rule/limits.ts";
+import { checkClaim, forced, forceRefusal, grantOf, noNamespace, released, renewed } from "../../rule/window.ts";
 import {
   type StoreAttempt,
   Changed,

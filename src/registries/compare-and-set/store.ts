@@ -5,11 +5,11 @@ import type {
   ClaimRequest,
   HistoryRow,
   HolderLabel,
-  NamespaceInfo,
   Registry,
   WorkerRecord,
   WorkersPage,
 } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*

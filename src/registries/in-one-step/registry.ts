@@ -3,28 +3,16 @@ import { highestWorkerId } from "../../id/layout.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { type Decision, decideClaim } from "../../rule/pool.ts";
+import { type ClaimRequest, type Grant, type Pin, type Refusal, type Registry } from "../../rule/registry.ts";
 import {
-  type ClaimRequest,
-  defaultLimits,
-  type Grant,
-  type NamespaceLimits,
-  type Pin,
-  type Refusal,
-  type Registry,
-} from "../../rule/registry.ts";
-import {
-  checkClaim,
   checkLayout,
   checkLimits,
   checkSkew,
   checkWindow,
-  forced,
-  forceRefusal,
-  noNamespace,
-  released,
-  renewed,
-  shownRecord,
-} from "../../rule/window.ts";
+  defaultLimits,
+  type NamespaceLimits,
+} from "../../rule/limits.ts";
+import { checkClaim, forced, forceRefusal, noNamespace, released, renewed, shownRecord } from "../../rule/window.ts";
 import type { ListPart, StepNamespace, StepStore, StoreStep } from "./store.ts";
 
 /** Rows that one answer lists at most. */

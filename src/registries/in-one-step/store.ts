@@ -1,5 +1,6 @@
 import type { PoolView } from "../../rule/pool.ts";
-import type { ClaimRequest, HistoryRow, NamespaceInfo, WorkerState } from "../../rule/registry.ts";
+import type { ClaimRequest, HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*

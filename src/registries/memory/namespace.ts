@@ -1,4 +1,5 @@
-import type { HistoryRow, NamespaceInfo, WorkerState } from "../../rule/registry.ts";
+import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import { stateOf, type Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
 import { MemoryRecords } from "./records.ts";

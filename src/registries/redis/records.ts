@@ -1,4 +1,5 @@
-import type { HistoryRow, HolderLabel, NamespaceInfo, Recents, WorkerRecord } from "../../rule/registry.ts";
+import type { HistoryRow, HolderLabel, Recents, WorkerRecord } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import { shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
 import { type AnswerFields, bytesOf, numberOf, optionalNumber, optionalText, textOf } from "./answers.ts";
 

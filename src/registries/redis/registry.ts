@@ -1,18 +1,18 @@
 import { highestWorkerId } from "../../id/layout.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
+import { type Checkpoint, type HistoryRow, type Pin, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import {
-  type Checkpoint,
+  checkLayout,
+  checkLimits,
+  checkSkew,
+  checkWindow,
   defaultLimits,
-  type HistoryRow,
   type NamespaceLimits,
-  type Pin,
-  type Registry,
-  type WorkerRecord,
-} from "../../rule/registry.ts";
+} from "../../rule/limits.ts";
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
-import { checkLayout, checkLimits, checkReset, checkSkew, checkWindow, released, renewed } from "../../rule/window.ts";
+import { checkReset, released, renewed } from "../../rule/window.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";

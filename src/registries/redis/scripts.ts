@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import { defaultLimits } from "../../rule/registry.ts";
+import { defaultLimits } from "../../rule/limits.ts";
 import { numberOf, ScriptAnswer } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";

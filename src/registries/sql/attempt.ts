@@ -1,4 +1,5 @@
-import type { ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
+import type { ClaimRequest, HistoryRow } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";

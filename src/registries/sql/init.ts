@@ -1,4 +1,4 @@
-import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Dialect } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";

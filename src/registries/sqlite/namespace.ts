@@ -1,5 +1,6 @@
 import { Layout } from "../../id/layout.ts";
-import type { HistoryRow, NamespaceInfo, WorkerState } from "../../rule/registry.ts";
+import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
 import { guardClock, type Uptime } from "./clock-guard.ts";

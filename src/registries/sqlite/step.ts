@@ -1,4 +1,4 @@
-import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { StoreStep } from "../in-one-step/store.ts";
 import type { Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";

@@ -1,5 +1,6 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import type { ClaimKey, ClaimRequest, HistoryRow, NamespaceInfo } from "../../rule/registry.ts";
+import type { ClaimKey, ClaimRequest, HistoryRow } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,

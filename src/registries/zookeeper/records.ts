@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { HistoryRow, NamespaceInfo, Recents } from "../../rule/registry.ts";
+import type { HistoryRow, Recents } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";

@@ -1,5 +1,5 @@
 import { SnowleaseError } from "../../id/errors.ts";
-import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { NamespaceState } from "../compare-and-set/store.ts";

@@ -1,5 +1,5 @@
 import { Layout } from "../../id/layout.ts";
-import type { NamespaceInfo } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import { asShown } from "./ephemeral.ts";
 import { bucketOf, bucketSize, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";

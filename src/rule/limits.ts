@@ -1,0 +1,67 @@
+import { shown, SnowleaseError, timeText } from "../id/errors.ts";
+
+/** Limits of a namespace, stored at its creation. */
+export interface NamespaceLimits {
+  /** Longest window that a holder may request, ms. Default 10 min. */
+  readonly maxWindow: number;
+  /** Largest tolerated difference between a holder's clock and the registry's, ms. Default 10 s. */
+  readonly maxClockSkew: number;
+}
+
+/** A namespace's layout and limits, which never change. */
+export interface NamespaceInfo extends NamespaceLimits {
+  /** Fingerprint of the layout, from the first claim or `init`. */
+  readonly layout: string;
+  /** End of a quarantine, Unix ms; absent where there is none. */
+  readonly quarantineUntil?: number | undefined;
+}
+
+/** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */
+export const historyKept: number = 30 * 24 * 3_600_000;
+
+/** The limits of a namespace that was created without limits. */
+export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
+
+/** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
+export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {
+  const skew = holderClock - clock;
+  if (Math.abs(skew) <= info.maxClockSkew) return;
+  throw new SnowleaseError(
+    "CLOCK_SKEW",
+    `The holder's clock shows ${timeText(holderClock)}, the registry's ${timeText(clock)}: ${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, ` +
+      `and at most ${info.maxClockSkew} ms is tolerated; set the wrong clock.`,
+    { holderClock, registryClock: clock, maxClockSkew: info.maxClockSkew },
+  );
+}
+
+/** Refuses a layout other than the namespace's. @throws SnowleaseError LAYOUT_MISMATCH */
+export function checkLayout(namespace: string, layout: string, info: NamespaceInfo): void {
+  if (layout === info.layout) return;
+  throw new SnowleaseError(
+    "LAYOUT_MISMATCH",
+    `Namespace \`${namespace}\` has the layout ${info.layout}, and this process asks with ${layout}: ` +
+      `their IDs could be equal; set the same layout, or use another namespace.`,
+    { stored: info.layout, asked: layout },
+  );
+}
+
+/** Refuses a window that is longer than the namespace allows. @throws SnowleaseError CONFIG_INVALID */
+export function checkWindow(window: number, info: NamespaceInfo): void {
+  if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one.`,
+  );
+}
+
+/** Refuses limits that differ from the namespace's. @throws SnowleaseError CONFIG_INVALID */
+export function checkLimits(namespace: string, asked: Partial<NamespaceInfo>, info: NamespaceInfo): void {
+  for (const name of ["maxWindow", "maxClockSkew"] as const) {
+    const value = asked[name];
+    if (value === undefined || value === info[name]) continue;
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Namespace \`${namespace}\` was created with ${name} ${info[name]} ms, got ${shown(value)}; leave the option out, or use another namespace.`,
+    );
+  }
+}
