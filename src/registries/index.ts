@@ -33,7 +33,10 @@ export function parseAddress(text: string): RegistryAddress {
 
 /** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */
 export function pathAddress(kind: RegistryAddress["kind"], path: string): RegistryAddress {
-  const encoded = path.replace(/[%?#]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
+  const encoded = path
+    // Two slashes would begin a host.
+    .replace(/^\/{2,}/, "/")
+    .replace(/[%?#]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
   return parseAddress(`${kind}:${encoded}`);
 }
 

@@ -1,5 +1,5 @@
 import { checkLayout, checkSkew, checkWindow, type NamespaceInfo } from "./limits.ts";
-import { shown, SnowleaseError, timeText } from "../id/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 import type {
   Checkpoint,
   ClaimRequest,

@@ -238,4 +238,8 @@ describe("a registry URL", () => {
     expect(address).toMatchObject({ kind: "sqlite", path: "/var/a?b#c%d.db", text: "sqlite:/var/a%3Fb%23c%25d.db" });
     expect(parseAddress(address.text)).toEqual(address);
   });
+
+  it("may begin with several slashes, which are one to the system", () => {
+    expect(pathAddress("unix", "//run/snowlease.sock")).toMatchObject({ kind: "unix", path: "/run/snowlease.sock" });
+  });
 });
