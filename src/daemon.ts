@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { version } from "./assets.ts";
-import type { OptionValues } from "./options.ts";
+import type { OptionValues } from "./config/options.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
 import { printableJson } from "./id/printable.ts";
 import { defaultLayout } from "./id/layout.ts";

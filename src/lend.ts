@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pathAddress } from "./registries/index.ts";
 import { isSnowleaseError, SnowleaseError } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
-import { lendingEnvironment, passedOn } from "./lent.ts";
+import { lendingEnvironment, passedOn } from "./config/lent-lease.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import type { SharedUsageTracker } from "./sharing/usage-tracker.ts";
 import type { SharedSnowflake } from "./sharing/shared-snowflake.ts";

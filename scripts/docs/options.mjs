@@ -1,7 +1,7 @@
-import { optionTable } from "../../dist/config.js";
+import { optionTable } from "../../dist/config/config.js";
 import { table } from "./table.mjs";
 
-/** Every option, as src/options.ts has it. */
+/** Every option, as src/config/options.ts has it. */
 export function options() {
   const rows = optionTable.map(({ name, flag, env, scopes, default: byDefault, description }) => [
     `\`${name}\``,

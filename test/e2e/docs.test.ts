@@ -5,7 +5,7 @@ import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { resolveConfig } from "../../src/config.ts";
+import { resolveConfig } from "../../src/config/config.ts";
 import { Sandbox } from "../support/cli.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { anchorsOf, type Block, documentation, linksOf, prose, readPage, root } from "../support/markdown.ts";

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { addressOfClient, type RegistryAddress } from "../../src/registries/index.ts";
 import type { ClientWithSettings, RegistryClient } from "../../src/registries/driver-client.ts";
-import { resolveConfig } from "../../src/config.ts";
+import { resolveConfig } from "../../src/config/config.ts";
 import { sameTarget } from "../../src/registries/redis/client.ts";
 import { poolConfig as mysqlConfig } from "../../src/registries/sql/mysql/client.ts";
 import { poolConfig as postgresConfig } from "../../src/registries/sql/postgres/client.ts";

@@ -1,4 +1,4 @@
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import type { Lender } from "../../lend.ts";
 import { configInvalid, isSnowleaseError } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
@@ -6,7 +6,7 @@ import { Child, passedSignals, StartFailure } from "../processes/child.ts";
 import type { CliCommand } from "../command.ts";
 import { errorLine } from "../exit-codes.ts";
 import { type HeldLease, holdLease } from "../processes/hold.ts";
-import { lentName, passedOn, workerIdVariables } from "../../lent.ts";
+import { lentName, passedOn, workerIdVariables } from "../../config/lent-lease.ts";
 import { checkJava, javaOptions } from "../processes/java.ts";
 import { addressOf, claimConfig, deferConfigured } from "../settings.ts";
 import { signalExitCode } from "../processes/signals.ts";

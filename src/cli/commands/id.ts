@@ -2,7 +2,7 @@ import { encodings, type EncodingName } from "../../id/encodings.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Snowflake } from "../../generator/snowflake.ts";
 import { timeText } from "../../id/errors.ts";
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import type { CliCommand } from "../command.ts";
 import { opensLater } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";

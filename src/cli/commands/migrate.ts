@@ -1,5 +1,5 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { leaseDefaults, type Config } from "../../config.ts";
+import { leaseDefaults, type Config } from "../../config/config.ts";
 import { systemClock } from "../../lease/clock.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText, withSource } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import { configInvalid, isSnowleaseError, timeText, withSource } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { printable } from "../../id/printable.ts";

@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";

@@ -1,20 +1,20 @@
 import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
-import { ownParameters, pathAddress, type RegistryAddress } from "./registries/index.ts";
-import { numberWithin } from "./lease/assigner.ts";
-import { configInvalid, shown, type SnowleaseError, withSource } from "./id/errors.ts";
-import { defaultLayout, type Layout } from "./id/layout.ts";
-import type { PoolBounds } from "./id/pool-bounds.ts";
-import type { LeaseOptions } from "./lease/lease.ts";
-import { didYouMean } from "./id/did-you-mean.ts";
-import { type Registry } from "./rule/registry.ts";
-import { defaultLimits, type NamespaceLimits } from "./rule/limits.ts";
-import { defaultRollback } from "./generator/rollback.ts";
-import type { Mode, SnowflakeOptions } from "./generator/tick-allocator.ts";
-import { checkSpread } from "./generator/spread.ts";
-import { checkWindowLength, defaultWindow } from "./lease/window-length.ts";
-import { isFrom, type LentLease, lentLease } from "./lent.ts";
+import { ownParameters, pathAddress, type RegistryAddress } from "../registries/index.ts";
+import { numberWithin } from "../lease/assigner.ts";
+import { configInvalid, shown, type SnowleaseError, withSource } from "../id/errors.ts";
+import { defaultLayout, type Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { LeaseOptions } from "../lease/lease.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
+import { type Registry } from "../rule/registry.ts";
+import { defaultLimits, type NamespaceLimits } from "../rule/limits.ts";
+import { defaultRollback } from "../generator/rollback.ts";
+import type { Mode, SnowflakeOptions } from "../generator/tick-allocator.ts";
+import { checkSpread } from "../generator/spread.ts";
+import { checkWindowLength, defaultWindow } from "../lease/window-length.ts";
+import { isFrom, type LentLease, lentLease } from "./lent-lease.ts";
 import {
   decisiveOptions,
   type OptionName,

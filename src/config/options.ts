@@ -1,12 +1,12 @@
-import type { RegistryAddress } from "./registries/index.ts";
-import type { WorkerIdAssigner } from "./lease/assigner.ts";
-import { classText } from "./registries/driver-client.ts";
-import { configInvalid, shown, withSource } from "./id/errors.ts";
-import type { Layout } from "./id/layout.ts";
-import type { PoolBounds } from "./id/pool-bounds.ts";
-import { presetNames, presets } from "./id/notation.ts";
-import type { Registry } from "./rule/registry.ts";
-import type { Mode } from "./generator/tick-allocator.ts";
+import type { RegistryAddress } from "../registries/index.ts";
+import type { WorkerIdAssigner } from "../lease/assigner.ts";
+import { classText } from "../registries/driver-client.ts";
+import { configInvalid, shown, withSource } from "../id/errors.ts";
+import type { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import { presetNames, presets } from "../id/notation.ts";
+import type { Registry } from "../rule/registry.ts";
+import type { Mode } from "../generator/tick-allocator.ts";
 import {
   assigner,
   duration,

@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
-import { addressOfClient, parseAddress, type RegistryAddress } from "./registries/index.ts";
-import type { WorkerIdAssigner } from "./lease/assigner.ts";
-import { Layout } from "./id/layout.ts";
-import type { PoolBounds } from "./id/pool-bounds.ts";
-import { parsePool } from "./id/notation.ts";
-import type { Registry } from "./rule/registry.ts";
+import { addressOfClient, parseAddress, type RegistryAddress } from "../registries/index.ts";
+import type { WorkerIdAssigner } from "../lease/assigner.ts";
+import { Layout } from "../id/layout.ts";
+import type { PoolBounds } from "../id/pool-bounds.ts";
+import { parsePool } from "../id/notation.ts";
+import type { Registry } from "../rule/registry.ts";
 
 /*
  * By hand, and not with the library that describes HTTP's bodies: every process that asks for a worker ID reads options first, and

@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
-import { pathAddress, type RegistryAddress } from "./registries/index.ts";
-import { withSource } from "./id/errors.ts";
-import { defaultLayout, type Layout } from "./id/layout.ts";
-import type { Registry } from "./rule/registry.ts";
+import { pathAddress, type RegistryAddress } from "../registries/index.ts";
+import { withSource } from "../id/errors.ts";
+import { defaultLayout, type Layout } from "../id/layout.ts";
+import type { Registry } from "../rule/registry.ts";
 import { readOption } from "./options.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
-import { configInvalid, SnowleaseError } from "./id/errors.ts";
-import { utf8Text } from "./id/utf8.ts";
+import { configInvalid, SnowleaseError } from "../id/errors.ts";
+import { utf8Text } from "../id/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
 

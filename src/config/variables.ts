@@ -1,6 +1,6 @@
-import { configInvalid } from "./id/errors.ts";
-import { didYouMean } from "./id/did-you-mean.ts";
-import { lentVariables } from "./lent.ts";
+import { configInvalid } from "../id/errors.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
+import { lentVariables } from "./lent-lease.ts";
 import { optionTable } from "./options.ts";
 
 const prefix = "SNOWLEASE_";
