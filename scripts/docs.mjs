@@ -1,7 +1,7 @@
 // Writes into docs/ what the code declares: options, parameters, layouts, commands, calls, errors, exports; and the comments of
 // SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
 
 const check = process.argv.includes("--check");
@@ -35,6 +35,7 @@ await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.t
  * @param make gets the part as it is now.
  */
 async function write(file, name, make, [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`]) {
+  if (!existsSync(file)) fail(`${file} is missing: write the page, with ${begin.trim()} and ${end.trim()}`);
   const now = readFileSync(file, "utf8");
   const [before, rest = "", ...more] = now.split(begin);
   const [inside] = rest.split(end, 1);

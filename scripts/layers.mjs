@@ -8,7 +8,18 @@ const src = resolve(import.meta.dirname, "../src");
 /** What every part but the rooms of an ID's life may use. */
 const rooms = ["id/", "rule/", "lease/", "generator/", "sharing/"];
 /** What every store may use. */
-const store = ["id/", "rule/", "lease/clock.ts", "registries/*.ts", "assets.ts", "store-file.ts", "node:", "npm:"];
+const store = [
+  "id/",
+  "rule/",
+  "lease/clock.ts",
+  "registries/*.ts",
+  "registries/in-one-step/",
+  "registries/compare-and-set/",
+  "assets.ts",
+  "store-file.ts",
+  "node:",
+  "npm:",
+];
 const machinery = [
   ...rooms,
   "api/",
@@ -37,10 +48,6 @@ const layers = {
   "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
   "registries/in-one-step/": ["id/", "rule/", "node:"],
   "registries/compare-and-set/": ["id/", "rule/"],
-  "registries/memory/": [...store, "registries/in-one-step/"],
-  "registries/sqlite/": [...store, "registries/in-one-step/"],
-  "registries/sql/": [...store, "registries/compare-and-set/"],
-  "registries/zookeeper/": [...store, "registries/compare-and-set/"],
   "registries/*/": store,
   "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],

@@ -1,18 +1,18 @@
 import { exitCodes } from "../../dist/cli/exit-codes.js";
 import { errorCodes, SnowleaseError } from "../../dist/id/errors.js";
 import { statusOf } from "../../dist/api/problem.js";
+import { fail } from "../setup.mjs";
 import { cells, table } from "./table.mjs";
 
 /**
  * Every code, with what the page says of it: meaning and advice are written there, by hand, and the rest is put beside them.
  * @param written what stands there now.
- * @throws Error for a code of which the page says nothing.
  */
 export function errors(written) {
   const said = new Map(written.split("\n").map((line) => [cells(line)[0], cells(line).slice(-2)]));
   const rows = errorCodes.map((code) => {
     const [meaning, advice] = said.get(`\`${code}\``) ?? [];
-    if (!meaning || !advice) throw new Error(`docs/errors.md says nothing of ${code}: write meaning and advice`);
+    if (!meaning || !advice) fail(`docs/errors.md has no row of ${code}: write its meaning and advice`);
     const again = new SnowleaseError(code, "").retryable ? "yes" : "";
     return [`\`${code}\``, exitCodes[code], statusOf[code], again, meaning, advice];
   });

@@ -1,26 +1,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
+import { commands } from "../../src/cli/commands.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { errorCodes } from "../../src/id/errors.ts";
 import { Sandbox } from "../support/cli.ts";
 
-const commands = [
-  "id",
-  "exec",
-  "assign",
-  "daemon",
-  "inspect",
-  "explain",
-  "audit",
-  "workers",
-  "top",
-  "release",
-  "pin",
-  "unpin",
-  "init",
-  "doctor",
-];
+const names = Object.keys(commands);
 /** Enough on the command line that nothing else is missing. */
 const operands: Readonly<Record<string, string[]>> = {
   inspect: ["1"],
@@ -60,10 +46,10 @@ test("every code of the closed set has its exit code", () => {
 describe("help", () => {
   test("lists every command", async () => {
     const help = await sandbox.read(["--help"]);
-    for (const command of commands) expect(help).toMatch(new RegExp(`^ {2}${command} +\\S`, "m"));
+    for (const command of names) expect(help).toMatch(new RegExp(`^ {2}${command} +\\S`, "m"));
   });
 
-  test.each(commands)("%s --help tells its usage, its flags, and examples", async (command) => {
+  test.each(names)("%s --help tells its usage, its flags, and examples", async (command) => {
     const help = await sandbox.read([command, "--help"]);
     expect(help).toContain(`Usage: snowlease ${command}`);
     for (const part of ["--json", "--help", "Examples:", "SNOWLEASE_"]) expect(help).toContain(part);
@@ -138,7 +124,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     await expectRefused(args, message);
   });
 
-  test.each(commands)("an unknown flag of %s", async (command) => {
+  test.each(names)("an unknown flag of %s", async (command) => {
     await expectRefused([command, "--nonsense", ...(operands[command] ?? [])], /known flags, got `--nonsense`/);
   });
 
