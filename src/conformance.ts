@@ -1,5 +1,5 @@
 /*
- * The registry contract as data. Whoever writes a registry proves it with:
+ * The registry contract as data. An author of a registry proves it with:
  *
  *     for (const check of conformance) {
  *       test(check.title, () => check.run({ namespace: newName(), open: () => myRegistry(), pause: sleep, now: Date.now }));

@@ -54,8 +54,8 @@ const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/se
  * Lends a lease over a Unix socket, as a daemon with one worker ID. The first connection loads the server.
  * @param origin `lentName` of the lease's registry, where it has one.
  */
-export async function lendOverSocket(lease: Lease, ledger: SharedUsageTracker, origin?: string): Promise<Lender> {
-  const registry = leaseServer(lease, ledger);
+export async function lendOverSocket(lease: Lease, usage: SharedUsageTracker, origin?: string): Promise<Lender> {
+  const registry = leaseServer(lease, usage);
   const folder = await mkdtemp(join(tmpdir(), "snowlease-")).catch(cannotLend);
   const socket = join(folder, "lease.sock");
   const connections = new Set<Socket>();

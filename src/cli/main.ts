@@ -30,7 +30,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (load === undefined) throw unknownCommand(name);
-  // A registry's URL may hold a password, and everybody on this host can read the arguments of a process.
+  // A registry's URL may hold a password, and every user of this host can read the arguments of a process.
   process.title = `snowlease ${name}`;
   const command = await load();
   const { flags, operands } = readArguments(command, rest, await flagsOf(command));

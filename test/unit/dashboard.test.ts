@@ -127,7 +127,7 @@ describe("the page", () => {
     expect(text.slice(text.indexOf('id="explained"'))).toMatch(/maker-9.*fence 1/s);
     const nobodys = layouts.westid.compose({ timestamp: clock.now(), workerId: 77, sequence: 5 });
     expect((await send("GET", `/?namespace=orders&id=${nobodys}`)).text).toContain(
-      "Nobody on record: <bdi>worker 77 was never claimed",
+      "No recorded holder: <bdi>worker 77 was never claimed",
     );
     const none = await send("GET", "/?namespace=orders&id=%21%21");
     expect(none.status).toBe(200);

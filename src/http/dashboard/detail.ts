@@ -130,7 +130,7 @@ export function explanationPart({ id, parts, holders, nobody, clock }: Explanati
                   <span class="sub">fence ${row.fence}, claimed ${when(row.claimedAt)}, ${endText(row, clock)}</span>
                 </dd>`,
             )
-          : html`<dd>Nobody on record: <bdi>${nobody.detail}</bdi>.</dd>`
+          : html`<dd>No recorded holder: <bdi>${nobody.detail}</bdi>.</dd>`
       }
     </dl>
     <p class="pages"><a href="${address({})}">Close</a></p>

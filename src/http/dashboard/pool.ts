@@ -148,7 +148,7 @@ export function holdersPart(picture: Picture, address: PageLink, after: number, 
     </h2>
     ${
       page.length === 0
-        ? html`<p class="empty">Nobody holds a worker ID${after < 0 ? "" : " behind this one"}.</p>`
+        ? html`<p class="empty">No worker ID${after < 0 ? "" : " behind this one"} is held.</p>`
         : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Fence")
     }
     <p class="pages">

@@ -53,7 +53,7 @@ export function redisClient(client: object): ClientTarget | undefined {
   if (ready.options["keyPrefix"] || node["keyPrefix"]) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      'Expected a client without `keyPrefix`, under which nobody else would find the registry; give client.duplicate({ keyPrefix: "" }), and `namespace` to set registries apart.',
+      'Expected a client without `keyPrefix`, which would hide the registry from other programs; give client.duplicate({ keyPrefix: "" }), and `namespace` to set registries apart.',
     );
   }
   const { username } = node;

@@ -22,13 +22,13 @@ export const meanings: Readonly<Record<SharedMeaning, SqlErrorMeaning>> = {
   login: {
     code: "UNAUTHORIZED",
     says: "refused the login",
-    advice: "correct user and password, or the server's list of who may connect",
+    advice: "correct user and password, or the server's list of users that may connect",
   },
   rights: {
     code: "FORBIDDEN",
     says: "does not let this user do that",
     advice:
-      "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to who runs `snowlease init` (or what its `--print` shows)",
+      "grant SELECT, INSERT, UPDATE and DELETE on the tables workerid_*, and CREATE to the user that runs `snowlease init` (or what its `--print` shows)",
   },
   noDatabase: { code: "CONFIG_INVALID", says: "has no such database", advice: "correct its name, or create it" },
   missing: { code: "SCHEMA_INCOMPATIBLE", says: "", advice: "", missing: true },

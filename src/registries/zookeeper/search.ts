@@ -192,7 +192,7 @@ async function lookThrough(task: Task): Promise<Decision> {
   const notAll = (cause?: unknown): SnowleaseError =>
     new SnowleaseError(
       "REGISTRY_UNAVAILABLE",
-      `Of the worker IDs ${pool.first} to ${pool.last} that nobody holds, the ${looked} that could be looked at within ${connection.operationTimeout} ms all rest, nothing was changed; try again, or set a longer operationTimeout.`,
+      `Of the worker IDs ${pool.first} to ${pool.last} without a holder, the ${looked} that could be looked at within ${connection.operationTimeout} ms all rest, nothing was changed; try again, or set a longer operationTimeout.`,
       {},
       { cause },
     );

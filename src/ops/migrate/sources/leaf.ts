@@ -11,8 +11,8 @@ const lag = 3000;
 const batch = 100;
 
 /**
- * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. A first Leaf uses 0 whatever its node says, so that 0
- * is nobody's.
+ * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. The first Leaf uses 0 whatever its node says, so 0 names
+ * no host.
  */
 export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
   const { chroot, ...settings } = parseSettings(address);
