@@ -289,12 +289,18 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
     test("its user may only read, and nothing is changed by asking", async () => {
       await registry.pin(namespace, 9, "kept");
       await reader.make(server);
-      const before = await atRest(() => dump(server));
-      const found = await examined(reader.url(server.url()));
-      const told = failures(found);
-      expect(told.length).toBeGreaterThan(0);
-      for (const detail of told) expect(detail).toMatch(/^(?:FORBIDDEN|UNAUTHORIZED): /);
-      expect(await dump(server)).toEqual(before);
+      // It may still repeat a ping that a test before this one swallowed, and a ping writes.
+      daemon.signal("SIGSTOP");
+      try {
+        const before = await atRest(() => dump(server));
+        const found = await examined(reader.url(server.url()));
+        const told = failures(found);
+        expect(told.length).toBeGreaterThan(0);
+        for (const detail of told) expect(detail).toMatch(/^(?:FORBIDDEN|UNAUTHORIZED): /);
+        expect(await dump(server)).toEqual(before);
+      } finally {
+        daemon.signal("SIGCONT");
+      }
     });
 
     // Behind this, a Redis is in quarantine.
