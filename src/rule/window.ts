@@ -6,8 +6,6 @@ import type {
   ForceReleased,
   ForceReleaseRequest,
   Grant,
-  HolderLabel,
-  Recents,
   Refusal,
   ReleaseRequest,
   RenewRequest,
@@ -23,25 +21,11 @@ import type {
  */
 
 /** The record that a registry stores for one worker ID. */
-export interface Stored {
-  readonly workerId: number;
-  readonly fence: number;
+export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
   /** Undefined: no holder. */
   readonly token?: string | undefined;
-  readonly from: number;
-  readonly until: number;
-  readonly seenClock: number;
-  readonly clean: boolean;
   /** The present or last holder knows every sequence used from this time on, Unix ms: its recents may begin here. */
   readonly knownFrom: number;
-  readonly recents?: Recents | undefined;
-  readonly checkpoint?: Checkpoint | undefined;
-  readonly holder?: HolderLabel | undefined;
-  readonly claimedAt?: number | undefined;
-  readonly releasedAt?: number | undefined;
-  readonly pinned?: string | undefined;
-  /** The address of the host for which it is pinned. */
-  readonly owner?: string | undefined;
 }
 
 /**
@@ -124,8 +108,11 @@ export function claimed(
 }
 
 /** The answer to the claim that stored this record, at first and at each repetition. */
-export function grantOf(record: Stored, clock: number, rollback?: number): Grant {
-  const { workerId, fence, from, until, recents } = record;
+export function grantOf(
+  { workerId, fence, from, until, recents }: Pick<Stored, "workerId" | "fence" | "from" | "until" | "recents">,
+  clock: number,
+  rollback?: number,
+): Grant {
   return {
     outcome: "granted",
     workerId,

@@ -24,8 +24,12 @@ export async function decideByBatches(
   const answers = new Map<string, unknown>();
   const answered =
     <Name extends keyof PoolView>(name: Name) =>
-    (...input: Parameters<PoolView[Name]>): ReturnType<PoolView[Name]> =>
-      answers.get(JSON.stringify([name, ...input])) as ReturnType<PoolView[Name]>;
+    (...input: Parameters<PoolView[Name]>): ReturnType<PoolView[Name]> => {
+      const read = JSON.stringify([name, ...input]);
+      // A read that no batch announced must not look like a worker ID without a record.
+      if (!answers.has(read)) throw new Error(`the decision about a claim reads ${read}, which it did not announce`);
+      return answers.get(read) as ReturnType<PoolView[Name]>;
+    };
   const view: PoolView = {
     byToken: answered("byToken"),
     byId: answered("byId"),

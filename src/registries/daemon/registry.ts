@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
 import { type ErrorCode, isSnowleaseError } from "../../id/errors.ts";
 import type { ForceReleased, Grant, Lost, Registry } from "../../rule/registry.ts";
+import { grantOf } from "../../rule/window.ts";
 import {
   type ClaimAnswer,
   claimAnswer,
@@ -92,7 +93,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
       const body: ClaimBody = { ...what, host, ip, pid, instance };
       try {
-        return grantOf(await call("POST", pathOf(namespace, "leases"), { body, answer: claimAnswer }));
+        return readGrant(await call("POST", pathOf(namespace, "leases"), { body, answer: claimAnswer }));
       } catch (error) {
         return detailOf(error, "refusal", refusal);
       }
@@ -247,19 +248,11 @@ async function pagesOf<Row>(
 }
 
 /** The grant as the port has it. */
-function grantOf(json: ClaimAnswer): Grant {
-  const { workerId, fence, from, until, clock, rollback, shared, file } = json;
-  const recents = recentsOf(json);
+function readGrant(json: ClaimAnswer): Grant {
+  const { clock, rollback, shared, file } = json;
   const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
   return {
-    outcome: "granted",
-    workerId,
-    fence,
-    from,
-    until,
-    clock,
-    ...(recents !== undefined && { recents }),
-    ...(rollback !== undefined && { rollback }),
+    ...grantOf({ ...json, recents: recentsOf(json) }, clock, rollback),
     ...(shared !== undefined && { shared }),
     // In another file system (a container's), the path is another file's, or none.
     ...(store?.state === "same" && { store }),
