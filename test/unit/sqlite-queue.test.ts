@@ -185,6 +185,20 @@ test("one that is stopped while it waits holds up the others for half of `operat
   expect(existsSync(queue)).toBe(false);
 });
 
+test("one that stood still itself while it waited tries once more before it gives up", async () => {
+  const { path, queue, raw } = await lockedFile();
+  const first = new Claimer(path);
+  await untilWaiting(queue, 1);
+  first.signal("SIGSTOP");
+  const operationTimeout = 400;
+  const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout })));
+  const asked = Promise.all(registries.map(claimed));
+  await untilWaiting(queue, 6);
+  raw.exec("COMMIT");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * operationTimeout);
+  expect(new Set(await asked).size).toBe(5);
+});
+
 test.each([
   ["a file stands in its place", "registry.db", (queue: string) => writeFileSync(queue, "")],
   ["a path is too long for sockets", `${"r".repeat(100)}.db`, () => undefined],

@@ -50,17 +50,20 @@ export class FileLock {
         standstill = new Standstill(this.#path);
         place = await this.#queue.join();
       }
-      for (let tries = 0; ;) {
-        if (place === undefined || (await place.isFirst((this.#operationTimeout / 2) * tasksPerCore()))) {
+      for (let [tries, isLast] = [0, false]; ;) {
+        // The last try needs no turn: the lock may be free while the processes before this one, or this one itself, were stopped.
+        if (isLast || place === undefined || (await place.isFirst((this.#operationTimeout / 2) * tasksPerCore()))) {
           try {
             return attempt(place !== undefined);
           } catch (error) {
             if (!isBusy(error)) throw fileError(error, this.#path);
           }
+          if (isLast) throw otherwise();
           tries++;
         }
         standstill ??= new Standstill(this.#path);
-        if (standstill.look() >= this.#operationTimeout) throw otherwise();
+        isLast = standstill.look() >= this.#operationTimeout;
+        if (isLast) continue;
         if (place === undefined) place = await this.#queue.join();
         // Random, so that processes without a queue do not try at the same time each time.
         else await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * tries) - 1));
