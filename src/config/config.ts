@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { readConfigFile } from "./config-file.ts";
-import { ownParameters, pathAddress, type RegistryAddress } from "../registries/index.ts";
+import { pathAddress, type RegistryAddress, storeOf } from "../registries/index.ts";
 import { numberWithin } from "../lease/assigner.ts";
 import { configInvalid, shown, type SnowleaseError, withSource } from "../id/errors.ts";
 import { defaultLayout, type Layout } from "../id/layout.ts";
@@ -268,7 +268,7 @@ function narrowed(
   query: ReadonlyMap<string, string>,
 ): Pick<Config, "pool" | "fixed"> {
   const url = `the query of the registry URL from ${sources.registry?.text}`;
-  const own = registry === undefined || "claim" in registry ? [] : ownParameters(registry);
+  const own = registry === undefined || "claim" in registry ? [] : Object.keys(storeOf(registry).parameters ?? {});
   const identity = Object.keys(layout.split(0));
   const fixed: Record<string, unknown> = {};
   for (const [key, value] of query) {

@@ -17,7 +17,8 @@ export type RegistryAddress = {
 /** Messages name those first that need no server. */
 const stores: readonly StoreKind[] = [...new Set<StoreKind>([list.sqlite, list.memory, ...Object.values(list)])];
 
-function storeOf({ kind }: RegistryAddress): StoreKind {
+/** The store at an address. */
+export function storeOf({ kind }: RegistryAddress): StoreKind {
   const store = stores.find((store) => store.kind === kind);
   if (store === undefined) throw new TypeError(`There is no store \`${kind}\`.`);
   return store;
@@ -40,14 +41,9 @@ export function pathAddress(kind: RegistryAddress["kind"], path: string): Regist
   return parseAddress(`${kind}:${encoded}`);
 }
 
-/** The parameters of a registry URL that the store there alone has. */
-export function ownParameters(address: RegistryAddress): readonly string[] {
-  return Object.keys(storeOf(address).parameters ?? {});
-}
-
-/** The kind of the registry at an address. */
-export function registryKind(address: RegistryAddress): string {
-  return storeOf(address).registryKind ?? address.kind;
+/** The store whose registries are of this kind; undefined for a registry of the program's own. */
+export function storeOfRegistry(kind: string): StoreKind | undefined {
+  return stores.find((store) => (store.registryKind ?? store.kind) === kind);
 }
 
 /** Whether opening the registry at an address makes a file. */

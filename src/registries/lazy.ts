@@ -1,4 +1,4 @@
-import { isEmpty, openRegistry, type RegistryAddress, registryKind } from "./index.ts";
+import { isEmpty, openRegistry, type RegistryAddress, storeOf } from "./index.ts";
 import type { RegistryOptions } from "./store-kind.ts";
 import { monotonic, systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
@@ -32,7 +32,7 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
   }
 
   return {
-    kind: registryKind(address),
+    kind: storeOf(address).registryKind ?? address.kind,
     ...operationsBy([...requiredOperations, "verify", "rehearse"], async (call) => ask(await opened(), call)),
     open: async () => void (await opened()),
 

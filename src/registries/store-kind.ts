@@ -23,6 +23,13 @@ export interface StoreKind<Kind extends string = string, Parts extends object = 
   readonly registryKind?: string;
   /** It forgets by itself the claims that were kept long enough. */
   readonly prunes?: true;
+  /** Its registries use the clock of this host. */
+  readonly usesHostClock?: true;
+  /**
+   * What a claim does with a namespace that does not exist: makes it, in quarantine where the store may have forgotten it. Default:
+   * the claim is refused.
+   */
+  readonly claimMakesNamespace?: "at once" | "in quarantine";
   /** Whether nothing is stored there yet. Absent: opening makes no file. */
   isEmpty?(address: AddressOf<Kind, Parts>): boolean;
   /**

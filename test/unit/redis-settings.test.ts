@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
-import { parseSettings, type RedisSettings } from "../../src/registries/redis/address.ts";
+import { readRedisSettings, type RedisSettings } from "../../src/registries/redis/address.ts";
 import { thrown } from "../support/generator.ts";
 
-const settingsOf = (url: string): RedisSettings => parseSettings(parseAddress(url) as ServerAddress);
+const settingsOf = (url: string): RedisSettings => readRedisSettings(parseAddress(url) as ServerAddress);
 
 describe("the settings in a Redis URL", () => {
   test("defaults", () => {

@@ -4,7 +4,7 @@ import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { hashOf, nodesOf, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
-import { parseSettings } from "../../src/registries/zookeeper/address.ts";
+import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
 
 const token = hashOf("0123456789abcdef0123456789abcdef");
 
@@ -108,7 +108,8 @@ describe("a record", () => {
 });
 
 describe("the settings of a ZooKeeper URL", () => {
-  const settings = (rest: string): unknown => parseSettings(parseAddress(`zookeeper://${rest}`) as ServerAddress);
+  const settings = (rest: string): unknown =>
+    readZooKeeperSettings(parseAddress(`zookeeper://${rest}`) as ServerAddress);
 
   test("are read", () => {
     const usual = { sessionTimeout: 10_000, chroot: "", tls: false, tlsCa: undefined };

@@ -7,19 +7,11 @@ export interface CheckResult {
   readonly detail: string;
 }
 
-/** Runs a part of a check; its failure is a result as well. */
-export async function attempted<Value>(
-  check: string,
-  run: () => Promise<Value>,
-): Promise<{ readonly value: Value } | CheckResult> {
-  try {
-    return { value: await run() };
-  } catch (cause) {
-    return failed(check, cause);
-  }
+export function finding(check: string, status: CheckResult["status"], detail: string): CheckResult {
+  return { check, status, detail };
 }
 
 export function failed(check: string, cause: unknown): CheckResult {
   const { code, message } = asSnowleaseError(cause);
-  return { check, status: "fail", detail: `${code}: ${message}` };
+  return finding(check, "fail", `${code}: ${message}`);
 }

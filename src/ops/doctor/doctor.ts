@@ -5,10 +5,11 @@ import { askInTime } from "../../lease/late-request.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { formatPool } from "../../id/notation.ts";
-import { type Pong, type Registry } from "../../rule/registry.ts";
+import type { Pong, Registry } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
-import { forecastText, Growth, layoutEnd } from "../pool/forecast.ts";
-import { attempted, type CheckResult, failed } from "./check.ts";
+import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/forecast.ts";
+import { storeOfRegistry } from "../../registries/index.ts";
+import { type CheckResult, failed, finding } from "./check.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
@@ -38,144 +39,139 @@ const pings = 5;
 /** What even the quickest answer of a registry may take, ms: each claim and renewal takes a few of them. */
 const slow = 250;
 
-const unnamed: CheckResult = {
-  check: "hosts",
-  status: "warn",
-  detail:
-    "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host sees. " +
-    "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
-};
-
 /** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
-export async function examine(patient: ExamineRequest): Promise<readonly CheckResult[]> {
-  const { file, named, open, namespace, layout, now } = patient;
-  const place = [
-    ...(named ? [] : [unnamed]),
+export async function examine(request: ExamineRequest): Promise<readonly CheckResult[]> {
+  const { file, open, layout = defaultLayout, now } = request;
+  const place = await checkPlace(request);
+  // To open it would make it.
+  if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) {
+    return [...place, checkEnd(layout, now())];
+  }
+  let registry: Registry | undefined;
+  try {
+    registry = await open();
+    return [...(await checkRegistry(registry, request)), ...place];
+  } catch (cause) {
+    return [failed("registry", cause), ...place];
+  } finally {
+    await registry?.close().catch(() => undefined);
+  }
+}
+
+/** What can be checked without the registry. */
+async function checkPlace({ named, file }: ExamineRequest): Promise<readonly CheckResult[]> {
+  const unnamed =
+    "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host sees. " +
+    "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).";
+  return [
+    ...(named ? [] : [finding("hosts", "warn", unnamed)]),
     ...(file === undefined ? [] : [await checkFile(file)]),
     await checkSync(),
     checkProcess(),
   ];
-  // To open it would make it.
-  if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
-    return [...place, checkEnd(layout ?? defaultLayout, now())];
-
-  const opened = await attempted("registry", open);
-  if ("status" in opened) return [opened, ...place];
-  const registry = opened.value;
-  try {
-    const reached = await reach(registry, now);
-    if (reached.answer === undefined) return [reached.finding, ...place];
-    const { promise, schema } = reached.answer;
-    const verified = await attempted("data", async () => registry.verify?.());
-    if ("status" in verified) return [verified, reached.finding, ...place];
-    const described = await attempted("namespace", () => registry.describe(namespace));
-    const about = "status" in described ? [described] : await checkNamespace(patient, registry, described.value);
-    const info = "status" in described ? undefined : described.value;
-    return [
-      reached.finding,
-      { check: "promise", status: "ok", detail: promise },
-      ...(schema === undefined ? [] : [checkSchema(schema)]),
-      checkClock(registry.kind, reached, info?.maxClockSkew ?? defaultLimits.maxClockSkew),
-      ...about,
-      ...place,
-    ];
-  } finally {
-    await registry.close().catch(() => undefined);
-  }
 }
 
-function checkSchema(version: NonNullable<Pong["schema"]>): CheckResult {
-  return {
-    check: "schema",
-    status: "ok",
-    detail: `The stored schema has version ${version}, which this release knows.`,
-  };
+/** Rejects where the registry does not answer. */
+async function checkRegistry(registry: Registry, request: ExamineRequest): Promise<readonly CheckResult[]> {
+  const { namespace, now } = request;
+  const ping = await quickestPing(registry, now);
+  const { promise, schema } = ping.answer;
+  const reached = checkSpeed(registry, ping);
+  let { maxClockSkew } = defaultLimits;
+  let about: readonly CheckResult[];
+  try {
+    await registry.verify?.();
+  } catch (cause) {
+    return [failed("data", cause), reached];
+  }
+  try {
+    const info = await registry.describe(namespace);
+    maxClockSkew = info?.maxClockSkew ?? maxClockSkew;
+    about = info === undefined ? checkAbsent(registry, request) : await checkNamespace(registry, info, request);
+  } catch (cause) {
+    about = [failed("namespace", cause)];
+  }
+  return [
+    reached,
+    finding("promise", "ok", promise),
+    ...(schema === undefined
+      ? []
+      : [finding("schema", "ok", `The stored schema has version ${schema}, which this release knows.`)]),
+    checkClock(registry, ping, maxClockSkew),
+    ...about,
+  ];
 }
 
 interface PingResult {
-  readonly finding: CheckResult;
-  readonly answer?: Pong | undefined;
-  /** How far the registry's clock is ahead of this host's, give or take `margin`, ms. */
+  readonly answer: Pong;
+  /** Ms. */
+  readonly took: number;
+  /** How far the registry's clock is ahead of this host's, give or take half of `took`, ms. */
   readonly ahead: number;
-  readonly margin: number;
 }
 
 /** Pings a few times: the first ping opens the connection, and the quickest one measures the clocks best. */
-async function reach(registry: Registry, now: () => number): Promise<PingResult> {
-  const check = "registry";
-  let best: { readonly took: number; readonly ahead: number; readonly answer: Pong } | undefined;
-  try {
-    for (let i = 0; i < pings; i++) {
-      const [wall, start] = [now(), performance.now()];
-      const answer = await registry.ping();
-      const took = performance.now() - start;
-      if (took < (best?.took ?? Infinity)) best = { took, ahead: Math.round(answer.clock - wall - took / 2), answer };
-    }
-  } catch (cause) {
-    return { finding: failed(check, cause), ahead: 0, margin: 0 };
+async function quickestPing(registry: Registry, now: () => number): Promise<PingResult> {
+  const results: PingResult[] = [];
+  for (let i = 0; i < pings; i++) {
+    const [wall, start] = [now(), performance.now()];
+    const answer = await registry.ping();
+    const took = performance.now() - start;
+    results.push({ answer, took, ahead: Math.round(answer.clock - wall - took / 2) });
   }
-  const { took = 0, ahead = 0, answer } = best ?? {};
-  const isSlow = took > slow;
-  const advice = isSlow ? " Check its load and the network: every claim and renewal waits for it." : "";
-  const detail = `The ${registry.kind} registry answers in ${took.toFixed(2)} ms.${advice}`;
-  return { finding: { check, status: isSlow ? "warn" : "ok", detail }, answer, ahead, margin: Math.ceil(took / 2) };
+  return results.reduce((best, each) => (each.took < best.took ? each : best));
 }
 
-function checkClock(kind: string, { ahead, margin }: PingResult, maxClockSkew: number): CheckResult {
+function checkSpeed({ kind }: Registry, { took }: PingResult): CheckResult {
+  const detail = `The ${kind} registry answers in ${took.toFixed(2)} ms.`;
+  if (took <= slow) return finding("registry", "ok", detail);
+  return finding("registry", "warn", `${detail} Check its load and the network: every claim and renewal waits for it.`);
+}
+
+function checkClock({ kind }: Registry, { ahead, took }: PingResult, maxClockSkew: number): CheckResult {
   const check = "clock";
-  if (kind === "sqlite" || kind === "memory") {
-    return { check, status: "ok", detail: "The registry uses this host's own clock." };
-  }
+  if (storeOfRegistry(kind)?.usesHostClock) return finding(check, "ok", "The registry uses this host's own clock.");
   const off = Math.abs(ahead);
-  const detail = `The registry's clock is ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${margin} ms; up to ${maxClockSkew} ms is tolerated.`;
-  if (off > maxClockSkew) return { check, status: "fail", detail: `${detail} Correct the wrong clock.` };
-  return { check, status: off > maxClockSkew / 2 ? "warn" : "ok", detail };
+  const detail = `The registry's clock is ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${Math.ceil(took / 2)} ms; up to ${maxClockSkew} ms is tolerated.`;
+  if (off > maxClockSkew) return finding(check, "fail", `${detail} Correct the wrong clock.`);
+  return finding(check, off > maxClockSkew / 2 ? "warn" : "ok", detail);
+}
+
+function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, now }: ExamineRequest): CheckResult[] {
+  const absent = `\`${namespace}\` does not exist yet`;
+  const made = storeOfRegistry(kind)?.claimMakesNamespace;
+  const makers = made === undefined ? "`snowlease init`" : "`snowlease init` or the first claim";
+  const existence =
+    made === "in quarantine"
+      ? finding(
+          "namespace",
+          "warn",
+          `${absent}, or was forgotten: a first claim starts a quarantine. Only if it never existed, make it without one: \`snowlease init --new\`.`,
+        )
+      : finding("namespace", "ok", `${absent}; ${makers} makes it.`);
+  return [existence, checkEnd(layout, now())];
 }
 
 async function checkNamespace(
-  { namespace, layout: asked, pool, now }: ExamineRequest,
   registry: Registry,
-  info: NamespaceInfo | undefined,
+  info: NamespaceInfo,
+  { namespace, layout: asked, pool, now }: ExamineRequest,
 ): Promise<readonly CheckResult[]> {
-  const check = "namespace";
-  if (info === undefined) {
-    return [{ check, ...absence(registry.kind, namespace) }, checkEnd(asked ?? defaultLayout, now())];
-  }
   const layout = Layout.parse(info.layout);
-  const limits = `\`${namespace}\` has the layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`;
-  const mismatch = `\`${namespace}\` has the layout ${info.layout}, but claims here ask for ${asked?.fingerprint} and will be refused; set the namespace's layout.`;
+  const stored = `\`${namespace}\` has the layout ${info.layout}`;
+  const isAsked = asked === undefined || asked.fingerprint === info.layout;
+  const detail = isAsked
+    ? `${stored}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`
+    : `${stored}, but claims here ask for ${asked.fingerprint} and will be refused; set the namespace's layout.`;
   return [
-    asked === undefined || asked.fingerprint === info.layout
-      ? { check, status: "ok", detail: limits }
-      : { check, status: "fail", detail: mismatch },
+    finding("namespace", isAsked ? "ok" : "fail", detail),
     await checkRenewal(registry, namespace, { clock: now(), window: 4 * layout.tick }),
     checkEnd(layout, now()),
     await checkPool(registry, namespace, pool ?? layout.pool, now()),
   ];
 }
 
-/** The meaning of an absent namespace: Redis cannot tell a forgotten one from a new one. */
-function absence(kind: string, namespace: string): Omit<CheckResult, "check"> {
-  const absent = `\`${namespace}\` does not exist yet`;
-  switch (kind) {
-    case "redis":
-      return {
-        status: "warn",
-        detail: `${absent}, or was forgotten: a first claim starts a quarantine. Only if it never existed, make it without one: \`snowlease init --new\`.`,
-      };
-    case "memory":
-    case "sqlite":
-    case "zookeeper":
-      return { status: "ok", detail: `${absent}; \`snowlease init\` or the first claim makes it.` };
-    default:
-      return { status: "ok", detail: `${absent}; \`snowlease init\` makes it.` };
-  }
-}
-
-/**
- * Rehearses a claim, and renews a claim that does not exist: an obstacle to real ones shows itself,
- * and nothing changes.
- */
+/** Rehearses a claim, and renews a claim that does not exist: an obstacle to real ones shows itself, and nothing changes. */
 async function checkRenewal(
   registry: Registry,
   namespace: string,
@@ -183,11 +179,13 @@ async function checkRenewal(
 ): Promise<CheckResult> {
   const check = "renewal";
   const request = { namespace, workerId: 0, fence: 0, token: "0".repeat(32), ...terms };
-  const answer = await attempted(check, async () => {
+  try {
     await registry.rehearse?.(namespace);
-    return askInTime(systemClock, request, (request) => registry.renew(request));
-  });
-  return "status" in answer ? answer : { check, status: "ok", detail: "Claims and renewals are permitted." };
+    await askInTime(systemClock, request, (request) => registry.renew(request));
+    return finding(check, "ok", "Claims and renewals are permitted.");
+  } catch (cause) {
+    return failed(check, cause);
+  }
 }
 
 function checkEnd(layout: Layout, now: number): CheckResult {
@@ -201,7 +199,8 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const counts = allUnused(pool);
   const reader = new PoolReader(registry, namespace, pool);
   let marked = 0;
-  const counted = await attempted(check, async () => {
+  let forecast: PoolForecast | undefined;
+  try {
     while (!reader.isDone) {
       for (const record of await reader.page()) {
         growth.add(record);
@@ -209,10 +208,10 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
         if (record.state === "free" && record.marked === true) marked++;
       }
     }
-    return { forecast: await growth.forecast(registry, namespace, size - takenOf(counts)) };
-  });
-  if ("status" in counted) return counted;
-  const { forecast } = counted.value;
+    forecast = await growth.forecast(registry, namespace, size - takenOf(counts));
+  } catch (cause) {
+    return failed(check, cause);
+  }
   const sum = takenOf(counts);
   const kinds = takenStates.map((state) => `${counts[state]} ${state}`);
   const outlook = forecast === undefined ? "" : ` ${forecastText(forecast, now)}`;
@@ -223,6 +222,6 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
       : ` ${marked} free ones still look taken to Java processes of westid; with \`beside=westid\` in the registry URL, claims release them.`;
   const detail = `${sum} of the ${size} worker IDs ${formatPool(pool)} are taken: ${kinds.join(", ")}.${javaSees}${outlook}`;
   const isFullSoon = (forecast?.fullAt ?? Infinity) - now < soon;
-  if (sum < size * crowded && !isFullSoon) return { check, status: "ok", detail };
-  return { check, status: sum < size ? "warn" : "fail", detail: `${detail} Use a larger pool, or another namespace.` };
+  if (sum < size * crowded && !isFullSoon) return finding(check, "ok", detail);
+  return finding(check, sum < size ? "warn" : "fail", `${detail} Use a larger pool, or another namespace.`);
 }

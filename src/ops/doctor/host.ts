@@ -2,7 +2,7 @@ import { constants, existsSync, readlinkSync } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { exposedFiles, exposureText } from "../../registries/sqlite/file-mode.ts";
-import type { CheckResult } from "./check.ts";
+import { type CheckResult, finding } from "./check.ts";
 import { clockSync } from "./clock-sync.ts";
 
 /** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
@@ -20,21 +20,20 @@ const unfit: ReadonlyMap<number, string> = new Map([
 export async function checkFile(file: string): Promise<CheckResult> {
   const check = "file";
   const present = existsSync(file);
+  const folder = nearestFolder(file);
   try {
     if (present) await access(file, constants.R_OK | constants.W_OK);
-    await access(nearestFolder(file), constants.W_OK);
+    await access(folder, constants.W_OK);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const detail = `${file} and its folder cannot be written (${code}); correct their permissions.`;
-    return { check, status: "fail", detail };
+    return finding(check, "fail", `${file} and its folder cannot be written (${code}); correct their permissions.`);
   }
-  const { type } = await statfs(nearestFolder(file));
-  const problem = unfit.get(type);
-  if (problem !== undefined) return { check, status: "warn", detail: `The registry's file ${file} is ${problem}.` };
+  const problem = unfit.get((await statfs(folder)).type);
+  if (problem !== undefined) return finding(check, "warn", `The registry's file ${file} is ${problem}.`);
   const exposed = exposedFiles(file);
-  if (exposed.length > 0) return { check, status: "warn", detail: exposureText(exposed) };
+  if (exposed.length > 0) return finding(check, "warn", exposureText(exposed));
   const detail = present ? `The registry is ${file}.` : `${file} does not exist yet; the first claim makes it.`;
-  return { check, status: "ok", detail };
+  return finding(check, "ok", detail);
 }
 
 /** The folder of a file, or the nearest one above it that exists. */
@@ -46,28 +45,33 @@ function nearestFolder(file: string): string {
 
 export async function checkSync(): Promise<CheckResult> {
   const check = "clock-sync";
-  const sync = await clockSync();
-  if (sync === undefined) {
-    const detail = "Neither timedatectl nor chronyc tells here whether this host's clock is synchronized.";
-    return { check, status: "unknown", detail };
+  const { synchronized, source } = (await clockSync()) ?? {};
+  if (synchronized === undefined) {
+    return finding(
+      check,
+      "unknown",
+      "Neither timedatectl nor chronyc tells here whether this host's clock is synchronized.",
+    );
   }
-  const { synchronized, source } = sync;
-  if (synchronized) return { check, status: "ok", detail: `This host's clock is synchronized (${source}).` };
-  const detail = `This host's clock is not synchronized (${source}): after a large drift from the registry's clock, claims and renewals are refused; run an NTP client.`;
-  return { check, status: "warn", detail };
+  if (synchronized) return finding(check, "ok", `This host's clock is synchronized (${source}).`);
+  return finding(
+    check,
+    "warn",
+    `This host's clock is not synchronized (${source}): after a large drift from the registry's clock, claims and renewals are refused; run an NTP client.`,
+  );
 }
 
 export function checkProcess(): CheckResult {
   const check = "process";
   const own = process.platform === "linux" ? pidNamespace() : firstPidNamespace;
   if (own === undefined) {
-    return { check, status: "unknown", detail: "/proc does not tell whether process IDs here are those of the host." };
+    return finding(check, "unknown", "/proc does not tell whether process IDs here are those of the host.");
   }
   const detail =
     own === firstPidNamespace
       ? "The registry shows the host's own process IDs."
       : `This process has its own PID namespace (${own}), as in a container: outside of it, its process IDs in the registry have no meaning.`;
-  return { check, status: "ok", detail };
+  return finding(check, "ok", detail);
 }
 
 function pidNamespace(): string | undefined {

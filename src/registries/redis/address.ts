@@ -53,13 +53,14 @@ export const redis: StoreKind<"redis", ServerParts> = {
   schemes: { redis: 6379, rediss: 6379, "redis+sentinel": 26_379, "redis+cluster": 6379 },
   grammar: servers,
   parameters,
+  claimMakesNamespace: "in quarantine",
   clientTarget: redisClient,
   open: async (address, { operationTimeout }) =>
     (await import("./registry.ts")).redisRegistry(address, { operationTimeout }),
 };
 
 /** Reads the settings of a Redis URL. @throws SnowleaseError CONFIG_INVALID */
-export function parseSettings({ scheme, path, settings }: ServerAddress): RedisSettings {
+export function readRedisSettings({ scheme, path, settings }: ServerAddress): RedisSettings {
   const values = readParameters(parameters, settings);
   const { wait, sentinelUser, sentinelPassword } = values;
   const sentinel = scheme === "redis+sentinel";

@@ -18,7 +18,7 @@ import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
 import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
-import { parseSettings } from "./address.ts";
+import { readRedisSettings } from "./address.ts";
 import { scriptsOn } from "./scripts.ts";
 
 interface RedisRegistryOptions {
@@ -44,7 +44,7 @@ export async function redisRegistry(
   address: ServerAddress,
   { operationTimeout }: RedisRegistryOptions,
 ): Promise<Registry> {
-  const settings = parseSettings(address);
+  const settings = readRedisSettings(address);
   const connection = await openConnection(address, settings, { operationTimeout });
   const scripts = scriptsOn(connection, { settings, operationTimeout });
   const release: Registry["release"] = (request) => registry.release(request);

@@ -50,7 +50,7 @@ export const postgres: StoreKind<"postgres", ServerParts> = {
 };
 
 /** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
-export function parseSettings({ servers, path, settings }: ServerAddress): SqlSettings {
+export function readSqlSettings({ servers, path, settings }: ServerAddress): SqlSettings {
   if (servers.length !== 1) refuse("the URL", "to name one server", `${servers.length} servers`);
   if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
   const values = readParameters(parameters, settings);

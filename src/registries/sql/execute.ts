@@ -5,7 +5,7 @@ import type { Dialect, SqlConnection } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate } from "../deadline.ts";
 import { SqlConnections, Unheard } from "./connections.ts";
-import { parseSettings, type SqlSettings } from "./address.ts";
+import { readSqlSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
 import { Transaction } from "./transaction.ts";
 import { Beaten, Changed } from "../compare-and-set/store.ts";
@@ -71,7 +71,7 @@ export async function openDatabase(
   address: SqlAddress,
   { operationTimeout, clock = systemClock }: SqlOptions,
 ): Promise<SqlDatabase> {
-  const settings = parseSettings(address);
+  const settings = readSqlSettings(address);
   const [{ host, port } = { host: "localhost", port: 0 }] = address.servers;
   const where = whereOf(address.servers);
   const { user, password, client } = address;

@@ -11,6 +11,8 @@ export const sqlite: StoreKind<"sqlite", PathParts> = {
       ? "to name a file (one whose name begins so is written ./NAME); for a registry in memory use `memory:`"
       : undefined,
   ),
+  usesHostClock: true,
+  claimMakesNamespace: "at once",
   isEmpty(address) {
     try {
       const found = statSync(address.path, { throwIfNoEntry: false });

@@ -31,13 +31,14 @@ export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   kind: "zookeeper",
   schemes: { zookeeper: 2181 },
   grammar: servers,
+  claimMakesNamespace: "at once",
   parameters,
   open: async (address, { operationTimeout }) =>
     (await import("./registry.ts")).zooKeeperRegistry(address, { operationTimeout }),
 };
 
 /** Reads the settings of a ZooKeeper URL. @throws SnowleaseError CONFIG_INVALID */
-export function parseSettings({ path, user, password, settings }: ServerAddress): ZooKeeperSettings {
+export function readZooKeeperSettings({ path, user, password, settings }: ServerAddress): ZooKeeperSettings {
   const parts = path.split("/");
   if (path !== "" && parts.some((part) => part === "" || part === "." || part === "..")) {
     refuse("the chroot of a ZooKeeper URL", "to be like /services/ids, with no `/` at its end", `/${path}`);

@@ -8,7 +8,7 @@ import { openConnection } from "./connection.ts";
 import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { listClaims, pruneClaims } from "./history.ts";
 import { hashOf } from "./nodes.ts";
-import { parseSettings } from "./address.ts";
+import { readZooKeeperSettings } from "./address.ts";
 import { schemaVersion, type StoredNode } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
 import { readNode, ZooKeeperStore } from "./store.ts";
@@ -39,7 +39,7 @@ export async function zooKeeperRegistry(
   address: ServerAddress,
   { operationTimeout }: ZooKeeperOptions,
 ): Promise<Registry> {
-  const { chroot, ...settings } = parseSettings(address);
+  const { chroot, ...settings } = readZooKeeperSettings(address);
   const connection = await openConnection(address, { ...settings, operationTimeout });
   const store = new ZooKeeperStore(connection, chroot);
 

@@ -1,7 +1,7 @@
 import { configInvalid } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { ZooKeeperSession } from "../../../registries/zookeeper/session.ts";
-import { parseSettings } from "../../../registries/zookeeper/address.ts";
+import { readZooKeeperSettings } from "../../../registries/zookeeper/address.ts";
 import { plainAddress } from "../addresses.ts";
 import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
 
@@ -15,7 +15,7 @@ const batch = 100;
  * no host.
  */
 export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
-  const { chroot, ...settings } = parseSettings(address);
+  const { chroot, ...settings } = readZooKeeperSettings(address);
   const connection = await openConnection(address, { ...settings, operationTimeout });
   const ask = async <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> => {
     await connection.ready(connection.deadline());
