@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { pino, destination } from "pino";
@@ -7,7 +8,7 @@ import type { OptionValues } from "./config/options.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
 import { printableJson } from "./id/printable.ts";
 import { defaultLayout } from "./id/layout.ts";
-import { shown, SnowleaseError } from "./id/errors.ts";
+import { configInvalid, shown } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
 import type { HolderLabel, Registry } from "./rule/registry.ts";
 import type { NamespaceLimits } from "./rule/limits.ts";
@@ -19,6 +20,7 @@ import { type Certificates, readCertificates, type TlsFiles } from "./http/acces
 import { Connections, usualConnections } from "./http/server/connections.ts";
 import { createDashboard } from "./http/dashboard/dashboard.ts";
 import type { Log } from "./http/log.ts";
+import type { EventName } from "./http/monitoring/journal.ts";
 import { observe } from "./http/monitoring/observe.ts";
 import { drain, makeServer, renewCertificates, type ServerLimits } from "./http/server/server.ts";
 import { isLoopback, listenOnSocket, listenOnTcp } from "./http/server/listen.ts";
@@ -77,37 +79,64 @@ export interface Daemon {
   readonly reload: (() => void) | undefined;
 }
 
-const defaultListen = { host: "127.0.0.1", port: 7070 };
-
 /**
  * Serves a registry over HTTP.
  * @throws SnowleaseError CONFIG_INVALID for a window that is too long, an address that is not loopback or taken, a socket path
  * that is no socket or has a daemon behind it; and what a deferred registry refuses with. The registry stays open then, or unopened.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const {
-    layout = defaultLayout,
-    pool,
-    window = 60_000,
-    namespaceLimits: limits,
-    operationTimeout = 5000,
-    drainTimeout = 5000,
-    claimsPerSecond = 100,
-  } = options;
-  const { clock = systemClock } = options;
+  const address = checkedAddress(options);
+  const parts = assemble(options, address);
+  const { log, registry } = parts;
+  const servers: Server[] = [];
+  try {
+    const url = await listen(servers, parts, options, address);
+    if ("open" in registry) await registry.open();
+    const { socket } = options;
+    log.info({ event: "listening", url, socket, registry: registry.kind }, "listening");
+    const close = closer(servers, parts, options.drainTimeout);
+    return { url, socket, close, reload: reloader(servers, parts, options) };
+  } catch (error) {
+    for (const server of servers) {
+      server.close();
+      server.closeAllConnections();
+    }
+    throw error;
+  }
+}
+
+type Address = NonNullable<DaemonOptions["listen"]>;
+
+/** The address to listen on; undefined for a daemon on a socket only. */
+function checkedAddress(options: DaemonOptions): Address | undefined {
+  const { window, namespaceLimits, listen, socket, tokens, tls, insecure } = options;
   // Wherever it is used, it would be cut without a word.
-  if (options.window !== undefined) checkLongest(options.window, limits);
-  const seen = observe({
-    registry: options.registry,
-    log: options.log ?? stderrLog(),
-    clock,
-    pool,
-    version: version(),
-  });
-  const { registry, journal: log, streams, metrics, refusals } = seen;
-  const most = options.maxConnections ?? usualConnections();
-  const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(most / 4);
-  const connections = new Connections({ most, mostUnknown }, log);
+  if (window !== undefined) checkLongest(window, namespaceLimits);
+  const address = listen ?? (socket === undefined ? { host: "127.0.0.1", port: 7070 } : undefined);
+  if (!isLocal(address) && insecure !== true && (tokens === undefined || tls === undefined)) {
+    throw configInvalid(
+      `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since any client that reaches the daemon may do everything, got ${shown(address?.host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
+    );
+  }
+  if (tls !== undefined && address === undefined) {
+    throw configInvalid("Expected `tlsCert` only with `listen`: a socket has no TLS; leave it out.");
+  }
+  return address;
+}
+
+function isLocal(address: Address | undefined): boolean {
+  return address === undefined || isLoopback(address.host);
+}
+
+/** All parts of a daemon but its servers. */
+function assemble(options: DaemonOptions, address: Address | undefined) {
+  const { pool, layout = defaultLayout, window = 60_000, namespaceLimits: limits, operationTimeout = 5000 } = options;
+  const { clock = systemClock, tls, clientQuota, claimsPerSecond = 100, maxConnections = usualConnections() } = options;
+  const about = { clock, pool, version: version() };
+  const observed = observe({ registry: options.registry, log: options.log ?? stderrLog(), ...about });
+  const { registry, journal: log, streams, metrics, refusals } = observed;
+  const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(maxConnections / 4);
+  const connections = new Connections({ most: maxConnections, mostUnknown }, log);
   metrics.addProcess();
   metrics.addConnections(connections);
   const ids = ownLeases(
@@ -124,39 +153,23 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       reuse: "any",
       holder: options.holder ?? { host: hostname(), ip: "127.0.0.1", pid: process.pid, instance: "daemon" },
       onLease(lease) {
-        tell(lease, log);
+        logLease(lease, log);
         metrics.owns(lease);
       },
       onNotReleased: (err, namespace) => log.warn({ err, namespace }, "could not give an idle worker ID back"),
       onMade: (namespace, count) => metrics.made(namespace, count),
     },
   );
-  const address = options.listen ?? (options.socket === undefined ? defaultListen : undefined);
-  const isLocal = address === undefined || isLoopback(address.host);
-  const { tls } = options;
-  if (!isLocal && options.insecure !== true && (options.tokens === undefined || tls === undefined)) {
-    throw exposed(address.host);
-  }
-  if (tls !== undefined && address === undefined) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      "Expected `tlsCert` only with `listen`: a socket has no TLS; leave it out.",
-    );
-  }
   const certificates = tls && readCertificates(tls, clock.now(), log);
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
-  const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
-  const hosts = isLocal ? "loopback" : tokens === undefined ? "private" : "any";
   const dashboard = createDashboard({
+    ...about,
     registry,
-    clock,
-    pool,
     journal: log,
     refusals,
     namespaces: () => metrics.namespaces,
     tokens,
     onSignOut: () => streams.review(),
-    version: version(),
   });
   const app = createApp({
     registry,
@@ -170,81 +183,82 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     metrics,
     tokens,
     onKnown: (socket) => connections.know(socket),
-    claimRate: rate,
-    quota: options.clientQuota === undefined ? undefined : new ClientQuota(options.clientQuota, clock),
-    hosts,
+    claimRate: claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock),
+    quota: clientQuota === undefined ? undefined : new ClientQuota(clientQuota, clock),
+    hosts: isLocal(address) ? "loopback" : tokens === undefined ? "private" : "any",
     clock,
     log,
   });
+  return { registry, log, streams, connections, ids, certificates, tokens, app };
+}
 
-  const servers: Server[] = [];
-  const listening = async <Where>(
-    listen: (server: Server) => Promise<Where>,
-    certificates?: Certificates,
-  ): Promise<Where> => {
-    const server = makeServer(app, { connections, limits: options.limits, certificates });
+type Parts = ReturnType<typeof assemble>;
+
+/**
+ * Listens on the address and the socket.
+ * @param servers gets each server before it listens.
+ * @returns the URL of the address.
+ */
+async function listen(
+  servers: Server[],
+  { app, connections, certificates, log }: Parts,
+  { limits, socket, insecure }: DaemonOptions,
+  address: Address | undefined,
+): Promise<string | undefined> {
+  const serve = async <Where>(start: (server: Server) => Promise<Where>, tls?: Certificates): Promise<Where> => {
+    const server = makeServer(app, { connections, limits, certificates: tls });
     servers.push(server);
-    const where = await listen(server);
+    const where = await start(server);
     // One connection that cannot be accepted (no file descriptor is left) must not end all the others.
     server.on("error", (err) => log.error({ err }, err.message));
     return where;
   };
-  let url: string | undefined;
-  try {
-    if (address !== undefined) url = await listening((server) => listenOnTcp(server, address), certificates);
-    const { socket } = options;
-    if (socket !== undefined) {
-      const checkFolder = (): void => {
-        if (options.insecure !== true) checkSocketFolder(socket, log);
-      };
-      await listening((server) => listenOnSocket(server, socket, checkFolder));
-    }
-    if ("open" in registry) await registry.open();
-  } catch (error) {
-    for (const server of servers) {
-      server.close();
-      server.closeAllConnections();
-    }
-    throw error;
+  const url = address && (await serve((server) => listenOnTcp(server, address), certificates));
+  if (socket !== undefined) {
+    const checkFolder = insecure === true ? undefined : () => checkSocketFolder(socket, log);
+    await serve((server) => listenOnSocket(server, socket, checkFolder));
   }
+  return url;
+}
 
+function closer(
+  servers: readonly Server[],
+  { registry, log, streams, ids }: Parts,
+  drainTimeout: number = 5000,
+): Daemon["close"] {
   const hurry = new AbortController();
+  const hurried = once(hurry.signal, "abort");
+  const attempt = (what: string, step: Promise<void>): Promise<void> =>
+    step.catch((err: unknown) => log.warn({ err }, `could not ${what}`));
   let closing: Promise<void> | undefined;
-
-  const attempt = async (what: string, step: () => Promise<void>): Promise<void> => {
-    try {
-      await step();
-    } catch (err) {
-      log.warn({ err }, `could not ${what}`);
-    }
-  };
 
   async function close(): Promise<void> {
     log.info({ event: "draining" }, "draining");
     // They would never come to an end by themselves.
     streams.close();
-    const released = Promise.allSettled([ids.releaseIdle()]);
+    const released = ids.releaseIdle();
+    // It counts when the requests in flight are done.
+    released.catch(() => undefined);
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
-    const giveBack = async (): Promise<void> => {
-      await ids.close();
-      for (const step of await released) if (step.status === "rejected") throw step.reason;
-    };
-    await Promise.race([attempt("give every worker ID back", giveBack), aborted(hurry.signal)]);
-    await attempt("close the registry", registry.close);
+    const givenBack = ids.close().finally(() => released);
+    await Promise.race([attempt("give every worker ID back", givenBack), hurried]);
+    await attempt("close the registry", registry.close());
     log.info({ event: "stopped" }, "stopped");
   }
 
-  function reload(): void {
-    if (tokens !== undefined) {
-      again("tokens", tokens.reload);
-      streams.review();
-    }
-    if (tls === undefined) return;
-    again("certificates", () => {
-      const renewed = readCertificates(tls, clock.now(), log);
-      for (const server of servers) renewCertificates(server, renewed);
-    });
-  }
+  return (how = "drain") => {
+    if (how === "now") hurry.abort();
+    closing ??= close();
+    return closing;
+  };
+}
+
+function reloader(
+  servers: readonly Server[],
+  { log, streams, tokens }: Parts,
+  { tls, clock = systemClock }: DaemonOptions,
+): Daemon["reload"] {
+  if (tokens === undefined && tls === undefined) return undefined;
 
   function again(what: string, read: () => void): void {
     try {
@@ -255,25 +269,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     }
   }
 
-  log.info({ event: "listening", url, socket: options.socket, registry: registry.kind }, "listening");
-  return {
-    url,
-    socket: options.socket,
-    close(how = "drain") {
-      if (how === "now") hurry.abort();
-      closing ??= close();
-      return closing;
-    },
-    reload: tokens === undefined && tls === undefined ? undefined : reload,
+  return () => {
+    if (tokens !== undefined) {
+      again("tokens", tokens.reload);
+      streams.review();
+    }
+    if (tls === undefined) return;
+    again("certificates", () => {
+      const renewed = readCertificates(tls, clock.now(), log);
+      for (const server of servers) renewCertificates(server, renewed);
+    });
   };
-}
-
-/** Says what a daemon needs that other machines can reach. */
-function exposed(host: string): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since any client that reaches the daemon may do everything, got ${shown(host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
-  );
 }
 
 /**
@@ -307,27 +313,19 @@ function stderrLog(): Log {
 }
 
 /** Writes the life of one of the daemon's own leases to the log. */
-function tell(lease: Lease, log: Log): void {
-  const own = { own: true };
-  lease.on("acquired", (event) => log.info({ event: "claimed", ...own, ...event }, "claimed"));
-  lease.on("released", (event) => log.info({ event: "released", ...own, ...event }, "released"));
-  lease.on("switched", (event) =>
-    log.warn({ event: "switched", ...own, ...event }, "another worker ID took its place"),
-  );
-  lease.on("lost", ({ error, ...event }) => log.error({ event: "lost", ...own, ...event }, error.message));
-  lease.on("renew-failed", ({ error, ...event }) => {
-    log.warn({ event: "renew-failed", ...own, ...event, code: error.code }, error.message);
+function logLease(lease: Lease, log: Log): void {
+  const note = (level: keyof Log, event: EventName, facts: object, message: string): void =>
+    log[level]({ event, own: true, ...facts }, message);
+  lease.on("acquired", (facts) => note("info", "claimed", facts, "claimed"));
+  lease.on("released", (facts) => note("info", "released", facts, "released"));
+  lease.on("switched", (facts) => note("warn", "switched", facts, "another worker ID took its place"));
+  lease.on("lost", ({ error, ...facts }) => note("error", "lost", facts, error.message));
+  lease.on("renew-failed", ({ error, ...facts }) => {
+    note("warn", "renew-failed", { ...facts, code: error.code }, error.message);
   });
-  const facts = (): object => ({ ...own, namespace: lease.namespace, workerId: lease.workerId, fence: lease.fence });
+  const facts = (): object => ({ namespace: lease.namespace, workerId: lease.workerId, fence: lease.fence });
   lease.on("clock.rollback", (event) =>
-    log.warn({ event: "clock.rollback", ...facts(), ...event }, "the clock went back"),
+    note("warn", "clock.rollback", { ...facts(), ...event }, "the clock went back"),
   );
-  lease.on("clock.jump", (event) => log.warn({ event: "clock.jump", ...facts(), ...event }, "the clock was stepped"));
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
+  lease.on("clock.jump", (event) => note("warn", "clock.jump", { ...facts(), ...event }, "the clock was stepped"));
 }
