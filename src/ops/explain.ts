@@ -1,6 +1,6 @@
 import { type IdParts, Layout } from "../id/layout.ts";
 import { presentNamespace } from "../rule/namespace.ts";
-import { type HistoryRow, type HolderLabel, type Registry } from "../rule/registry.ts";
+import type { HistoryRow, HolderLabel, Registry, WorkerRecord } from "../rule/registry.ts";
 import { historyKept } from "../rule/limits.ts";
 import { timeText } from "../id/errors.ts";
 import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
@@ -17,17 +17,10 @@ export interface Explanation {
    * sequence separates them, and no record does. Empty: no recorded holder at that time.
    */
   readonly holders: readonly HistoryRow[];
-  /** Why there are none. */
-  readonly nobody?: UnheldText | undefined;
+  /** Why there are none; `detail`: one sentence for people. */
+  readonly nobody?: { readonly why: UnheldReason; readonly detail: string } | undefined;
   /** The registry's, Unix ms. */
   readonly clock: number;
-}
-
-/** Why a worker ID has no recorded holder at a time. */
-interface UnheldText {
-  readonly why: UnheldReason;
-  /** One sentence for people. */
-  readonly detail: string;
 }
 
 /**
@@ -54,27 +47,23 @@ export async function explain(
   const record = await registry.worker(namespace, workerId);
   const [before] = await registry.history(namespace, workerId, { until: from, limit: 1 });
   const [after] = await registry.history(namespace, workerId, { from: until });
-  const latest = clock + info.maxClockSkew;
-  const why = unheldReason(record, { timestamp: from, latest, claimedBefore: before !== undefined });
-  const detail = detailOf(why, workerId, { holder: record?.holder, reason: record?.pinned, before, after, clock });
+  const why = unheldReason(record, from > clock + info.maxClockSkew, before !== undefined);
+  const detail = detailOf(why, { workerId, record, before, after, clock });
   return { id, layout, parts, holders, nobody: { why, detail }, clock };
 }
 
 /** The records around a time outside of every window. */
 interface UnheldContext {
-  readonly holder: HolderLabel | undefined;
-  readonly reason: string | undefined;
-  /** The newest claim that began before it, and the oldest that ended behind it. */
+  readonly workerId: number;
+  readonly record: WorkerRecord | undefined;
+  /** The newest claim that began before the time, and the oldest that ended behind it. */
   readonly before: HistoryRow | undefined;
   readonly after: HistoryRow | undefined;
   readonly clock: number;
 }
 
-function detailOf(
-  why: UnheldReason,
-  workerId: number,
-  { holder, reason, before, after, clock }: UnheldContext,
-): string {
+function detailOf(why: UnheldReason, { workerId, record, before, after, clock }: UnheldContext): string {
+  const holder = record?.holder;
   const earlier = before && `the window of ${holderText(before.holder)} ended at ${timeText(before.until)}`;
   const later = after && `that of ${holderText(after.holder)} began at ${timeText(after.continuedFrom ?? after.from)}`;
   switch (why) {
@@ -83,19 +72,14 @@ function detailOf(
     case "foreign":
       return `worker ${workerId} is taken by ${holder === undefined ? "a foreign holder" : holderText(holder)}, which records no windows and may have made it`;
     case "pinned":
-      return `worker ${workerId} was not claimed yet; it is pinned (${reason}), and a program without a lease may have made the ID`;
+      return `worker ${workerId} was not claimed yet; it is pinned (${record?.pinned}), and a program without a lease may have made the ID`;
     case "unused":
       return `worker ${workerId} was never claimed`;
     case "early":
-      return `the first recorded claim of worker ${workerId} is later${after === undefined ? "" : `: ${later}`}${forgotten(clock)}`;
+      return `the first recorded claim of worker ${workerId} is later${later === undefined ? "" : `: ${later}`}; claims whose window ended before ${timeText(clock - historyKept)} may be forgotten`;
     case "gap":
       return `${[earlier, later].filter((part) => part !== undefined).join(", and ")}${after === undefined ? ", and it was not claimed again" : ""}`;
   }
-}
-
-/** What may be on record no more. */
-function forgotten(clock: number): string {
-  return `; claims whose window ended before ${timeText(clock - historyKept)} may be forgotten`;
 }
 
 /** A holder in a line: `orders-1 (10.0.0.7), pid 42`. */

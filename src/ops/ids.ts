@@ -23,10 +23,7 @@ export interface IdMaker {
   close(): Promise<void>;
 }
 
-/**
- * How a namespace's lease is claimed: `layout` and `limits` are for one that does not exist yet, `pool` is for all that have these
- * numbers, `window` for all that allow it.
- */
+/** `layout` and `limits` are for a new namespace, `pool` is for each that has these worker IDs, `window` for each that allows it. */
 export interface OwnLeaseOptions extends Omit<
   LeaseOptions,
   "namespace" | "pool" | "workerId" | "preferred" | "onLost"
@@ -44,10 +41,6 @@ export interface OwnLeaseOptions extends Omit<
 
 /** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
 const idleWindows = 5;
-/** A lease keeps some 0.3 MiB: which sequences of the last ticks were used. */
-const usualMost = 100;
-/** When to ask again where each lease is in use, ms. */
-const retryAfterMs = 1000;
 
 /** The lease in one namespace. */
 interface NamespaceLease {
@@ -63,7 +56,8 @@ interface NamespaceLease {
 
 /** One lease per namespace: claimed at the first request for IDs, given back after a while without requests. */
 export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
-  const { onLease, onMade, onNotReleased, most = usualMost, ...shared } = options;
+  // A lease keeps some 0.3 MiB: which sequences of the last ticks were used.
+  const { onLease, onMade, onNotReleased, most = 100, ...shared } = options;
   const { clock } = host;
   const leases = new Map<string, NamespaceLease>();
   /** Namespace -> its worker ID that is being given back. */
@@ -113,16 +107,17 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   }
 
   function longestUnused(): NamespaceLease {
-    let found: NamespaceLease | undefined;
-    for (const own of leases.values()) {
-      if (own.users === 0 && own.lastUse < (found?.lastUse ?? Infinity)) found = own;
-    }
+    const [found] = unused().toSorted((a, b) => a.lastUse - b.lastUse);
     if (found !== undefined) return found;
     throw new SnowleaseError(
       "RATE_LIMITED",
       `This daemon makes IDs in ${most} namespaces already, and requests use each of them; try again later, or raise \`maxOwnLeases\` of the daemon.`,
-      { retryAfterMs },
+      { retryAfterMs: 1000 },
     );
+  }
+
+  function unused(): readonly NamespaceLease[] {
+    return [...leases.values()].filter(({ users }) => users === 0);
   }
 
   /** Gives a worker ID back. From now on no ID is made with it, also if the call fails. */
@@ -174,7 +169,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       }
     },
 
-    releaseIdle: () => all([...leases.values()].filter(({ users }) => users === 0).map(release)),
+    releaseIdle: () => all(unused().map(release)),
 
     close() {
       stop.abort(closing());

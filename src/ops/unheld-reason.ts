@@ -1,30 +1,24 @@
 import type { WorkerRecord } from "../rule/registry.ts";
 
 /**
- * Why no window on record holds a time of a worker ID.
- *
- * future: no clock can show it yet. foreign: a program without windows has the number. pinned: it was not claimed by then, and
- * is kept out of the pool: mostly for a host that makes IDs without a lease. unused: it was never claimed. early: before the first
- * claim on record. gap: behind one, and in none.
+ * future: no clock can show the time yet. foreign: a program without windows has the worker ID. pinned: it was not claimed by then,
+ * and is kept out of the pool, mostly for a host without a lease. unused: it was never claimed. early: the time is before the first
+ * claim on record. gap: it is behind one.
  */
 export type UnheldReason = "future" | "foreign" | "pinned" | "unused" | "early" | "gap";
 
-/** A time of a worker ID outside of every recorded window. */
-export interface UnheldTime {
-  /** Unix ms. */
-  readonly timestamp: number;
-  /** The latest time that any clock can show: the registry's and maxClockSkew, Unix ms. */
-  readonly latest: number;
-  /** Whether a claim on record opened a window before it. */
-  readonly claimedBefore: boolean;
-}
-
-/** @param record of the worker ID, as it is now. */
+/**
+ * Why no recorded window holds a time.
+ * @param record of the worker ID, as it is now.
+ * @param isFuture no clock can show the time yet: it is `maxClockSkew` ahead of the registry's.
+ * @param claimedBefore a claim on record opened a window before the time.
+ */
 export function unheldReason(
   record: WorkerRecord | undefined,
-  { timestamp, latest, claimedBefore }: UnheldTime,
+  isFuture: boolean,
+  claimedBefore: boolean,
 ): UnheldReason {
-  if (timestamp > latest) return "future";
+  if (isFuture) return "future";
   if (record?.state === "foreign") return "foreign";
   if (claimedBefore) return "gap";
   if (record?.pinned !== undefined) return "pinned";

@@ -49,26 +49,17 @@ export async function releaseWorker(
   const { holder, fence } = (await registry.worker(namespace, workerId)) ?? {};
   if (holder === undefined || fence === undefined) throw neverClaimed;
   const answer = await registry.forceRelease({ ...request, fence });
-  switch (answer.outcome) {
-    case "released":
-      return { holder, fence, until: answer.until };
-    case "absent":
-      throw neverClaimed;
-    case "superseded": {
-      const { host, ip, pid } = answer.holder;
-      throw new SnowleaseError(
-        "WORKER_ID_HELD",
-        `${worker} was claimed by ${host} (${ip}), pid ${pid}, in the meantime, so nothing was changed; check whether that claim should end.`,
-      );
-    }
-    case "live": {
-      const { host, ip, pid } = answer.holder;
-      throw new SnowleaseError(
-        "WORKER_ID_HELD",
-        `${worker} is held by ${host} (${ip}), pid ${pid}, until ${timeText(answer.until)}; stop that process, or end its claim with \`--force\`.`,
-      );
-    }
-  }
+  if (answer.outcome === "absent") throw neverClaimed;
+  const { outcome, until } = answer;
+  if (outcome === "released") return { holder, fence, until };
+  const { host, ip, pid } = answer.holder;
+  const claimer = `${host} (${ip}), pid ${pid},`;
+  throw new SnowleaseError(
+    "WORKER_ID_HELD",
+    outcome === "superseded"
+      ? `${worker} was claimed by ${claimer} in the meantime, so nothing was changed; check whether that claim should end.`
+      : `${worker} is held by ${claimer} until ${timeText(until)}; stop that process, or end its claim with \`--force\`.`,
+  );
 }
 
 /**

@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { EncodingName } from "../../id/encodings.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
 import type { Layout } from "../../id/layout.ts";
 import { type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { defaultLimits } from "../../rule/limits.ts";
@@ -16,24 +17,21 @@ interface SourceLine {
 }
 
 /** A defect of an ID, or of a line without one. */
-export type AuditFinding =
-  | { readonly kind: "invalid"; readonly why: string; readonly places: readonly SourceLine[] }
+export type AuditFinding = (
+  | { readonly kind: "invalid"; readonly why: string }
   /** The layout has fewer bits. */
-  | { readonly kind: "beyond"; readonly id: bigint; readonly places: readonly SourceLine[] }
-  /** `places`: the first five. */
-  | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number; readonly places: readonly SourceLine[] }
+  | { readonly kind: "beyond"; readonly id: bigint }
+  | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number }
   /** No recorded holder at that time, and no record of a program that may have used the worker ID. `timestamp`: Unix ms. */
-  | {
-      readonly kind: "outside";
-      readonly id: bigint;
-      readonly workerId: number;
-      readonly timestamp: number;
-      readonly places: readonly SourceLine[];
-    };
+  | { readonly kind: "outside"; readonly id: bigint; readonly workerId: number; readonly timestamp: number }
+) & {
+  /** The first five. */
+  readonly places: readonly SourceLine[];
+};
 
 /**
- * IDs of one worker ID outside of every window, whose maker needs no lease. foreign: `by` has the number now, and
- * records no windows. pinned: it is kept out of the pool (`reason`), and the IDs are older than its first claim on record.
+ * IDs of one worker ID outside of every window, whose maker needs no lease. foreign: `by` has it now, and records no windows. pinned:
+ * it is out of the pool (`reason`), and the IDs are older than its first claim on record.
  */
 export interface UnleasedIds {
   readonly kind: "foreign" | "pinned";
@@ -52,9 +50,8 @@ export interface Audit {
   readonly duplicates: number;
   /** How many different IDs are in no window on record, less those of `notes`; undefined where no registry was asked. */
   readonly outside: number | undefined;
-  /** How many different IDs belong to numbers that a foreign holder has, outside of every window; undefined likewise. */
+  /** How many different IDs `notes` has of each kind; undefined where no registry was asked. */
   readonly foreign: number | undefined;
-  /** How many different IDs belong to pinned numbers, from before their first claim; undefined likewise. */
   readonly pinned: number | undefined;
   /** How many lines hold an ID that the layout cannot. */
   readonly beyond: number;
@@ -66,12 +63,11 @@ export interface Audit {
   readonly notes: readonly UnleasedIds[];
 }
 
-/** How far an audit has come. */
+/** How far an audit has come in its present phase. */
 interface AuditProgress {
   readonly phase: "reading" | "comparing";
-  /** Of this phase. */
   readonly ids: number;
-  /** Bytes that were read of the present phase's source text; undefined when comparing. */
+  /** Only while reading. */
   readonly bytes?: number | undefined;
 }
 
@@ -179,10 +175,10 @@ async function read(
 ): Promise<void> {
   let before = 0;
   let bytes = 0;
-  for (const { name, chunks } of sources) {
+  for (const source of sources) {
     const start = before;
-    const placesOf = (line: number): SourceLine[] => [{ source: name, line }];
-    report.begin(name, start);
+    const placesOf = (line: number): SourceLine[] => [report.placeOf(start + line)];
+    report.begin(source.name, start);
     const lines = new IdLines(format, layout.totalBits, {
       id(upper, lower, line) {
         report.ids++;
@@ -191,7 +187,7 @@ async function read(
       beyond: (id, line) => report.add("beyond", () => ({ kind: "beyond", id, places: placesOf(line) })),
       invalid: (why, line) => report.add("invalid", () => ({ kind: "invalid", why, places: placesOf(line) })),
     });
-    for await (const chunk of readable(name, chunks)) {
+    for await (const chunk of readable(source)) {
       lines.feed(chunk);
       bytes += chunk.length;
       onProgress?.({ phase: "reading", ids: report.ids, bytes });
@@ -202,19 +198,16 @@ async function read(
 }
 
 /** The chunks, and a message of ours where they cannot be read. */
-async function* readable(name: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const iterator = chunks[Symbol.asyncIterator]();
+async function* readable({ name, chunks }: IdInput): AsyncGenerator<Uint8Array> {
+  let isFirst = true;
   try {
-    for (let isFirst = true; ; isFirst = false) {
-      const next = await iterator.next().catch((error: unknown) => {
-        throw unreadable(name, error);
-      });
-      if (next.done === true) return;
-      if (isFirst && isUtf16(next.value)) throw inUtf16(name);
-      yield next.value;
+    for await (const chunk of chunks) {
+      if (isFirst && isUtf16(chunk)) throw inUtf16(name);
+      isFirst = false;
+      yield chunk;
     }
-  } finally {
-    await iterator.return?.();
+  } catch (error) {
+    throw isSnowleaseError(error) ? error : unreadable(name, error);
   }
 }
 
@@ -225,7 +218,7 @@ async function compare(
 ): Promise<void> {
   const heldBy = new Map<number, HeldIntervals>();
   const isElsewheres = windows === undefined ? undefined : await unleased(windows, report);
-  // The current ID, by its halves.
+  // The present ID, by its halves.
   let upper = 0;
   let lower = 0;
   let times = 0;
@@ -274,9 +267,7 @@ async function compare(
   conclude();
 }
 
-/**
- * Recognizes an ID outside of every window that a program without a lease may have made, and notes it. Looks up each worker ID once.
- */
+/** Recognizes and notes an ID outside of every window that a program without a lease may have made. Looks up each worker ID once. */
 async function unleased(
   { registry, namespace }: NonNullable<AuditOptions["windows"]>,
   report: Report,
@@ -287,7 +278,7 @@ async function unleased(
   return async (workerId, timestamp, held) => {
     if (!records.has(workerId)) records.set(workerId, await registry.worker(namespace, workerId));
     const record = records.get(workerId);
-    const kind = unheldReason(record, { timestamp, latest, claimedBefore: held.first < timestamp });
+    const kind = unheldReason(record, timestamp > latest, held.first < timestamp);
     if (kind === "foreign") report.note({ kind, workerId, by: record?.holder });
     else if (kind === "pinned") report.note({ kind, workerId, reason: record?.pinned });
     else return false;

@@ -32,8 +32,8 @@ const byteOrderMark = [0xef, 0xbb, 0xbf] as const;
 const id64 = new DataView(new ArrayBuffer(8));
 
 /**
- * Reads IDs of the form `format` from the bytes of a text: lines end with LF or CRLF, the last one maybe with nothing; empty ones
- * are skipped, and so is a byte order mark. Feed it chunk by chunk, and `end` it.
+ * Reads IDs of one format from the bytes of a text, chunk by chunk: lines end with LF or CRLF, the last one maybe with nothing. Empty
+ * ones and a byte order mark are skipped.
  */
 export class IdLines {
   readonly #format: EncodingName;

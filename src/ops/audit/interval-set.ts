@@ -35,7 +35,7 @@ export class HeldIntervals {
   has(timestamp: number): boolean {
     const bounds = this.#bounds;
     if (bounds.length === 0) return false;
-    // IDs mostly come in the order of their times, so that it is the span of the one before, or not far behind.
+    // IDs mostly come in the order of their times: it is the span of the one before, or a near one.
     if (timestamp < (bounds[this.#last] as number) || timestamp >= (bounds[this.#last + 1] as number)) {
       let low = 0;
       for (let high = bounds.length / 2; high - low > 1;) {

@@ -28,9 +28,8 @@ export interface SortedIds {
 }
 
 /**
- * IDs with their places, sorted in bounded memory: what does not fit lies on disk, in sorted runs that are merged in the end. 24 bytes
- * of memory for each ID of a run (to merge, 4 KiB a run where there are thousands of them), 12 bytes of disk for each ID; none up to
- * one run.
+ * IDs with their places, sorted in bounded memory: 24 bytes for each ID of a run, and 4 KiB a run to merge thousands of them. What does
+ * not fit lies on disk, in sorted runs of 12 bytes an ID.
  */
 export class SortedRuns {
   readonly #folder: string;

@@ -40,10 +40,9 @@ export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {})
   ].filter((each) => each !== undefined);
 }
 
-function quarantineOf({ info: { quarantineUntil = 0 }, clock }: Picture): Quarantine | undefined {
-  if (quarantineUntil <= clock) return undefined;
-  const message = "The registry may have forgotten windows, and grants nothing until they have passed.";
-  return { until: quarantineUntil, message };
+function quarantineOf({ info: { quarantineUntil: until = 0 }, clock }: Picture): Quarantine | undefined {
+  if (until <= clock) return undefined;
+  return { until, message: "The registry may have forgotten windows, and grants nothing until they have passed." };
 }
 
 function quarantined({ until, message }: Quarantine): Alarm {
@@ -63,11 +62,8 @@ function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {
 
 function refusals({ count, since, last }: RefusedClaims): Alarm {
   const title = `${grouped(count)} ${count === 1 ? "claim" : "claims"} refused`;
-  return {
-    kind: "fail",
-    title,
-    text: `Since ${time(since)}; the last one at ${time(last.at)}: ${last.code}. ${last.message}`,
-  };
+  const text = `Since ${time(since)}; the last one at ${time(last.at)}: ${last.code}. ${last.message}`;
+  return { kind: "fail", title, text };
 }
 
 /** Holders that are late with their renewals. */

@@ -10,10 +10,7 @@ export interface Change {
   readonly holder?: HolderLabel | undefined;
 }
 
-/**
- * The changes from one picture of a pool to the next. An event that both pictures miss is lost. Of a
- * large pool, nothing while not all live worker IDs are known.
- */
+/** The changes from one picture of a pool to the next; none in a large pool while not all live worker IDs are known. */
 export function changes(before: Picture, after: Picture): readonly Change[] {
   const [old, now] = [recordsOf(before), recordsOf(after)];
   if (old === undefined || now === undefined) return [];

@@ -29,8 +29,8 @@ const lanes = 8;
 const horizon = 10 * year;
 
 /**
- * Counts the worker IDs whose window held a past time. A record shows only its present or last claim; worker IDs that were
- * claimed anew since are looked up in history, or some of them where there are many.
+ * Counts the worker IDs whose window held a past time. A record shows only its present or last claim: worker IDs that were claimed
+ * since are looked up in history, or a sample of them.
  */
 class UseAt {
   readonly at: number;
@@ -58,17 +58,19 @@ class UseAt {
 
   async count(registry: Registry, namespace: string): Promise<number> {
     const sample = this.#sample;
+    if (sample.length === 0) return this.#certain;
     const range = { from: this.at, until: this.at + 1, limit: 1 };
+    const left = sample.values();
     let hits = 0;
-    let next = 0;
     const ask = async (): Promise<void> => {
-      for (let i = next++; i < sample.length; i = next++) {
-        const rows = await registry.history(namespace, sample[i] as number, range);
-        if (rows.length > 0) hits++;
+      // All lanes take from one iterator.
+      for (const workerId of left) {
+        const rows = await registry.history(namespace, workerId, range);
+        hits += rows.length;
       }
     };
     await Promise.all(Array.from({ length: lanes }, ask));
-    return this.#certain + (sample.length === 0 ? 0 : Math.round((this.#claimedSince * hits) / sample.length));
+    return this.#certain + Math.round((this.#claimedSince * hits) / sample.length);
   }
 }
 

@@ -29,8 +29,8 @@ export interface Picture {
   readonly counts: PoolCounts;
   /** Live worker IDs in ascending order, the first 1000 of them; without recents. */
   readonly holders: readonly WorkerRecord[];
-  /** Live worker IDs with less than a third of their window left: their holders are late with a renewal. */
-  readonly overdue: Overdue;
+  /** Live worker IDs with less than a third of their window left: their holders are late with a renewal. `first`: ends first. */
+  readonly overdue: { readonly count: number; readonly first: WorkerRecord | undefined };
   /** When the first of those that rest comes free. */
   readonly freeAt: number | undefined;
   /** Which part of the pool was read at least once, 0 to 1: a large one takes several looks. */
@@ -44,13 +44,6 @@ export interface Picture {
   /** What acknowledged writes survive there. */
   readonly promise: string;
   readonly forecast: PoolForecast | undefined;
-}
-
-/** Holders that are late with their renewals. */
-interface Overdue {
-  readonly count: number;
-  /** The record whose window ends first, without recents. */
-  readonly first: WorkerRecord | undefined;
 }
 
 /** What a look came to. */
@@ -69,7 +62,7 @@ interface PoolReading {
   readonly reader: PoolReader;
   readonly growth: Growth;
   readonly holders: WorkerRecord[];
-  overdue: Overdue;
+  overdue: Picture["overdue"];
   freeAt: number | undefined;
   /** The registry's clock at the last look. */
   clock: number;

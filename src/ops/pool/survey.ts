@@ -26,16 +26,13 @@ const leastPause = 20;
 /** How long after a step it goes on without another one, ms. */
 const mostBehind = 120_000;
 
-/**
- * Counts the pools of namespaces, a few pages in each step, however large they are: a pool's counts are those of its last complete
- * reading.
- */
+/** Counts the pools of namespaces, a few pages in each step: a pool's counts are those of its last complete reading. */
 export class Survey {
   readonly #registry: Registry;
   readonly #pool: PoolBounds | undefined;
   readonly #unfinished = new Map<string, PoolCount>();
   readonly #found = new Map<string, Surveyed>();
-  /** Counts the turns: each step begins with another namespace, so that a large pool does not delay the others. */
+  /** Each step begins with another namespace, so that a large pool does not delay the others. */
   #turn = 0;
   #goesOn = false;
   /** The end of the steps that were asked for. */
@@ -52,7 +49,7 @@ export class Survey {
     return this.#found;
   }
 
-  /** Goes on counting, each namespace to its end at most, and all of them 8 pages at most. Rejects as the registry does. */
+  /** Goes on counting, each namespace to its end, and 8 pages in all at most. Rejects as the registry does. */
   step(namespaces: readonly string[]): Promise<void> {
     // Two steps at once would read a page twice, and count it twice.
     const step = this.#steps.then(() => this.#step(namespaces));
@@ -75,8 +72,8 @@ export class Survey {
   }
 
   /**
-   * Counts those that were counted in part to their end, a fifth of the time, for 2 minutes at most: from one step to the next, pools of
-   * millions would take an hour. Never rejects; a registry that does not answer is asked again by the next step.
+   * Counts what steps began to its end, a fifth of the time, for 2 minutes at most: by steps alone, pools of millions would take an
+   * hour. Never rejects; the next step asks a registry again that does not answer.
    */
   async goOn(clock: Clock): Promise<void> {
     if (this.#goesOn) return;
