@@ -25,6 +25,13 @@ export async function* listWorkers(
   }
 }
 
+/** All records of a namespace, by worker ID. @throws SnowleaseError NOT_FOUND for an unknown namespace. */
+export async function recordsOf(registry: Registry, namespace: string): Promise<ReadonlyMap<number, WorkerRecord>> {
+  const records = new Map<number, WorkerRecord>();
+  for await (const record of listWorkers(registry, namespace)) records.set(record.workerId, record);
+  return records;
+}
+
 /** A claim that was ended from outside. */
 export interface EndedClaim {
   readonly holder: HolderLabel;

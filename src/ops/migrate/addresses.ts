@@ -35,9 +35,9 @@ export function whyShared(address: string): string | undefined {
 }
 
 /**
- * Reads a list of hosts: a line an address, a range (`10.0.0.0/24`: each address of it, less those that no host can have), a name and
- * an address, or an address and its names (as in /etc/hosts: the first name counts). Empty lines and what follows a `#` are skipped. A
- * host that is listed and lies in a range is one host. Several hosts may share an address that tells none of them apart.
+ * Reads a list of hosts, one a line: an address, a range (`10.0.0.0/24`: the addresses that hosts can have), a name and an address, or
+ * an address and its names (as in /etc/hosts: the first name counts). Empty lines and what follows a `#` are skipped. A host that is
+ * listed and lies in a range is one host. Several hosts may share an address that tells none of them apart.
  * @param file for messages.
  * @throws SnowleaseError CONFIG_INVALID that names the line.
  */
@@ -105,19 +105,16 @@ function rangeOf(text: string): readonly string[] | string {
   if (address === undefined || length === "" || hostBits < 0) return "a range like 10.0.0.0/24";
   if (hostBits > 16) return `a range of at most ${mostHosts} addresses (/${bits - 16})`;
   const size = 2 ** hostBits;
-  if (bits === 128) {
-    const groups = expanded(address);
-    const last = Number.parseInt(groups.at(-1) ?? "0", 16);
-    const begin = last - (last % size);
-    return numbers(size).flatMap(
-      (i) => plainAddress([...groups.slice(0, -1), (begin + i).toString(16)].join(":")) ?? [],
-    );
-  }
-  const number = address.split(".").reduce((sum, octet) => sum * 256 + Number(octet), 0);
-  const begin = number - (number % size);
+  const isSix = bits === 128;
+  // A range differs in the last 16 bits alone.
+  const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
+  const groups = isSix ? expanded(address) : [];
+  const last = isSix ? Number.parseInt(groups.at(-1) ?? "0", 16) : 256 * c + d;
+  const lasts = Array.from({ length: size }, (_, i) => last - (last % size) + i);
+  if (isSix) return lasts.flatMap((n) => plainAddress([...groups.slice(0, -1), n.toString(16)].join(":")) ?? []);
   // The first is the network's own, the last means all of them.
-  const usable = hostBits < 2 ? numbers(size) : numbers(size).slice(1, -1);
-  return usable.map((i) => [24, 16, 8, 0].map((shift) => Math.floor((begin + i) / 2 ** shift) % 256).join("."));
+  const usable = hostBits < 2 ? lasts : lasts.slice(1, -1);
+  return usable.map((n) => [a, b, n >> 8, n & 255].join("."));
 }
 
 /** The first 4 bytes of an IPv6 address, the way westid writes them: as if they were an IPv4 address. */
@@ -128,12 +125,6 @@ export function firstBytes(address: string): string {
 
 /** The eight groups of an IPv6 address. */
 function expanded(address: string): readonly string[] {
-  const [head = "", tail] = address.split("::");
-  const [front, back] = [head, tail ?? ""].map((part) => part.split(":").filter((group) => group !== ""));
-  const missing = 8 - (front?.length ?? 0) - (back?.length ?? 0);
-  return [...(front ?? []), ...Array.from({ length: tail === undefined ? 0 : missing }, () => "0"), ...(back ?? [])];
-}
-
-function numbers(count: number): readonly number[] {
-  return Array.from({ length: count }, (_, i) => i);
+  const [front = [], back = []] = address.split("::").map((part) => part.split(":").filter((group) => group !== ""));
+  return [...front, ...Array.from({ length: 8 - front.length - back.length }, () => "0"), ...back];
 }

@@ -1,10 +1,10 @@
 import { highestWorkerId } from "../../id/layout.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
-import type { Registry, WorkerRecord } from "../../rule/registry.ts";
+import { mostPins, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { checkPin } from "../../rule/pin.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { batchesOf, pinEach, unpinEach } from "../../registries/pin-batches.ts";
-import { listWorkers } from "../workers.ts";
+import { recordsOf } from "../workers.ts";
 import type { SourceContents } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 
@@ -53,18 +53,16 @@ export async function applyPlan(
   const others: { workerId: number; reason: string }[] = [];
   for (const pin of pins) {
     const record = present.get(pin.workerId);
-    if (record?.pinned !== undefined && !record.pinned.startsWith(pinMark)) {
+    if (record?.pinned !== undefined && !isOurs(record)) {
       others.push({ workerId: pin.workerId, reason: record.pinned });
     } else if (!isInPlace(record, pin)) due.push(pin);
   }
-  let done = 0;
-  for (const batch of batchesOf(due)) {
-    onProgress?.(done, due.length);
+  for (const [i, batch] of batchesOf(due).entries()) {
+    onProgress?.(i * mostPins, due.length);
     await pinEach(registry, namespace, batch).catch((error: unknown) => {
       if (!isSnowleaseError(error, "WORKER_ID_HELD")) throw error;
       return pinHeld(registry, namespace, batch);
     });
-    done += batch.length;
   }
   const planned = new Set(pins.map(({ workerId }) => workerId));
   const left = [...present.values()].filter((record) => isOurs(record) && !planned.has(record.workerId));
@@ -98,7 +96,7 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
 }
 
 /**
- * Takes back every pin that a plan made in its namespace. Repeatable.
+ * Takes back each pin that a plan made in its namespace. Repeatable.
  * @param force also while worker IDs are leased: the next claim may get the number of a host that makes IDs without a lease.
  * @returns how many, and how many worker IDs are leased.
  * @throws SnowleaseError WORKER_ID_HELD where some are, and there are pins, without `force`.
@@ -127,19 +125,18 @@ function stillLeased(leased: readonly WorkerRecord[]): SnowleaseError {
   );
 }
 
-/** Takes pins back. */
+/** Takes pins back; returns how many were there. */
 export async function unpinAll(
   registry: Registry,
   namespace: string,
   records: readonly WorkerRecord[],
   onProgress?: (done: number, of: number) => void,
 ): Promise<number> {
-  let [unpinned, done] = [0, 0];
-  for (const batch of batchesOf(records)) {
-    onProgress?.(done, records.length);
+  let unpinned = 0;
+  for (const [i, batch] of batchesOf(records).entries()) {
+    onProgress?.(i * mostPins, records.length);
     const workerIds = batch.map(({ workerId }) => workerId);
     unpinned += (await unpinEach(registry, namespace, workerIds)).length;
-    done += batch.length;
   }
   return unpinned;
 }
@@ -152,11 +149,4 @@ export function isOurs({ pinned }: WorkerRecord): boolean {
 /** Whether a pin is there already. The times that its owner used are noted with the first one. */
 function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
   return record?.pinned === reason && record.owner === owner?.ip;
-}
-
-/** All records of a namespace, by worker ID. */
-export async function recordsOf(registry: Registry, namespace: string): Promise<ReadonlyMap<number, WorkerRecord>> {
-  const records = new Map<number, WorkerRecord>();
-  for await (const record of listWorkers(registry, namespace)) records.set(record.workerId, record);
-  return records;
 }

@@ -1,8 +1,6 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import { Layout } from "../../id/layout.ts";
+import { Layout, type LayoutField } from "../../id/layout.ts";
 import { writeNotation } from "../../id/notation.ts";
-
-/* Whether IDs of two layouts can be equal, and when. */
 
 /** A fleet has left its old scheme long before that, ms. */
 const longestMove = 5 * 365 * 86_400_000;
@@ -13,14 +11,14 @@ export function sameIds(a: Layout, b: Layout): boolean {
 }
 
 function shapeOf({ fields, epoch, tick, wrap }: Layout): string {
-  const runs: [name: string, bits: number][] = [];
-  for (const { name, bits } of fields) {
-    const kind = ["timestamp", "rollback", "sequence"].includes(name) ? name : "worker";
-    const last = runs.at(-1);
-    if (last?.[0] === kind) last[1] += bits;
-    else runs.push([kind, bits]);
-  }
-  return JSON.stringify([runs, epoch, tick, wrap]);
+  // A letter a bit: adjacent identity fields are one run.
+  const bits = fields.map((field) => (isIdentity(field) ? "w" : field.name.charAt(0)).repeat(field.bits));
+  return JSON.stringify([bits.join(""), epoch, tick, wrap]);
+}
+
+/** Whether a field is part of the worker ID. */
+function isIdentity({ name }: LayoutField): boolean {
+  return !["timestamp", "rollback", "sequence"].includes(name);
 }
 
 /**
@@ -37,8 +35,8 @@ export function firstEqual(old: Layout, fresh: Layout, now: number): number | un
 }
 
 /**
- * Refuses a layout whose IDs could equal those of the old scheme before its fleet has moved. The source's own layout is right: there
- * the worker IDs keep them apart.
+ * Refuses a layout whose IDs could equal those of the old scheme before its fleet has moved. In the source's own layout, the worker
+ * IDs keep them apart.
  * @throws SnowleaseError LAYOUT_MISMATCH with the date of the first.
  */
 export function checkOverlap(old: Layout, fresh: Layout, from: string, now: number): void {
@@ -55,7 +53,7 @@ export function checkOverlap(old: Layout, fresh: Layout, from: string, now: numb
 
 /** The layout with as few bits more for worker IDs as keep its IDs apart from those of a layout, taken from the timestamp. */
 export function roomier(old: Layout, now: number): Layout | undefined {
-  const identity = old.fields.findLastIndex(({ name }) => !["timestamp", "rollback", "sequence"].includes(name));
+  const identity = old.fields.findLastIndex(isIdentity);
   for (let more = 1; more <= 3 && old.wrap === undefined; more++) {
     const fields = old.fields.map(({ name, bits }, i) => {
       return { name, bits: bits + (i === 0 ? -more : i === identity ? more : 0) };

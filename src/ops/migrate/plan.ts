@@ -3,7 +3,7 @@ import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { printable } from "../../id/printable.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
-import { listWorkers } from "../workers.ts";
+import { recordsOf } from "../workers.ts";
 import { checkOverlap, sameIds } from "./overlap.ts";
 import { type Apart, apartFrom, type ReserveRequest, reserveOf } from "./reserve.ts";
 import { type SourceContents, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
@@ -41,15 +41,10 @@ export interface Plan {
   readonly retired: readonly RetiredRange[];
 }
 
-/** A worker ID that is used by more than one. */
-interface Collision {
-  readonly workerId: number;
-  readonly hosts: readonly string[];
-}
-
 /** The outcome of a plan, for people. */
 export interface Outlook {
-  readonly collisions: readonly Collision[];
+  /** Worker IDs that several hosts use. */
+  readonly collisions: readonly { readonly workerId: number; readonly hosts: readonly string[] }[];
   /** Worker IDs of the namespace. */
   readonly size: number;
   /** Hosts that go on with their own number. */
@@ -84,18 +79,7 @@ export async function makePlan(
   request: PlanRequest,
 ): Promise<{ readonly plan: Plan; readonly outlook: Outlook }> {
   const { namespace, layout, from, source, sourceLayout, numbers, sharesStore = false, now, registry } = request;
-  const { makers, retired } = findings;
-  if (makers.length + retired.length === 0) throw nothingThere(from, source);
-  const highest = [
-    ...makers.map(({ workerId, name }) => [workerId, `of ${hostText({ name })}`] as const),
-    ...retired.map(({ last: number, why }) => [number, `(${why})`] as const),
-  ].toSorted(([a], [b]) => b - a)[0];
-  if (highest !== undefined && highest[0] >= numbers) {
-    const bits = Math.ceil(Math.log2(highest[0] + 1));
-    throw configInvalid(
-      `Expected worker IDs from 0 to ${numbers - 1} (the layout ${sourceLayout.fingerprint}), got ${highest[0]} ${highest[1]} in ${source}; name the layout of this fleet's IDs with \`--source-layout\` (at least ${bits} bits for the worker ID), or delete that number from the source where no program uses it.`,
-    );
-  }
+  checkNumbers(findings, request);
   checkOverlap(sourceLayout, layout, from, now);
   const apart = apartFrom(sourceLayout, layout, sharesStore);
   const { leased, ranges } = reserveOf({ ...request, reach: findings.reach, apart });
@@ -113,7 +97,7 @@ export async function makePlan(
   const hosts = findings.makers.map((maker): PlannedHost & { readonly collides: boolean } => {
     const rivals = others(maker);
     const renumbered = whyRenumbered(maker, rivals, apart, findings, atAddress.get(maker.address)?.length ?? 0);
-    return { ...maker, ...(renumbered !== undefined && { renumbered }), collides: rivals.length > 0 };
+    return { ...maker, renumbered, collides: rivals.length > 0 };
   });
   const sorted = hosts.toSorted((a, b) => Number(b.collides) - Number(a.collides) || a.workerId - b.workerId);
   const plain = (text: string): string => printable(text).slice(0, 300);
@@ -130,12 +114,7 @@ export async function makePlan(
     highest: findings.reach.highest,
     sharesStore,
     leased,
-    hosts: sorted.map(({ collides: _, address, usedUntil, ...host }) => ({
-      ...host,
-      name: plain(host.name),
-      ...(address !== undefined && { address }),
-      ...(usedUntil !== undefined && { usedUntil }),
-    })),
+    hosts: sorted.map(({ collides: _, ...host }) => ({ ...host, name: plain(host.name) })),
     retired: [...ranges, ...(apart === "another layout" ? [] : findings.retired)].map((range) => {
       return { ...range, last: Math.min(range.last, layout.pool.last) };
     }),
@@ -150,6 +129,22 @@ export async function makePlan(
   throw new SnowleaseError(
     "POOL_EXHAUSTED",
     `Each of the ${outlook.size} worker IDs of namespace \`${namespace}\` is pinned by the plan or taken, and none is left to lease; name another namespace, or a layout with more bits for worker IDs.`,
+  );
+}
+
+/** Refuses a source without worker IDs, or with one that its layout does not have. */
+function checkNumbers({ makers, retired }: SourceContents, request: PlanRequest): void {
+  const { from, source, sourceLayout, numbers } = request;
+  const found = [
+    ...makers.map(({ workerId, name }) => ({ workerId, whose: `of ${name}` })),
+    ...retired.map(({ last, why }) => ({ workerId: last, whose: `(${why})` })),
+  ];
+  const [highest] = found.toSorted((a, b) => b.workerId - a.workerId);
+  if (highest === undefined) throw nothingThere(from, source);
+  const { workerId, whose } = highest;
+  if (workerId < numbers) return;
+  throw configInvalid(
+    `Expected worker IDs from 0 to ${numbers - 1} (the layout ${sourceLayout.fingerprint}), got ${workerId} ${whose} in ${source}; name the layout of this fleet's IDs with \`--source-layout\` (at least ${Math.ceil(Math.log2(workerId + 1))} bits for the worker ID), or delete that number from the source where no program uses it.`,
   );
 }
 
@@ -192,12 +187,9 @@ function whyRenumbered(
 
 /** Worker IDs that have a holder, or are kept out of the pool. */
 async function takenIn(registry: Registry, namespace: string): Promise<ReadonlyMap<number, WorkerRecord>> {
-  const taken = new Map<number, WorkerRecord>();
-  if ((await registry.describe(namespace)) === undefined) return taken;
-  for await (const record of listWorkers(registry, namespace)) {
-    if (record.state !== "free") taken.set(record.workerId, record);
-  }
-  return taken;
+  if ((await registry.describe(namespace)) === undefined) return new Map();
+  const records = await recordsOf(registry, namespace);
+  return new Map([...records].filter(([, { state }]) => state !== "free"));
 }
 
 /** A pin that a plan asks for. */

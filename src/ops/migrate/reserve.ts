@@ -27,27 +27,21 @@ export interface ReserveRequest {
   readonly now: number;
 }
 
-/** How the worker IDs of a layout are divided while a fleet moves. */
-export interface Reserve {
-  readonly leased: PoolBounds;
-  readonly ranges: readonly RetiredRange[];
-}
-
 const [share, least] = [0.2, 16];
 /** Pins that a pool may ask for, beside those of the source. */
 const mostLeftOut = 65_536;
 
-/** @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, with what to change. */
-export function reserveOf(request: ReserveRequest): Reserve {
+/**
+ * Divides the worker IDs of a layout while a fleet moves.
+ * @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, with what to change.
+ */
+export function reserveOf(request: ReserveRequest): { leased: PoolBounds; ranges: readonly RetiredRange[] } {
   const { from, reach, layout, apart } = request;
   const pool = request.pool === undefined ? layout.pool : layout.narrow({}, request.pool);
   const { next, highest } = apart === undefined ? reach : ({ next: "none", highest: -1 } as const);
   const headroom = next === "above" ? (request.headroom ?? Math.max(least, Math.ceil(share * (highest + 1)))) : 0;
   const reached = next === "none" ? -1 : highest + headroom;
-  const leased = {
-    first: Math.max(pool.first, reached + 1),
-    last: pool.last,
-  };
+  const leased = { first: Math.max(pool.first, reached + 1), last: pool.last };
   if (leased.first > leased.last) throw nothingLeft(request, reached);
   const leftOut = leased.first - reached - 1 + layout.pool.last - leased.last;
   if (request.pool !== undefined && leftOut > mostLeftOut) {
@@ -65,15 +59,8 @@ export function reserveOf(request: ReserveRequest): Reserve {
   return { leased, ranges: ranges.filter(({ first, last }) => first <= last) };
 }
 
-/** The setting with which a running fleet hands out fewer worker IDs. */
-const bandOf: Partial<Record<SourceKind, string>> = {
-  "cosid-redis": "`cosid.machine.machine-bit`",
-  "cosid-sql": "`cosid.machine.machine-bit`",
-};
-
 function nothingLeft({ from, reach, layout, pool, now }: ReserveRequest, reached: number): SnowleaseError {
   const more = roomier(layout, now);
-  const band = bandOf[from];
   const all = formatPool(layout.pool);
   const beyond = reached < layout.pool.last ? `; or a \`--pool\` within ${reached + 1}-${layout.pool.last}` : "";
   const why =
@@ -84,9 +71,11 @@ function nothingLeft({ from, reach, layout, pool, now }: ReserveRequest, reached
     ...(from.startsWith("westid") ? ["lease from the very store of westid, in the namespace `default`"] : []),
     ...(reach.next === "above" && reached - reach.highest > 1 ? ["keep fewer with `--headroom`"] : []),
     ...(more === undefined ? [] : [`plan with more bits for worker IDs: \`--layout ${more.fingerprint}\``]),
-    ...(band === undefined
-      ? []
-      : [`give all its programs one bit less (${band}), then plan with \`--worker-bits ${layout.workerBits - 1}\``]),
+    ...(from.startsWith("cosid")
+      ? [
+          `give all its programs one bit less (\`cosid.machine.machine-bit\`), then plan with \`--worker-bits ${layout.workerBits - 1}\``,
+        ]
+      : []),
   ];
   return configInvalid(
     `${why}, and none is left to lease of ${pool === undefined ? all : `${formatPool(pool)} (\`--pool\`)`}; ${advice.join("; or ")}${beyond}.`,

@@ -2,20 +2,8 @@ import type { ServerAddress } from "../../registries/url.ts";
 import type { RegistryAddress } from "../../registries/index.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
-/** Where the worker IDs of a fleet come from today. */
-export const sourceKinds = [
-  "ip",
-  "westid-redis",
-  "westid-sql",
-  "uid-generator",
-  "leaf",
-  "cosid-redis",
-  "cosid-sql",
-] as const;
-export type SourceKind = (typeof sourceKinds)[number];
-
-/** What each kind of source holds, in the singular. */
-const contents: Readonly<Record<SourceKind, string>> = {
+/** Where the worker IDs of a fleet come from today, and what each kind of source holds, in the singular. */
+const contents = {
   ip: "host",
   "westid-redis": "key workerId:use:N or workerId:pid:IP of a westid program",
   "westid-sql": "row of a westid program in table workerid_assign",
@@ -23,14 +11,15 @@ const contents: Readonly<Record<SourceKind, string>> = {
   leaf: "node in /snowflake/NAME/forever",
   "cosid-redis": "key cosid:{NAMESPACE}:itc_idx, :adder or :revert with a machine ID",
   "cosid-sql": "machine ID in table cosid_machine",
-};
+} as const;
+export type SourceKind = keyof typeof contents;
+export const sourceKinds = Object.keys(contents) as [SourceKind, ...SourceKind[]];
 
 /** For a source that holds nothing: most likely another one is meant, and a plan of it would protect no host. */
 export function nothingThere(from: SourceKind, source: string): SnowleaseError {
-  const what = `There is no ${contents[from]} at ${source}`;
   return new SnowleaseError(
     "NOT_FOUND",
-    `${what}; name the server of the old programs, with its database and parameters.`,
+    `There is no ${contents[from]} at ${source}; name the server of the old programs, with its database and parameters.`,
   );
 }
 

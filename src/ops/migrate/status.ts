@@ -1,7 +1,8 @@
 import type { HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
-import { isOurs, type MigrationRequest, recordsOf } from "./apply.ts";
+import { recordsOf } from "../workers.ts";
+import { isOurs, type MigrationRequest } from "./apply.ts";
 import type { SourceContents, Maker } from "./source.ts";
 
 /**
@@ -32,12 +33,6 @@ interface HostStatus extends KnownHost {
   readonly rivals?: readonly string[] | undefined;
 }
 
-/** How many of the worker IDs that are kept for the source's next programs it has handed out. */
-interface Headroom {
-  readonly kept: number;
-  readonly used: number;
-}
-
 /** The progress of a fleet. */
 export interface MigrationStatus {
   /** Those of the plan, and those that the source has shown since. */
@@ -47,8 +42,11 @@ export interface MigrationStatus {
   readonly conflict: number;
   /** Worker IDs that the plan pins and that are not pinned: hosts on the old scheme are in danger. */
   readonly unpinned: readonly number[];
-  /** Absent where the source was not read again, or hands out no worker IDs upwards. */
-  readonly headroom?: Headroom | undefined;
+  /**
+   * Worker IDs that are kept for the source's next programs, and how many of them it has handed out. Absent where the source was not
+   * read again, or hands out no worker IDs upwards.
+   */
+  readonly headroom?: { readonly kept: number; readonly used: number } | undefined;
   /** The registry's clock, Unix ms. */
   readonly clock: number;
 }
@@ -88,20 +86,18 @@ export async function migrationStatus({ registry, plan, named, findings }: Migra
     // What a host had before it has moved was pinned: only what it got since can be another one's lease.
     const leased = state === "live" && (!moved || (host.fresh === true && holder?.ip !== host.address));
     const rivals = [...others.map(hostText), ...(leased ? [`${holder?.host} (${holder?.ip}), in the registry`] : [])];
-    const told = { ...host, ...(claimed !== undefined && { claimed }) };
-    if (rivals.length > 0) return { ...told, state: "conflict", rivals };
-    return { ...told, state: moved ? "moved" : "old" };
+    if (rivals.length > 0) return { ...host, claimed, state: "conflict", rivals };
+    return { ...host, claimed, state: moved ? "moved" : "old" };
   });
   const count = (state: HostState): number => stated.filter((host) => host.state === state).length;
   const unpinned = [...pinsOf(plan).keys()].filter((workerId) => records.get(workerId)?.pinned === undefined);
-  const headroom = findings === undefined ? undefined : headroomOf(plan, findings);
   return {
     hosts: stated,
     moved: count("moved"),
     old: count("old"),
     conflict: count("conflict"),
     unpinned,
-    ...(headroom !== undefined && { headroom }),
+    headroom: findings && headroomOf(plan, findings),
     clock,
   };
 }
@@ -122,7 +118,7 @@ function startedSince(
   return fresh.map((maker) => ({ ...maker, renumbered: "it has started since the plan was made", fresh: true }));
 }
 
-function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): Headroom | undefined {
+function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): MigrationStatus["headroom"] {
   if (reach.next !== "above") return undefined;
   return { kept: leased.first - 1 - highest, used: Math.max(0, reach.highest - highest) };
 }
@@ -142,11 +138,9 @@ async function claimsSince(
       if (wanted.has(key) && (found.get(key)?.at ?? -1) < at) found.set(key, { workerId, at });
     }
   };
-  const recent = [...records.values()].filter((record) => (record.claimedAt ?? 0) >= createdAt);
-  for (const { workerId, holder, claimedAt } of recent) note(workerId, holder, claimedAt);
-  for (const { workerId, holder, claimedAt, state } of records.values()) {
-    if (state === "live") note(workerId, holder, claimedAt);
-  }
+  const recent = [...records.values()].filter(({ claimedAt = 0 }) => claimedAt >= createdAt);
+  const live = [...records.values()].filter(({ state }) => state === "live");
+  for (const { workerId, holder, claimedAt } of [...recent, ...live]) note(workerId, holder, claimedAt);
   // A host that is still missing may have had a number that another one has now. No window of a claim since then ended before this.
   const from = createdAt - maxClockSkew - 1;
   for (const { workerId } of recent) {
@@ -181,8 +175,8 @@ export interface Finish {
 
 /**
  * The rest of the work when all hosts have moved. Pins go one window and the largest difference of clocks after the last host has
- * claimed (`force`, and where the source hands out worker IDs, so that a program may have ended a moment ago: after now), and not before
- * times that are known to be used.
+ * claimed, and not before times that are known to be used. With `force`, or where the source hands out worker IDs, a program may have
+ * ended a moment ago: then the wait begins now.
  */
 export async function prepareFinish(request: MigrationRequest, window: number, force: boolean): Promise<Finish> {
   const { registry, plan, findings } = request;
