@@ -15,44 +15,31 @@ export const sourceLayouts: Readonly<Record<SourceKind, string>> = {
   "cosid-sql": "timestamp:41,worker:10,sequence:12@1577203200000/1",
 };
 
-/** What can be read, how, and at what kinds of server. */
-const readers: Readonly<
-  Record<
-    Exclude<SourceKind, "ip">,
-    {
-      readonly kinds: readonly ServerAddress["kind"][];
-      /** The parameter of the URL that says which of several. */
-      readonly parameter?: string;
-      load(): Promise<(request: SourceRequest) => Promise<SourceContents>>;
-    }
-  >
-> = {
-  "westid-redis": { kinds: ["redis"], load: async () => (await import("./sources/westid.ts")).readWestidRedis },
-  "westid-sql": {
-    kinds: ["mysql", "postgres", "oracle"],
-    load: async () => (await import("./sources/westid.ts")).readWestidSql,
-  },
-  "uid-generator": {
-    kinds: ["mysql", "postgres", "oracle"],
-    load: async () => (await import("./sources/uid-generator.ts")).readUidGenerator,
-  },
-  leaf: { kinds: ["zookeeper"], parameter: "name", load: async () => (await import("./sources/leaf.ts")).readLeaf },
-  "cosid-redis": {
-    kinds: ["redis"],
-    parameter: "namespace",
-    load: async () => (await import("./sources/cosid.ts")).readCosidRedis,
-  },
-  "cosid-sql": {
-    kinds: ["mysql", "postgres", "oracle"],
-    parameter: "namespace",
-    load: async () => (await import("./sources/cosid.ts")).readCosidSql,
-  },
+/** How a kind of source is read. */
+interface SourceReader {
+  /** Kinds of server. */
+  readonly kinds: readonly ServerAddress["kind"][];
+  /** The parameter of the URL that says which of several. */
+  readonly parameter?: string;
+  load(): Promise<(request: SourceRequest) => Promise<SourceContents>>;
+}
+
+const databases = ["mysql", "postgres", "oracle"];
+const westid = () => import("./sources/westid.ts");
+const uidGenerator = () => import("./sources/uid-generator.ts");
+const leaf = () => import("./sources/leaf.ts");
+const cosid = () => import("./sources/cosid.ts");
+
+const readers: Readonly<Record<Exclude<SourceKind, "ip">, SourceReader>> = {
+  "westid-redis": { kinds: ["redis"], load: async () => (await westid()).readWestidRedis },
+  "westid-sql": { kinds: databases, load: async () => (await westid()).readWestidSql },
+  "uid-generator": { kinds: databases, load: async () => (await uidGenerator()).readUidGenerator },
+  leaf: { kinds: ["zookeeper"], parameter: "name", load: async () => (await leaf()).readLeaf },
+  "cosid-redis": { kinds: ["redis"], parameter: "namespace", load: async () => (await cosid()).readCosidRedis },
+  "cosid-sql": { kinds: databases, parameter: "namespace", load: async () => (await cosid()).readCosidSql },
 };
 
-/**
- * Whether a registry keeps its leases in the very store that is a source: then it passes by what stands there. Addresses that are
- * written differently count as two stores.
- */
+/** Whether a registry keeps its leases in the store that is a source. Addresses that are written differently count as two stores. */
 export function isSameStore(from: SourceKind, url: string, registry: RegistryAddress, namespace: string): boolean {
   if (from !== "westid-redis" && from !== "westid-sql") return false;
   const source = parseAddress(url);
@@ -66,8 +53,7 @@ function keyOf({ kind, servers, path }: ServerAddress): string {
 }
 
 /**
- * Reads where the worker IDs of a fleet come from today. Nothing is written there.
- * @param how `numbers`: how many worker IDs the source can hand out.
+ * Reads where the worker IDs of a fleet come from today.
  * @returns what it holds, and its URL without a login and settings.
  * @throws SnowleaseError CONFIG_INVALID for a URL of another kind of server, NOT_FOUND where nothing of the kind is there, and what a
  * registry at this URL would.
