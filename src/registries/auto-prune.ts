@@ -6,10 +6,7 @@ const pruningPrefix = "00";
 /** A process prunes a namespace once in this time, ms: some stores read all of the history for it. */
 const pause = 24 * 3_600_000;
 
-/**
- * The same registry, which prunes claims older than `historyKept`: after the answer to some claims, once a day at most. After a failure,
- * the next such claim tries again.
- */
+/** The same registry, which prunes claims older than `historyKept`: after some claims, once a day at most, or again after a failure. */
 export function autoPruned(registry: Registry): Registry {
   /** When this process pruned each namespace, by the registry's clock, Unix ms. */
   const prunedAt = new Map<string, number>();
@@ -18,12 +15,11 @@ export function autoPruned(registry: Registry): Registry {
     async claim(request) {
       const answer = await registry.claim(request);
       const { namespace, token } = request;
-      if (answer.outcome === "granted" && token.startsWith(pruningPrefix)) {
-        const { clock } = answer;
-        if (clock - (prunedAt.get(namespace) ?? -Infinity) >= pause) {
-          prunedAt.set(namespace, clock);
-          registry.prune(namespace, clock - historyKept).catch(() => prunedAt.delete(namespace));
-        }
+      const { outcome, clock } = answer;
+      const isDue = clock - (prunedAt.get(namespace) ?? -Infinity) >= pause;
+      if (outcome === "granted" && token.startsWith(pruningPrefix) && isDue) {
+        prunedAt.set(namespace, clock);
+        registry.prune(namespace, clock - historyKept).catch(() => prunedAt.delete(namespace));
       }
       return answer;
     },

@@ -1,21 +1,20 @@
 import type { PoolBounds } from "../id/pool-bounds.ts";
 
 /*
- * Claims of a pool must not read past records of numbers outside of it. So the records of a namespace are filed by bands: where a pool
- * begins or ends, a band ends, too, and a pool is nothing but whole bands. A pool with new limits cuts the bands there, and the records
- * inside of it are filed under the new names, some with each claim; the others stay where they are. A record is filed with its number's
- * band, whatever pool it is claimed from, and stays there until a pool cuts again.
+ * Claims of a pool must not read past records of worker IDs outside of it. So the records of a namespace are filed by bands, and a pool
+ * is nothing but whole bands. A pool with new limits cuts the bands there, and the records inside of it are filed under the new names,
+ * some with each claim. A record stays with the band of its worker ID until a pool cuts again, whatever pool it is claimed from.
  */
 
 /** Numbers whose records lie together in a registry's indexes. */
 export interface Band extends PoolBounds {
-  /** What the records are filed under: the limits with which the band was made. Bands may have one name, where one was cut out between them. */
+  /** The limits with which the band was made. Bands may have one name, where another band was cut out between them. */
   readonly name: string;
-  /** The records of its numbers below this one are filed under its name; some of the others are under the name they had. */
+  /** Records of worker IDs below this one are filed under `name`; others may be under the name that they had. */
   readonly filed: number;
 }
 
-/** How many records are filed anew in one step: others wait no longer than that takes. */
+/** How many records are filed anew in one step: other work waits so long. */
 export const filedAtOnce = 500;
 
 /** Bands in ascending order, cut so that the pool is nothing but whole bands, which no record of another number is filed under. */
@@ -78,11 +77,12 @@ function nameOf({ first, last }: PoolBounds): string {
   return `${first}-${last}`;
 }
 
-/** Those bands that were not so before. Their beginnings tell bands apart: a band is cut, and never goes. */
+/** The bands that were not so before. */
 export function changedBands(before: readonly Band[], after: readonly Band[]): readonly Band[] {
-  const known = new Map(before.map((band) => [band.first, band]));
-  return after.filter(({ first, last, name, filed }) => {
-    const was = known.get(first);
-    return was?.last !== last || was.name !== name || was.filed !== filed;
-  });
+  const known = new Set(before.map(bandText));
+  return after.filter((band) => !known.has(bandText(band)));
+}
+
+function bandText({ name, first, last, filed }: Band): string {
+  return `${name} ${first} ${last} ${filed}`;
 }

@@ -1,11 +1,11 @@
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import type { StoreKind } from "./store-kind.ts";
 import { whereOf } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /*
- * A driver's ready client in place of a registry URL. Only its target and its login are read. A registry makes its own connections:
- * they send nothing late, queue nothing, end at a deadline, and never hold up the program's.
+ * A driver's ready client in place of a registry URL. Only its target and its login are read: a registry's own connections send nothing
+ * late, queue nothing, end at a deadline, and never hold up the program's.
  */
 
 /** A `Redis` or `Cluster` of ioredis. */
@@ -67,15 +67,14 @@ export function clientAddress(client: unknown, settings: object, stores: readonl
 
 function settingsBeside(settings: object, parameters: StoreParameters): Readonly<Record<string, string>> {
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  const names = Object.keys(parameters).filter((name) => !parameters[name]?.clientHas);
   for (const [name, value] of given) {
-    const parameter = Object.hasOwn(parameters, name) ? parameters[name] : undefined;
-    if (parameter === undefined || parameter.clientHas) {
-      const names = Object.keys(parameters).filter((name) => !parameters[name]?.clientHas);
-      const advice = parameter === undefined ? `there are ${names.join(", ")}` : "give it to the client itself";
-      throw new SnowleaseError("CONFIG_INVALID", `Expected no \`${name}\` beside a ready client; ${advice}.`);
+    if (!names.includes(name)) {
+      const advice = Object.hasOwn(parameters, name) ? "give it to the client itself" : `there are ${names.join(", ")}`;
+      throw configInvalid(`Expected no \`${name}\` beside a ready client; ${advice}.`);
     }
     if (typeof value !== "string" && typeof value !== "number") {
-      throw new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` to be a number or a text, got ${shown(value)}.`);
+      throw configInvalid(`Expected \`${name}\` to be a number or a text, got ${shown(value)}.`);
     }
   }
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));

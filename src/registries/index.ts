@@ -1,5 +1,5 @@
 import { systemClock } from "../lease/clock.ts";
-import { SnowleaseError } from "../id/errors.ts";
+import { configInvalid } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import { autoPruned } from "./auto-prune.ts";
 import { classText, clientAddress } from "./driver-client.ts";
@@ -67,8 +67,7 @@ export function addressOfClient(given: object): RegistryAddress {
   const { client = given, ...settings } = given as { readonly client?: unknown };
   const address = clientAddress(given, {}, stores) ?? clientAddress(client, settings, stores);
   if (address !== undefined) return address as RegistryAddress;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected a registry, or a ready client (of ioredis, or a pool of pg or mysql2), got ${classText(client)}; name the registry by its URL.`,
   );
 }

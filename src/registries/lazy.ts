@@ -1,7 +1,7 @@
 import { isEmpty, openRegistry, type RegistryAddress, storeOf } from "./index.ts";
 import type { RegistryOptions } from "./store-kind.ts";
 import { monotonic, systemClock } from "../lease/clock.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import { pinEach, unpinEach } from "./pin-batches.ts";
 import { type Registry } from "../rule/registry.ts";
 import { defaultLimits, type NamespaceLimits } from "../rule/limits.ts";
@@ -57,8 +57,7 @@ export function checkLongest(
   { maxWindow = defaultLimits.maxWindow }: Partial<NamespaceLimits> = {},
 ): void {
   if (window <= maxWindow) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected \`window\` to be at most ${maxWindow} ms (the maxWindow of new namespaces), got ${shown(window)}; lower it, or raise \`maxWindow\`.`,
   );
 }

@@ -1,13 +1,9 @@
 import { mostPins, type Pin, type Registry } from "../rule/registry.ts";
 
-/*
- * Pins of many worker IDs. Each pin takes effect by itself; a store takes up to `mostPins` in one call.
- */
-
 /** Pins under way at once in a store without batches: a store that syncs each write to disk then syncs several together. */
 const width = 8;
 
-/** Splits a list into batches of `mostPins`. */
+/** Splits a list into batches that a store takes in one call. */
 export function batchesOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
   return Array.from({ length: Math.ceil(items.length / mostPins) }, (_, i) =>
     items.slice(i * mostPins, (i + 1) * mostPins),
@@ -42,12 +38,10 @@ async function several<Item>(items: readonly Item[], work: (item: Item) => Promi
   const left = [...items];
   const worker = async (): Promise<void> => {
     for (let item = left.shift(); item !== undefined; item = left.shift()) {
-      try {
-        await work(item);
-      } catch (error) {
+      await work(item).catch((error: unknown) => {
         left.length = 0;
         throw error;
-      }
+      });
     }
   };
   const workers = Array.from({ length: width }, worker);

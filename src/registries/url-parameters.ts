@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
-/** What docs, and messages about a registry URL, say of a parameter. */
+/** What docs and messages say of a parameter. */
 interface ParameterNotes {
   /** As a URL has it. */
   readonly default?: string;
@@ -48,16 +48,11 @@ function timeOf(text: string): number {
   return Number(number) * (units[unit] ?? Number.NaN);
 }
 
-/** A truth value. */
 export function truth(notes: ParameterNotes): StoreParameter<boolean> {
-  return {
-    ...notes,
-    rule: "to be true or false",
-    read: (text) => (/^(true|false)$/.test(text) ? text === "true" : undefined),
-  };
+  const read = (text: string): boolean | undefined => (/^(true|false)$/.test(text) ? text === "true" : undefined);
+  return { ...notes, rule: "to be true or false", read };
 }
 
-/** Any text. */
 export function anyText(notes: ParameterNotes): StoreParameter<string> {
   return { ...notes, rule: "to be a text", read: (text) => text };
 }

@@ -38,7 +38,6 @@ export interface ServerParts extends OwnSettings {
   readonly client?: object | undefined;
 }
 
-/** The servers of a store, whichever it is. */
 export interface ServerAddress extends ServerParts {
   readonly kind: string;
 }
@@ -158,9 +157,8 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   }
   if (rest.includes("#")) refuse("to have no `#`; in a path write %23");
 
-  const end = rest.indexOf("?");
-  const body = end < 0 ? rest : rest.slice(0, end);
-  const query = end < 0 ? [] : [...readQuery(rest.slice(end + 1), refuse, decode)];
+  const [, body = "", queryText] = /^([^?]*)(?:\?(.*))?$/s.exec(rest) ?? [];
+  const query = queryText === undefined ? [] : [...readQuery(queryText, refuse, decode)];
   const { kind, parameters: own, grammar } = store;
   const plain = `${scheme}:${body}`;
   const parts = grammar({ scheme, port: store.schemes[scheme] ?? 0, body, refuse, decode });
@@ -180,11 +178,11 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
 function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["decode"]): ReadonlyMap<string, string> {
   const pairs = new Map<string, string>();
   for (const part of query.split("&")) {
-    const at = part.indexOf("=");
-    const name = decode(at < 0 ? part : part.slice(0, at));
-    if (name === "" || at < 0) refuse("to have a query like ?name=value&name=value");
+    const [encoded = "", ...value] = part.split("=");
+    const name = decode(encoded);
+    if (name === "" || value.length === 0) refuse("to have a query like ?name=value&name=value");
     if (pairs.has(name)) refuse(`to have the query parameter ${shown(name)} once`);
-    pairs.set(name, decode(part.slice(at + 1)));
+    pairs.set(name, decode(value.join("=")));
   }
   return pairs;
 }
