@@ -26,7 +26,7 @@ import { drain, makeServer, renewCertificates, type ServerLimits } from "./http/
 import { isLoopback, listenOnSocket, listenOnTcp } from "./http/server/listen.ts";
 import { checkSocketFolder } from "./http/access/socket-folder.ts";
 import { tokenFile } from "./http/access/tokens.ts";
-import { ownLeases } from "./ops/ids.ts";
+import { allSteps, ownLeases } from "./ops/ids.ts";
 import { checkLongest, type LazyRegistry } from "./registries/lazy.ts";
 
 /** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
@@ -240,7 +240,7 @@ function closer(
     // It counts when the requests in flight are done.
     released.catch(() => undefined);
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
-    const givenBack = ids.close().finally(() => released);
+    const givenBack = allSteps([released, ids.close()]);
     await Promise.race([attempt("give every worker ID back", givenBack), hurried]);
     await attempt("close the registry", registry.close());
     log.info({ event: "stopped" }, "stopped");

@@ -169,7 +169,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       }
     },
 
-    releaseIdle: () => all(unused().map(release)),
+    releaseIdle: () => allSteps(unused().map(release)),
 
     close() {
       stop.abort(closing());
@@ -180,13 +180,13 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
           () => undefined,
         ),
       );
-      return all([...closed, ...leaving.values()]);
+      return allSteps([...closed, ...leaving.values()]);
     },
   };
 }
 
-/** Waits for all; then rejects with what the first one did that rejected. */
-async function all(steps: readonly Promise<void>[]): Promise<void> {
+/** Waits for all steps, also where one fails; then rejects with the first failure. */
+export async function allSteps(steps: readonly Promise<void>[]): Promise<void> {
   const failed = (await Promise.allSettled(steps)).find((step) => step.status === "rejected");
   if (failed !== undefined) throw failed.reason;
 }
