@@ -42,7 +42,7 @@ const layers = {
   "lease/": ["id/", "rule/"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
-  "api/": ["id/", "rule/", "npm:zod"],
+  "api/": ["id/", "rule/", "node:", "npm:zod"],
   "assets.ts": ["node:"],
   "store-file.ts": ["id/", "rule/", "node:"],
   "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],

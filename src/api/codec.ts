@@ -1,4 +1,4 @@
-import type { Checkpoint, HistoryRow, HolderLabel, Recents, WorkerRecord } from "../rule/registry.ts";
+import type { Checkpoint, HistoryRow, HolderLabel, Pin, Recents, WorkerRecord } from "../rule/registry.ts";
 import { hasWindow } from "../rule/window.ts";
 import type { Optional } from "./schema.ts";
 
@@ -25,6 +25,12 @@ export interface WorkerJson
   /** Null, like `until`, where no window is known. */
   readonly from: number | null;
   readonly until: number | null;
+}
+
+/** A pin, and its owner in two fields. */
+export interface PinJson extends Pick<Pin, "reason"> {
+  readonly owner?: string | undefined;
+  readonly usedUntil?: number | undefined;
 }
 
 /** A claim in the history. */
@@ -77,4 +83,12 @@ export function historyJson({ holder, ...rest }: HistoryRow): HistoryJson {
 
 export function historyOf({ host, ip, pid, instance, ...rest }: HistoryJson): HistoryRow {
   return { ...rest, holder: { host, ip, pid, instance } };
+}
+
+export function pinJson({ reason, owner }: Omit<Pin, "workerId">): PinJson {
+  return { reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
+}
+
+export function pinOf({ reason, owner, usedUntil }: PinJson): Omit<Pin, "workerId"> {
+  return { reason, owner: owner === undefined ? undefined : { ip: owner, usedUntil } };
 }

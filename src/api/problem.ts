@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../id/errors.ts";
 import type { ForceReleased, Refusal } from "../rule/registry.ts";
-import type { FieldSchemas, Schema } from "./schema.ts";
+import { label } from "./fields.ts";
+import { answer, type Schema } from "./schema.ts";
 
 /** HTTP status of each error; a code that is added does not compile until it has one. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -36,16 +37,16 @@ export interface Problem {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-export const problem: Schema<Problem> = z.object({
+export const problem: Schema<Problem> = answer({
   title: z.string(),
   status: z.int(),
   detail: z.string(),
   code: z.enum(errorCodes),
   retryAfterMs: z.number().optional(),
   details: z.record(z.string(), z.unknown()).optional(),
-} satisfies FieldSchemas<Problem>);
+});
 
-const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
+const holder = z.object(label);
 const answered = { freeAt: z.number(), clock: z.number() };
 
 /** A refused claim, in a problem's `details.refusal`. */

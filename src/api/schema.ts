@@ -10,6 +10,16 @@ export type FieldSchemas<Message> = { readonly [Name in keyof Message]-?: Schema
 /** A message whose fields may all be left out. */
 export type Optional<Message> = { readonly [Name in keyof Message]?: Message[Name] | undefined };
 
+/** A request: a misspelt field is refused. */
+export function request<Message>(fields: FieldSchemas<Message>): Schema<Message> {
+  return z.strictObject(fields) as unknown as Schema<Message>;
+}
+
+/** An answer: unknown fields pass, so that answers may grow. */
+export function answer<Message>(fields: FieldSchemas<Message>): Schema<Message> {
+  return z.object(fields) as unknown as Schema<Message>;
+}
+
 /** The value as the schema has it. @throws SnowleaseError CONFIG_INVALID that names the field, the rule and what came. */
 export function checked<Value>(schema: Schema<Value>, value: unknown, whole: string): Value {
   const result = schema.safeParse(value);

@@ -12,19 +12,17 @@ import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type DirectRequest, directRoutes, send } from "./direct.ts";
 import type { EventStreams } from "./monitoring/event-streams.ts";
-import { eventRoutes } from "./routes/events.ts";
 import type { ClaimRate } from "./access/claim-rate.ts";
 import { guard, type AllowedHosts } from "./access/guard.ts";
-import { idRoutes } from "./routes/ids.ts";
+import { explainRoute, makeRoute } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
 import { silent } from "./log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
-import { metricsRoutes } from "./routes/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
 import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
-import { systemRoutes } from "./routes/system.ts";
+import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
 import type { Tokens } from "./access/tokens.ts";
 import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./routes/workers.ts";
@@ -77,11 +75,12 @@ export function createApp(options: AppOptions): App {
   const memory = new AnswerMemory(answerMemory);
   const routes: Route[] = [
     ...leaseRoutes(context),
-    ...idRoutes(context, ids),
+    ...(ids === undefined ? [] : [makeRoute(ids)]),
+    explainRoute(context),
     ...workerRoutes(context),
     ...namespaceRoutes(context),
-    ...eventRoutes(context, streams),
-    ...metricsRoutes(metrics),
+    ...(streams === undefined ? [] : [eventsRoute(context, streams)]),
+    ...(metrics === undefined ? [] : [metricsRoute(metrics)]),
   ];
   routes.push(...systemRoutes(context, routes, tokens !== undefined));
 
@@ -120,7 +119,7 @@ export function createApp(options: AppOptions): App {
   for (const route of [...routes, ...(dashboard?.routes ?? [])]) {
     app.on(route.method, route.path, async (c) => {
       const visit = enter(route, c.req.raw, (name) => c.req.param(name), c.env?.outgoing);
-      return "run" in route ? responseOf(await route.run(visit)) : route.respond(visit);
+      return responseOf(await route.run(visit));
     });
   }
 

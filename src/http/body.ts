@@ -1,5 +1,5 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
-import { maxBody } from "../api/requests.ts";
+import { maxBody } from "../api/fields.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import { maxBody } from "../api/requests.ts";
+import { maxBody } from "../api/fields.ts";
 import type { AnswerParts } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { JsonRoute, Route } from "./routes/route.ts";
+import type { Route } from "./routes/route.ts";
 import type { Visit } from "./visit.ts";
 
 /*
@@ -14,7 +14,7 @@ import type { Visit } from "./visit.ts";
 
 /** A plain request, and the route that answers it. */
 export interface DirectRequest extends Pick<Visit, "param"> {
-  readonly route: JsonRoute;
+  readonly route: Route;
   readonly request: ApiRequest;
 }
 
@@ -23,10 +23,9 @@ const plainHost = /^(?:[\w.-]+|\[[\da-f:]+\])(?::[1-5]?\d{1,4})?$/i;
 
 /** Finds the route of a plain request among those with a JSON body. Undefined: the request is not plain, or none of them is its route. */
 export function directRoutes(routes: readonly Route[]): (message: IncomingMessage) => DirectRequest | undefined {
-  const patterns = routes.flatMap((route) => {
-    if (!("run" in route) || route.body === undefined) return [];
-    return [{ route, path: new RegExp(`^${route.path.replace(/:(\w+)/g, "(?<$1>[^/]+)")}$`) }];
-  });
+  const patterns = routes
+    .filter(({ body }) => body !== undefined)
+    .map((route) => ({ route, path: new RegExp(`^${route.path.replace(/:(\w+)/g, "(?<$1>[^/]+)")}$`) }));
   return (message) => {
     const { method, url = "" } = message;
     if (!plainPath.test(url) || !isPlain(message)) return undefined;
@@ -47,9 +46,9 @@ function isPlain({ headers, rawHeaders }: IncomingMessage): boolean {
   return 2 * names === rawHeaders.length;
 }
 
-/** Sends an answer. */
+/** Sends the answer of a route with a JSON body: a text, or nothing. */
 export function send(response: ServerResponse, { status, headers, body }: AnswerParts): void {
-  if (status === 204) return void response.writeHead(status, headers).end();
+  if (typeof body !== "string") return void response.writeHead(status, headers).end();
   const length = Buffer.byteLength(body);
   // Node takes a list of headers ten times as fast as a new object.
   const lines: (string | number)[] = ["content-length", length];

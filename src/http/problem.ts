@@ -28,18 +28,15 @@ export interface AnswerParts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** Bytes: all copies of this answer share them. */
-  readonly body: string | Uint8Array<ArrayBuffer>;
+  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
-/** Statuses whose answers have no body. */
-const bodiless: readonly number[] = [204, 304];
-
 export function responseOf({ body, ...init }: AnswerParts): Response {
-  return new Response(bodiless.includes(init.status) ? null : body, init);
+  return new Response(body, init);
 }
 
 /** An error as RFC 9457 has it. */
-export function problemParts(error: SnowleaseError): AnswerParts {
+export function problemParts(error: SnowleaseError): AnswerParts & { readonly body: string } {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;
   const status = error instanceof HttpRefusal ? error.status : statusOf[code];

@@ -1,11 +1,12 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
+import type { Access, Call } from "../api/call.ts";
 import type { AnswerMemory } from "./access/answer-memory.ts";
 import type { ClaimRate } from "./access/claim-rate.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Access, Tokens } from "./access/tokens.ts";
+import type { Tokens } from "./access/tokens.ts";
 
 /** What one client may take of the daemon. */
 export interface Allowances {
@@ -19,10 +20,7 @@ export interface Allowances {
 }
 
 /** Which clients a route admits. */
-interface Admission {
-  readonly access: Access;
-  readonly signedIn?: true;
-}
+type Admission = Pick<Call, "access" | "signedIn">;
 
 /** A request that was let in. */
 export class Visit {

@@ -10,7 +10,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
-import { parseTokens, roles, tokenFile, type Tokens } from "../../src/http/access/tokens.ts";
+import { parseTokens, tokenFile, type Tokens } from "../../src/http/access/tokens.ts";
+import { roles } from "../../src/api/call.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-access-"));

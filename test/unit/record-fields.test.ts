@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { workerAnswer } from "../../src/api/answers.ts";
+import { read } from "../../src/api/workers.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
@@ -114,7 +114,7 @@ describe("the fields of a record", () => {
   });
 
   test("are those of the JSON over HTTP, which adds state and mark, and shows no secret", () => {
-    const { properties = {} } = z.toJSONSchema(workerAnswer as z.ZodType, { io: "input" });
+    const { properties = {} } = z.toJSONSchema(read.answer as z.ZodType, { io: "input" });
     expect(sorted(Object.keys(properties))).toEqual(sorted([...namesOf("json"), "state", "marked"]));
   });
 });

@@ -1,15 +1,9 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import { type Access, type Role, roles } from "../../api/call.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "../log.ts";
 import { HttpRefusal } from "../problem.ts";
-
-/** What a token permits. `worker`: leases and IDs. `read`: reading. `admin`: everything. */
-export const roles = ["worker", "read", "admin"] as const;
-type Role = (typeof roles)[number];
-
-/** What a route asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
-export type Access = "open" | "any" | Role;
 
 /** The tokens that a daemon takes. */
 export interface Tokens {

@@ -8,16 +8,16 @@ import type { Registry } from "../../rule/registry.ts";
 import { type Alarm, alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
-import { namespacePattern } from "../../api/requests.ts";
+import { namespacePattern } from "../../api/fields.ts";
 import { readForm } from "../body.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { eventNames, type Journal } from "../monitoring/journal.ts";
 import { noticeOverdue } from "../monitoring/notices.ts";
 import { statusOf } from "../../api/problem.ts";
-import { problemParts } from "../problem.ts";
+import { type AnswerParts, problemParts } from "../problem.ts";
 import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
-import type { OtherRoute } from "../routes/route.ts";
+import type { Route } from "../routes/route.ts";
 import type { Tokens } from "../access/tokens.ts";
 import { alarmsPart } from "./alarms.ts";
 import { explanationPart, workerPart } from "./detail.ts";
@@ -48,7 +48,7 @@ export interface DashboardOptions {
 
 /** The pages for people, and the browsers that are signed in. */
 export interface Dashboard {
-  readonly routes: readonly OtherRoute[];
+  readonly routes: readonly Route[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
   authorizationOf(request: ApiRequest): string | null;
 }
@@ -127,12 +127,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return watch;
   }
 
-  async function answer(status: number, title: string, main: Html, header?: Html): Promise<Response> {
+  async function answer(status: number, title: string, main: Html, header?: Html): Promise<AnswerParts> {
     const text = await page({ title: `${title} · Snowlease`, assetUrl, version, header, main });
-    return new Response(plain(String(text)), { status, headers: pageHeaders });
+    return { status, headers: pageHeaders, body: plain(String(text)) };
   }
 
-  async function show(request: ApiRequest): Promise<Response> {
+  async function show(request: ApiRequest): Promise<AnswerParts> {
     const asked = readAsked(new URL(request.url).searchParams);
     const known = [...new Set([...namespaces(), defaultNamespace])].filter((name) => mayRead(request, name)).toSorted();
     const first = known.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
@@ -225,7 +225,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return last !== undefined && until > clock.now() ? { until, message: last.message } : undefined;
   }
 
-  async function asPage(request: ApiRequest, make: () => Promise<Response>): Promise<Response> {
+  async function asPage(request: ApiRequest, make: () => Promise<AnswerParts>): Promise<AnswerParts> {
     try {
       return await make();
     } catch (cause) {
@@ -256,7 +256,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     }
   }
 
-  async function signIn(request: ApiRequest): Promise<Response> {
+  async function signIn(request: ApiRequest): Promise<AnswerParts> {
     const form = await readForm(request);
     const next = safeNext(form.get("next"));
     const token = form.get("token")?.trim() ?? "";
@@ -270,18 +270,15 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return seeOther(next, sessions.start(request, token));
   }
 
-  const route = (method: "GET" | "POST", path: string, run: (request: ApiRequest) => Promise<Response>): OtherRoute => {
-    const [access, status] = ["open", 200] as const;
-    return {
-      method,
-      path,
-      summary: "A page for people",
-      access,
-      status,
-      page: true,
-      respond: ({ request }) => asPage(request, () => run(request)),
-    };
-  };
+  const route = (method: "GET" | "POST", path: string, run: (request: ApiRequest) => Promise<AnswerParts>): Route => ({
+    method,
+    path,
+    summary: "A page for people",
+    access: "open",
+    status: 200,
+    page: true,
+    run: ({ request }) => asPage(request, () => run(request)),
+  });
 
   return {
     authorizationOf: (request) => sessions.authorizationOf(request),
@@ -301,7 +298,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
             "cache-control": "public, max-age=31536000, immutable",
             "x-content-type-options": "nosniff",
           };
-          return new Response(body, { headers });
+          return { status: 200, headers, body };
         }),
       ),
     ],
@@ -372,7 +369,7 @@ function safeNext(next: string | null): string {
   return next !== null && /^\/\?[\w=&%.~+-]*$/.test(next) ? next : "/";
 }
 
-function seeOther(location: string, cookie?: string): Response {
+function seeOther(location: string, cookie?: string): AnswerParts {
   const headers = { location, "cache-control": "no-store", ...(cookie !== undefined && { "set-cookie": cookie }) };
-  return new Response(null, { status: 303, headers });
+  return { status: 303, headers, body: null };
 }

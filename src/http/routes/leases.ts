@@ -15,9 +15,8 @@ import {
 } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/limits.ts";
 import { checkWindowLength, defaultWindow } from "../../lease/window-length.ts";
-import { claimAnswer, type FileJson, blocksAnswer, renewAnswer } from "../../api/answers.ts";
 import { recentsJson } from "../../api/codec.ts";
-import { type ClaimBody, claimBody, blocksBody, type ReleaseBody, releaseBody, renewBody } from "../../api/requests.ts";
+import * as leases from "../../api/leases.ts";
 import { StoreFile } from "../../store-file.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { AppContext } from "./context.ts";
@@ -63,7 +62,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   }
 
   /** What a claim asks for or leaves to this daemon. A client that names what this daemon is set to costs no look-up. */
-  async function claimTerms(namespace: string, body: ClaimBody, visit: Visit): Promise<ClaimTerms> {
+  async function claimTerms(namespace: string, body: leases.ClaimBody, visit: Visit): Promise<ClaimTerms> {
     const differs = difference(body, defaults);
     const asks =
       body.layout === undefined ||
@@ -120,7 +119,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
 
   async function usageOf(
     namespace: string,
-    body: ReleaseBody,
+    body: leases.ReleaseBody,
     from: () => Promise<number>,
   ): Promise<Usage | undefined> {
     const { lastTimestamp, recent } = body;
@@ -142,126 +141,76 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     takeBlocks === undefined
       ? []
       : [
-          route({
-            method: "POST",
-            path: "/v1/:namespace/leases/:workerId/blocks",
-            summary: "Take blocks of a shared window",
-            access: "worker",
-            status: 200,
-            body: blocksBody,
-            answer: blocksAnswer,
-            problems: ["LEASE_LOST"],
-            async handle({ namespace, workerId, body }) {
-              const answer = await takeBlocks({ namespace, workerId, ...body });
-              if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
-              return { blocks: answer.blocks };
-            },
+          route(leases.takeBlocks, async ({ namespace, workerId, body }) => {
+            const answer = await takeBlocks({ namespace, workerId, ...body });
+            if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
+            return { blocks: answer.blocks };
           }),
         ];
 
   return [
     ...blocks,
-    route({
-      method: "POST",
-      path: "/v1/:namespace/leases",
-      summary: "Claim a worker ID",
-      access: "worker",
-      claims: true,
-      status: 201,
-      body: claimBody,
-      answer: claimAnswer,
-      problems: [
-        "RATE_LIMITED",
-        "POOL_EXHAUSTED",
-        "WORKER_ID_HELD",
-        "CLOCK_SKEW",
-        "CLOCK_ROLLBACK",
-        "LAYOUT_MISMATCH",
-        "LAYOUT_EXPIRED",
-        "WINDOW_NOT_OPEN",
-        "QUARANTINE",
-      ],
-      async handle({ namespace, body, visit }) {
-        const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
-        const refusal = layout.refusalAt(body.now);
-        if (refusal !== undefined) throw refusal;
-        const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
-        const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
-        const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
-        const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
-        // A worker ID granted to a client that has hung up would rest for a whole window.
-        await visit.present();
-        const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
-        const ask = (): Promise<Grant | Refusal> => askInTime(clock, request, (request) => registry.claim(request));
-        const whole = layout.narrow({}, defaults.pool);
-        const size = whole.last - whole.first + 1;
-        const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
-        if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
-        const { outcome: _, recents, store, ...grant } = answer;
-        const { fence, from, until } = grant;
-        known.set(`${namespace}/${grant.workerId}`, { fence, window });
-        log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
-        const renewAfterMs = Math.floor(window * renewShare);
-        const file = takeBlocks === undefined ? undefined : fileOf(store);
-        return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
-      },
+    route(leases.claim, async ({ namespace, body, visit }) => {
+      const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
+      const refusal = layout.refusalAt(body.now);
+      if (refusal !== undefined) throw refusal;
+      const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
+      const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
+      const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
+      const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
+      // A worker ID granted to a client that has hung up would rest for a whole window.
+      await visit.present();
+      const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
+      const ask = (): Promise<Grant | Refusal> => askInTime(clock, request, (request) => registry.claim(request));
+      const whole = layout.narrow({}, defaults.pool);
+      const size = whole.last - whole.first + 1;
+      const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
+      if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
+      const { outcome: _, recents, store, ...grant } = answer;
+      const { fence, from, until } = grant;
+      known.set(`${namespace}/${grant.workerId}`, { fence, window });
+      log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
+      const renewAfterMs = Math.floor(window * renewShare);
+      const file = takeBlocks === undefined ? undefined : fileOf(store);
+      return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
     }),
 
-    route({
-      method: "PATCH",
-      path: "/v1/:namespace/leases/:workerId",
-      summary: "Renew a lease",
-      access: "worker",
-      status: 200,
-      body: renewBody,
-      answer: renewAnswer,
-      problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
-      async handle({ namespace, workerId, body, visit }) {
-        const { token, now } = body;
-        if (body.windowMs !== undefined) checkWindowLength("windowMs", body.windowMs, await layoutOf(namespace));
-        const stored = lazily(() => present(namespace, workerId, body.fence));
-        const fence = body.fence ?? (await stored()).fence;
-        const name = `${namespace}/${workerId}`;
-        const claim = known.get(name);
-        const window =
-          body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
-        const checkpoint = await checkpointOf(namespace, body);
-        const request = { namespace, workerId, fence, token, clock: now, window, checkpoint };
-        const answer = await askInTime(clock, request, (request) => registry.renew(request));
-        if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
-        if (body.windowMs === undefined) known.set(name, { fence, window });
-        const { from, until } = answer;
-        quota?.note({ client: visit.payer, namespace, token }, until);
-        return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
-      },
+    route(leases.renew, async ({ namespace, workerId, body, visit }) => {
+      const { token, now } = body;
+      if (body.windowMs !== undefined) checkWindowLength("windowMs", body.windowMs, await layoutOf(namespace));
+      const stored = lazily(() => present(namespace, workerId, body.fence));
+      const fence = body.fence ?? (await stored()).fence;
+      const name = `${namespace}/${workerId}`;
+      const claim = known.get(name);
+      const window =
+        body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
+      const checkpoint = await checkpointOf(namespace, body);
+      const request = { namespace, workerId, fence, token, clock: now, window, checkpoint };
+      const answer = await askInTime(clock, request, (request) => registry.renew(request));
+      if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
+      if (body.windowMs === undefined) known.set(name, { fence, window });
+      const { from, until } = answer;
+      quota?.note({ client: visit.payer, namespace, token }, until);
+      return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
     }),
 
-    route({
-      method: "DELETE",
-      path: "/v1/:namespace/leases/:workerId",
-      summary: "Give a worker ID back; repeating it changes nothing",
-      access: "worker",
-      status: 204,
-      body: releaseBody,
-      problems: ["LEASE_LOST"],
-      async handle({ namespace, workerId, body, visit }) {
-        const stored = lazily(() => present(namespace, workerId, body.fence));
-        const fence = body.fence ?? (await stored()).fence;
-        const used = await usageOf(namespace, body, async () => (await stored()).from);
-        const { token, now = clock.now() } = body;
-        const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
-        if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
-        known.delete(`${namespace}/${workerId}`);
-        if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
-        log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
-      },
+    route(leases.release, async ({ namespace, workerId, body, visit }) => {
+      const stored = lazily(() => present(namespace, workerId, body.fence));
+      const fence = body.fence ?? (await stored()).fence;
+      const used = await usageOf(namespace, body, async () => (await stored()).from);
+      const { token, now = clock.now() } = body;
+      const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
+      if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
+      known.delete(`${namespace}/${workerId}`);
+      if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
+      log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
     }),
   ];
 }
 
 /** The setting of this daemon from which a claim differs that would create a namespace. */
 function difference(
-  { layout: text, limits = {} }: ClaimBody,
+  { layout: text, limits = {} }: leases.ClaimBody,
   defaults: Pick<AppContext, "layout" | "limits">,
 ): string | undefined {
   const { fingerprint } = defaults.layout;
@@ -312,7 +261,7 @@ function checkRecents(recents: Recents, until: number, layout: Layout): void {
 }
 
 /** The registry's file, which child processes on this machine watch as the lender does. Only they learn its path. */
-function fileOf(store: GrantingStore | undefined): FileJson | undefined {
+function fileOf(store: GrantingStore | undefined): leases.FileJson | undefined {
   if (!(store instanceof StoreFile)) return undefined;
   const { path, device, inode } = store.identity;
   return { path, device: String(device), inode: String(inode) };

@@ -2,55 +2,25 @@ import { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { checkLayout } from "../../rule/limits.ts";
-import { namespaceAnswer, pruneAnswer } from "../../api/answers.ts";
-import { initBody, pruneBody } from "../../api/requests.ts";
+import * as namespaces from "../../api/namespaces.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
 /** What is fixed for a namespace, and the upkeep of its history. */
 export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly Route[] {
   return [
-    route({
-      method: "GET",
-      path: "/v1/:namespace",
-      summary: "The fixed properties of a namespace",
-      access: "any",
-      status: 200,
-      answer: namespaceAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace }) {
-        return presentNamespace(registry, namespace);
-      },
+    route(namespaces.read, async ({ namespace }) => {
+      return presentNamespace(registry, namespace);
     }),
 
-    route({
-      method: "PUT",
-      path: "/v1/:namespace",
-      summary: "Create a namespace, or check that it is as requested",
-      access: "admin",
-      status: 200,
-      body: initBody,
-      answer: namespaceAnswer,
-      problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
-      async handle({ namespace, body: { layout: text, ...asked } }) {
-        const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);
-        const isAbsent = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
-        return registry.init({ namespace, layout: layout.fingerprint, ...(isAbsent && defaults.limits), ...asked });
-      },
+    route(namespaces.init, async ({ namespace, body: { layout: text, ...asked } }) => {
+      const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);
+      const isAbsent = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
+      return registry.init({ namespace, layout: layout.fingerprint, ...(isAbsent && defaults.limits), ...asked });
     }),
 
-    route({
-      method: "POST",
-      path: "/v1/:namespace/prune",
-      summary: "Delete old history",
-      access: "admin",
-      status: 200,
-      body: pruneBody,
-      answer: pruneAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, body: { before } }) {
-        return { pruned: await registry.prune(namespace, before) };
-      },
+    route(namespaces.prune, async ({ namespace, body: { before } }) => {
+      return { pruned: await registry.prune(namespace, before) };
     }),
   ];
 }

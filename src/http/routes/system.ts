@@ -1,14 +1,41 @@
+import { createHash } from "node:crypto";
+import { description, events, health, metrics, readiness } from "../../api/system.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { type Pong } from "../../rule/registry.ts";
+import type { Pong } from "../../rule/registry.ts";
 import { checkSkew, defaultLimits } from "../../rule/limits.ts";
-import { healthAnswer, openapiAnswer, readyAnswer } from "../../api/answers.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
+import type { EventStreams } from "../monitoring/event-streams.ts";
+import type { Metrics } from "../monitoring/metrics.ts";
 import type { AppContext } from "./context.ts";
-import { openapi } from "./openapi.ts";
-import { HttpRefusal } from "../problem.ts";
-import { constantRoute, type Route, route } from "./route.ts";
+import { openapi } from "../../api/openapi.ts";
+import { type AnswerParts, HttpRefusal } from "../problem.ts";
+import { rawRoute, type Route, route } from "./route.ts";
 
 /** How long the registry may take before this daemon is not ready, ms: less than a health check waits, so that it hears the reason. */
 const pingTimeout = 3000;
+
+/** A proxy that collects an answer before it passes it on would keep events back. */
+const eventHeaders = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
+
+/** The events that a daemon sees in a namespace. */
+export function eventsRoute({ registry }: AppContext, streams: EventStreams): Route {
+  return rawRoute(events, async ({ namespace, visit }) => {
+    const { request, client } = visit;
+    await presentNamespace(registry, namespace);
+    const from = request.headers.get("last-event-id");
+    // An answer to HEAD has no body: a stream would never be read or ended.
+    const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, () => visit.admit());
+    return { status: 200, headers: eventHeaders, body };
+  });
+}
+
+/** The figures of a daemon. */
+export function metricsRoute(figures: Metrics): Route {
+  return rawRoute(metrics, async () => {
+    const headers = { "content-type": figures.contentType, "cache-control": "no-store" };
+    return { status: 200, headers, body: await figures.text() };
+  });
+}
 
 /** Liveness, readiness, and the description of all routes. */
 export function systemRoutes(
@@ -32,48 +59,34 @@ export function systemRoutes(
     }
   }
 
+  let described: AnswerParts | undefined;
+
   const own: readonly Route[] = [
-    route({
-      method: "GET",
-      path: "/healthz",
-      summary: "Whether this daemon runs",
-      access: "open",
-      status: 200,
-      answer: healthAnswer,
-      async handle() {
-        return { status: "ok" } as const;
-      },
+    route(health, async () => ({ status: "ok" })),
+
+    route(readiness, async () => {
+      try {
+        return { registry: registry.kind, ...(await pinged()) };
+      } catch (cause) {
+        if (!(cause instanceof SnowleaseError)) throw cause;
+        // Always 503: the error is never the caller's.
+        throw new HttpRefusal(503, cause.code, cause.message, { details: cause.details, cause });
+      }
     }),
 
-    route({
-      method: "GET",
-      path: "/readyz",
-      summary: "Whether the registry answers and the clocks agree; if not, 503 with the reason as its code",
-      access: "any",
-      status: 200,
-      answer: readyAnswer,
-      async handle() {
-        try {
-          return { registry: registry.kind, ...(await pinged()) };
-        } catch (cause) {
-          if (!(cause instanceof SnowleaseError)) throw cause;
-          // Always 503: the error is never the caller's.
-          throw new HttpRefusal(503, cause.code, cause.message, { details: cause.details, cause });
-        }
-      },
+    rawRoute(description, async ({ visit }) => {
+      described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], hasTokens)));
+      const { headers } = described;
+      // A proxy that packs answers makes their tags weak.
+      const isKnown = visit.request.headers.get("if-none-match")?.replace(/^W\//, "") === headers["etag"];
+      return isKnown ? { status: 304, headers, body: null } : described;
     }),
-
-    constantRoute(
-      {
-        method: "GET",
-        path: "/openapi.json",
-        summary: "This description",
-        access: "open",
-        status: 200,
-        answer: openapiAnswer,
-      },
-      () => openapi([...routes, ...own], hasTokens),
-    ),
   ];
   return own;
+}
+
+function constantAnswer(text: string): AnswerParts {
+  const etag = `"${createHash("sha256").update(text).digest("hex").slice(0, 32)}"`;
+  const headers = { "content-type": "application/json", "cache-control": "no-cache", etag };
+  return { status: 200, headers, body: new TextEncoder().encode(text) };
 }

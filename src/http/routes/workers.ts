@@ -1,9 +1,8 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { pinEach, unpinEach } from "../../registries/pin-batches.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
-import { forceReleaseAnswer, historyAnswer, unpinsAnswer, workerAnswer, workersAnswer } from "../../api/answers.ts";
-import { type HistoryJson, historyJson, type WorkerJson, workerJson } from "../../api/codec.ts";
-import { forceReleaseBody, historyQuery, pinBody, pinsBody, unpinsBody, workersQuery } from "../../api/requests.ts";
+import { type HistoryJson, historyJson, pinOf, type WorkerJson, workerJson } from "../../api/codec.ts";
+import * as workers from "../../api/workers.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
@@ -19,60 +18,34 @@ const step = 250;
 /** Look at worker IDs, and operate on them. */
 export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
   return [
-    route({
-      method: "GET",
-      path: "/v1/:namespace/workers",
-      summary: "Worker IDs that were ever used or are pinned, in ascending order, in pages",
-      access: "read",
-      status: 200,
-      query: workersQuery,
-      answer: workersAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, query }) {
-        const { state } = query;
-        const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
-        const page = new RowPage<WorkerJson>();
-        let more = true;
-        for (let { after } = query; more && !page.isFull && page.rows.length < limit;) {
-          const asked = Math.min(step, limit - page.rows.length);
-          const found = await registry.workers(namespace, { state, after, limit: asked });
-          more = found.length === asked;
-          for (const record of found) page.add(workerJson(record));
-          after = found.at(-1)?.workerId;
-        }
-        // A misspelt name must not look like an unused pool.
-        if (page.rows.length === 0) await presentNamespace(registry, namespace);
-        return { workers: page.rows, ...((more || page.isFull) && { next: page.rows.at(-1)?.workerId }) };
-      },
+    route(workers.list, async ({ namespace, query }) => {
+      const { state } = query;
+      const limit = Math.min(query.limit ?? defaultLimit, defaultLimit);
+      const page = new RowPage<WorkerJson>();
+      let more = true;
+      for (let { after } = query; more && !page.isFull && page.rows.length < limit;) {
+        const asked = Math.min(step, limit - page.rows.length);
+        const found = await registry.workers(namespace, { state, after, limit: asked });
+        more = found.length === asked;
+        for (const record of found) page.add(workerJson(record));
+        after = found.at(-1)?.workerId;
+      }
+      // A misspelt name must not look like an unused pool.
+      if (page.rows.length === 0) await presentNamespace(registry, namespace);
+      return { workers: page.rows, ...((more || page.isFull) && { next: page.rows.at(-1)?.workerId }) };
     }),
 
-    route({
-      method: "GET",
-      path: "/v1/:namespace/workers/:workerId",
-      summary: "One worker ID",
-      access: "read",
-      status: 200,
-      answer: workerAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId }) {
-        await checkWorkerId(registry, namespace, workerId);
-        const record = await registry.worker(namespace, workerId);
-        if (record !== undefined) return workerJson(record);
-        await presentNamespace(registry, namespace);
-        throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
-      },
+    route(workers.read, async ({ namespace, workerId }) => {
+      await checkWorkerId(registry, namespace, workerId);
+      const record = await registry.worker(namespace, workerId);
+      if (record !== undefined) return workerJson(record);
+      await presentNamespace(registry, namespace);
+      throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` was never used.`);
     }),
 
-    route({
-      method: "GET",
-      path: "/v1/:namespace/workers/:workerId/history",
-      summary: "The holders of a worker ID: one row for each claim, oldest first; the first page has the newest rows",
-      access: "read",
-      status: 200,
-      query: historyQuery,
-      answer: historyAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId, query: { before, limit: asked = defaultLimit, ...range } }) {
+    route(
+      workers.history,
+      async ({ namespace, workerId, query: { before, limit: asked = defaultLimit, ...range } }) => {
         await checkWorkerId(registry, namespace, workerId);
         const limit = Math.min(asked, defaultLimit);
         const wanted = { ...range, limit: before === undefined ? limit : mostRows };
@@ -84,18 +57,11 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
         const more = page.isFull || found.length === limit;
         return { rows: page.rows.toReversed(), ...(more && { next: page.rows.at(-1)?.fence }) };
       },
-    }),
+    ),
 
-    route({
-      method: "POST",
-      path: "/v1/:namespace/workers/:workerId/release",
-      summary: "End a holder's claim; its window stays closed",
-      access: "admin",
-      status: 200,
-      body: forceReleaseBody,
-      answer: forceReleaseAnswer,
-      problems: ["NOT_FOUND", "WORKER_ID_HELD"],
-      async handle({ namespace, workerId, body: { force = false, fence, resetWindow = false } }) {
+    route(
+      workers.forceRelease,
+      async ({ namespace, workerId, body: { force = false, fence, resetWindow = false } }) => {
         await checkWorkerId(registry, namespace, workerId);
         const answer = await registry.forceRelease({ namespace, workerId, force, fence, resetWindow });
         const worker = `Worker ${workerId} of namespace \`${namespace}\``;
@@ -121,74 +87,40 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
             return { until: answer.until };
         }
       },
+    ),
+
+    route(workers.pin, async ({ namespace, workerId, body }) => {
+      const { reason, owner } = body;
+      await checkWorkerId(registry, namespace, workerId);
+      await registry.pin(namespace, workerId, reason, pinOf(body).owner);
+      log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
     }),
 
-    route({
-      method: "PUT",
-      path: "/v1/:namespace/workers/:workerId/pin",
-      summary: "Keep a worker ID out of the pool, or for one host",
-      access: "admin",
-      status: 204,
-      body: pinBody,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId, body: { reason, owner, usedUntil } }) {
-        await checkWorkerId(registry, namespace, workerId);
-        await registry.pin(namespace, workerId, reason, owner === undefined ? undefined : { ip: owner, usedUntil });
-        log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
-      },
-    }),
-
-    route({
-      method: "DELETE",
-      path: "/v1/:namespace/workers/:workerId/pin",
-      summary: "Put a pinned worker ID back",
-      access: "admin",
-      status: 204,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, workerId }) {
-        await checkWorkerId(registry, namespace, workerId);
-        if (!(await registry.unpin(namespace, workerId))) {
-          await presentNamespace(registry, namespace);
-          throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
-        }
-        log.info({ event: "unpinned", namespace, workerId }, "unpinned");
-      },
-    }),
-
-    route({
-      method: "PUT",
-      path: "/v1/:namespace/pins",
-      summary: "Keep several worker IDs out of the pool; after a failure some may be pinned, so repeat it",
-      access: "admin",
-      status: 204,
-      body: pinsBody,
-      problems: ["NOT_FOUND", "WORKER_ID_HELD"],
-      async handle({ namespace, body: { pins } }) {
-        const asked = pins.map(({ workerId, reason, owner, usedUntil }) => {
-          return { workerId, reason, owner: owner === undefined ? undefined : { ip: owner, usedUntil } };
-        });
-        await pinEach(registry, namespace, asked);
-        for (const { workerId, reason, owner } of pins) {
-          log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
-        }
-      },
-    }),
-
-    route({
-      method: "DELETE",
-      path: "/v1/:namespace/pins",
-      summary: "Put several worker IDs back; worker IDs that are not pinned do not change",
-      access: "admin",
-      status: 200,
-      body: unpinsBody,
-      answer: unpinsAnswer,
-      problems: ["NOT_FOUND"],
-      async handle({ namespace, body: { workerIds } }) {
+    route(workers.unpin, async ({ namespace, workerId }) => {
+      await checkWorkerId(registry, namespace, workerId);
+      if (!(await registry.unpin(namespace, workerId))) {
         await presentNamespace(registry, namespace);
-        const unpinned = await unpinEach(registry, namespace, workerIds);
-        for (const workerId of unpinned) log.info({ event: "unpinned", namespace, workerId }, "unpinned");
-        return { unpinned };
-      },
+        throw new SnowleaseError("NOT_FOUND", `Worker ${workerId} of namespace \`${namespace}\` is not pinned.`);
+      }
+      log.info({ event: "unpinned", namespace, workerId }, "unpinned");
+    }),
+
+    route(workers.pinAll, async ({ namespace, body: { pins } }) => {
+      await pinEach(
+        registry,
+        namespace,
+        pins.map((pin) => ({ workerId: pin.workerId, ...pinOf(pin) })),
+      );
+      for (const { workerId, reason, owner } of pins) {
+        log.info({ event: "pinned", namespace, workerId, reason, owner }, "pinned");
+      }
+    }),
+
+    route(workers.unpinAll, async ({ namespace, body: { workerIds } }) => {
+      await presentNamespace(registry, namespace);
+      const unpinned = await unpinEach(registry, namespace, workerIds);
+      for (const workerId of unpinned) log.info({ event: "unpinned", namespace, workerId }, "unpinned");
+      return { unpinned };
     }),
   ];
 }

@@ -2,37 +2,17 @@ import { type Clock, systemClock } from "../../lease/clock.ts";
 import { type ErrorCode, isSnowleaseError } from "../../id/errors.ts";
 import type { ForceReleased, Grant, Lost, Registry } from "../../rule/registry.ts";
 import { grantOf } from "../../rule/window.ts";
-import {
-  type ClaimAnswer,
-  claimAnswer,
-  forceReleaseAnswer,
-  historyAnswer,
-  blocksAnswer,
-  namespaceAnswer,
-  pruneAnswer,
-  readyAnswer,
-  renewAnswer,
-  unpinsAnswer,
-  workerAnswer,
-  workersAnswer,
-} from "../../api/answers.ts";
-import { checkpointJson, historyOf, recentsJson, recentsOf, workerOf } from "../../api/codec.ts";
+import type { Call } from "../../api/call.ts";
+import { checkpointJson, historyOf, pinJson, recentsJson, recentsOf, workerOf } from "../../api/codec.ts";
+import * as leases from "../../api/leases.ts";
+import * as namespaces from "../../api/namespaces.ts";
 import { forceRefused, refusal } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
+import { readiness } from "../../api/system.ts";
+import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
-import type {
-  BlocksBody,
-  ClaimBody,
-  ForceReleaseBody,
-  InitBody,
-  PinBody,
-  PinsBody,
-  ReleaseBody,
-  RenewBody,
-  UnpinsBody,
-} from "../../api/requests.ts";
 import { tlsOf } from "./parameters.ts";
-import { type ApiCall, httpTransport } from "./transport.ts";
+import { httpTransport } from "./transport.ts";
 
 /** How to reach a daemon. */
 export interface DaemonRegistryOptions {
@@ -43,6 +23,18 @@ export interface DaemonRegistryOptions {
   readonly token?: string | undefined;
   /** `tlsCa`, `tlsCert`, `tlsKey`: PEM files for https. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
+}
+
+interface PathParameters {
+  readonly namespace?: string;
+  readonly workerId?: number;
+}
+
+interface CallInput<Body, Query> {
+  readonly body?: Body;
+  readonly query?: Query;
+  /** Whether it may be sent again where it may have arrived. Default true. */
+  readonly repeatable?: boolean;
 }
 
 const defaultTimeout = 5000;
@@ -62,27 +54,23 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
   const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
 
-  const request =
-    (repeatable: boolean) =>
-    <Answer = void>(
-      method: ApiCall<Answer>["method"],
-      path: string,
-      contract: Pick<ApiCall<Answer>, "body" | "answer"> = {},
-    ): Promise<Answer> =>
-      transport.call({ method, path, ...contract, repeatable });
-  const once = request(false);
-  const call = request(true);
+  function call<Answer, Body, Query extends object | undefined>(
+    { method, path, answer }: Call<Answer, Body, Query>,
+    where: PathParameters,
+    { body, query, repeatable = true }: CallInput<NoInfer<Body>, NoInfer<Query>> = {},
+  ): Promise<Answer> {
+    return transport.call({ method, path: filled(path, where) + queryOf(query), body, answer, repeatable });
+  }
 
   return {
     kind: "daemon",
 
-    init({ namespace, layout, ...limits }) {
-      const body: InitBody = { layout, ...limits };
-      return call("PUT", pathOf(namespace), { body, answer: namespaceAnswer });
+    init({ namespace, ...body }) {
+      return call(namespaces.init, { namespace }, { body });
     },
 
     describe(namespace) {
-      return instead("NOT_FOUND", undefined, call("GET", pathOf(namespace), { answer: namespaceAnswer }));
+      return instead("NOT_FOUND", undefined, call(namespaces.read, { namespace }));
     },
 
     async claim({ namespace, holder, lead: leadMs, clock: now, window: windowMs, ...rest }) {
@@ -91,64 +79,61 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       const preferred = rest.preferred?.slice(0, mostPreferred);
       // Field by field: the daemon refuses what it does not know.
       const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
-      const body: ClaimBody = { ...what, host, ip, pid, instance };
       try {
-        return readGrant(await call("POST", pathOf(namespace, "leases"), { body, answer: claimAnswer }));
+        return grantFrom(await call(leases.claim, { namespace }, { body: { ...what, host, ip, pid, instance } }));
       } catch (error) {
         return detailOf(error, "refusal", refusal);
       }
     },
 
     renew({ namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint }) {
-      const body: RenewBody = { token, fence, now, windowMs, ...checkpointJson(checkpoint) };
-      return orLost(call("PATCH", pathOf(namespace, "leases", workerId), { body, answer: renewAnswer }), (answer) => {
-        const { from, until, clock } = answer;
+      const body = { token, fence, now, windowMs, ...checkpointJson(checkpoint) };
+      return orLost(call(leases.renew, { namespace, workerId }, { body }), ({ from, until, clock }) => {
         return { outcome: "renewed", from, until, clock };
       });
     },
 
     release({ namespace, workerId, fence, token, clock: now, used }) {
       const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
-      const body: ReleaseBody = { token, fence, now, ...usage };
-      return orLost(call("DELETE", pathOf(namespace, "leases", workerId), { body }), () => ({ outcome: "released" }));
+      const body = { token, fence, now, ...usage };
+      return orLost(call(leases.release, { namespace, workerId }, { body }), () => ({ outcome: "released" }));
     },
 
     takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held }) {
-      const body: BlocksBody = { token, fence, first, spans, blocks, held };
-      const path = pathOf(namespace, "leases", workerId, "blocks");
-      return orLost(call("POST", path, { body, answer: blocksAnswer }), ({ blocks }) => ({ outcome: "taken", blocks }));
+      const body = { token, fence, first, spans, blocks, held };
+      return orLost(call(leases.takeBlocks, { namespace, workerId }, { body }), ({ blocks }) => {
+        return { outcome: "taken", blocks };
+      });
     },
 
     async workers(namespace, { state, after, limit = defaultLimit } = {}) {
       const pages = await pagesOf(limit, after, async (left, after) => {
-        const path = pathOf(namespace, "workers") + query({ state, after, limit: left });
-        const page = await instead("NOT_FOUND", undefined, call("GET", path, { answer: workersAnswer }));
-        return { rows: page?.workers ?? [], next: page?.next };
+        const query = { state, after, limit: left };
+        const page = await instead("NOT_FOUND", { workers: [] }, call(workers.list, { namespace }, { query }));
+        return { rows: page.workers, next: page.next };
       });
       return pages.flat().map(workerOf);
     },
 
     async worker(namespace, workerId) {
-      const path = pathOf(namespace, "workers", workerId);
-      const found = await instead("NOT_FOUND", undefined, call("GET", path, { answer: workerAnswer }));
+      const found = await instead("NOT_FOUND", undefined, call(workers.read, { namespace, workerId }));
       return found && workerOf(found);
     },
 
     async history(namespace, workerId, { from, until, limit = defaultLimit } = {}) {
-      const path = pathOf(namespace, "workers", workerId, "history");
       const pages = await pagesOf(limit, undefined, (left, before) => {
-        const page = path + query({ from, until, before, limit: left });
-        return instead("NOT_FOUND", { rows: [] }, call("GET", page, { answer: historyAnswer }));
+        const query = { from, until, before, limit: left };
+        return instead("NOT_FOUND", { rows: [] }, call(workers.history, { namespace, workerId }, { query }));
       });
       return pages.toReversed().flat().map(historyOf);
     },
 
     async forceRelease({ namespace, workerId, force, fence, resetWindow }): Promise<ForceReleased> {
-      const path = pathOf(namespace, "workers", workerId, "release");
       // The caller of the port was asked already.
-      const body: ForceReleaseBody = { force, fence, ...(resetWindow === true && { resetWindow, iKnow: true }) };
+      const body = { force, fence, ...(resetWindow === true && { resetWindow, iKnow: true }) };
       try {
-        return { outcome: "released", ...(await once("POST", path, { body, answer: forceReleaseAnswer })) };
+        const answer = await call(workers.forceRelease, { namespace, workerId }, { body, repeatable: false });
+        return { outcome: "released", ...answer };
       } catch (error) {
         if (isSnowleaseError(error, "NOT_FOUND")) return { outcome: "absent" };
         return detailOf(error, "answer", forceRefused);
@@ -156,40 +141,30 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     pin(namespace, workerId, reason, owner) {
-      const body: PinBody = { reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
-      return call("PUT", pathOf(namespace, "workers", workerId, "pin"), { body });
+      return call(workers.pin, { namespace, workerId }, { body: pinJson({ reason, owner }) });
     },
 
     unpin(namespace, workerId) {
-      const unpinned = once("DELETE", pathOf(namespace, "workers", workerId, "pin"));
-      return instead(
-        "NOT_FOUND",
-        false,
-        unpinned.then(() => true),
-      );
+      const unpinned = call(workers.unpin, { namespace, workerId }, { repeatable: false }).then(() => true);
+      return instead("NOT_FOUND", false, unpinned);
     },
 
     pinAll(namespace, pins) {
-      const body: PinsBody = {
-        pins: pins.map(({ workerId, reason, owner }) => {
-          return { workerId, reason, owner: owner?.ip, usedUntil: owner?.usedUntil };
-        }),
-      };
-      return call("PUT", pathOf(namespace, "pins"), { body });
+      const body = { pins: pins.map(({ workerId, ...pin }) => ({ workerId, ...pinJson(pin) })) };
+      return call(workers.pinAll, { namespace }, { body });
     },
 
     async unpinAll(namespace, workerIds) {
-      const body: UnpinsBody = { workerIds };
-      const answer = once("DELETE", pathOf(namespace, "pins"), { body, answer: unpinsAnswer });
+      const answer = call(workers.unpinAll, { namespace }, { body: { workerIds }, repeatable: false });
       return (await instead("NOT_FOUND", { unpinned: [] }, answer)).unpinned;
     },
 
     async prune(namespace, before) {
-      return (await once("POST", pathOf(namespace, "prune"), { body: { before }, answer: pruneAnswer })).pruned;
+      return (await call(namespaces.prune, { namespace }, { body: { before }, repeatable: false })).pruned;
     },
 
     async ping() {
-      const { registry: _, ...pong } = await call("GET", "/readyz", { answer: readyAnswer });
+      const { registry: _, ...pong } = await call(readiness, {});
       return pong;
     },
 
@@ -199,11 +174,12 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   };
 }
 
-function pathOf(...parts: ReadonlyArray<string | number>): string {
-  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+/** A path of the API with its parameters. */
+function filled(path: string, where: PathParameters): string {
+  return path.replace(/:(\w+)/g, (_, name: keyof PathParameters) => encodeURIComponent(where[name] ?? ""));
 }
 
-function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
+function queryOf(parameters: object = {}): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
 }
@@ -248,7 +224,7 @@ async function pagesOf<Row>(
 }
 
 /** The grant as the port has it. */
-function readGrant(json: ClaimAnswer): Grant {
+function grantFrom(json: leases.ClaimAnswer): Grant {
   const { clock, rollback, shared, file } = json;
   const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
   return {

@@ -16,12 +16,12 @@ import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
 
 /** One call of the API. */
-export interface ApiCall<Answer> {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+interface ApiCall<Answer> {
+  readonly method: string;
   readonly path: string;
-  readonly body?: object | undefined;
-  /** What a success looks like; absent: there is nothing to read. */
-  readonly answer?: Schema<Answer> | undefined;
+  readonly body: unknown;
+  /** What a success looks like; undefined: there is nothing to read. */
+  readonly answer: Schema<Answer> | undefined;
   /** Whether it may be sent again where it may have arrived. */
   readonly repeatable: boolean;
 }

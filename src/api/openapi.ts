@@ -1,13 +1,14 @@
 import { STATUS_CODES } from "node:http";
-import type { ErrorCode } from "../../id/errors.ts";
-import { problem, statusOf } from "../../api/problem.ts";
-import { maxBody, namespacePattern, workerId } from "../../api/requests.ts";
-import { jsonSchema, type Schema } from "../../api/schema.ts";
-import type { Route } from "./route.ts";
+import type { ErrorCode } from "../id/errors.ts";
+import { problem, statusOf } from "./problem.ts";
+import type { Call } from "./call.ts";
+import { maxBody, namespacePattern, workerId } from "./fields.ts";
+import { jsonSchema, type Schema } from "./schema.ts";
 
 type JsonObject = Record<string, unknown>;
+type AnyCall = Call<unknown, unknown, unknown>;
 
-/** Errors that every route may answer with. */
+/** Errors that every call may answer with. */
 const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGISTRY_UNAVAILABLE"];
 
 const parameterSchemas: Readonly<Record<string, JsonObject>> = {
@@ -28,14 +29,14 @@ const securitySchemes: JsonObject = {
 };
 
 /**
- * The description of the routes as OpenAPI 3.1, made of the schemas that validate.
+ * The description of the calls as OpenAPI 3.1, made of the schemas that validate.
  * @param hasTokens whether a token is needed, but for what is open.
  */
-export function openapi(routes: readonly Route[], hasTokens: boolean): JsonObject {
+export function openapi(calls: readonly AnyCall[], hasTokens: boolean): JsonObject {
   const paths: Record<string, JsonObject> = {};
-  for (const route of routes) {
-    const path = route.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, hasTokens) };
+  for (const call of calls) {
+    const path = call.path.replace(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [call.method.toLowerCase()]: operation(call, hasTokens) };
   }
   return {
     openapi: "3.1.0",
@@ -57,7 +58,7 @@ export function openapi(routes: readonly Route[], hasTokens: boolean): JsonObjec
 }
 
 function operation(
-  { path, summary, access, status, body, query, answer, media, problems = [] }: Route,
+  { path, summary, access, status, body, query, answer, media, problems = [] }: AnyCall,
   hasTokens: boolean,
 ): JsonObject {
   const closed = hasTokens && access !== "open";

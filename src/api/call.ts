@@ -1,0 +1,30 @@
+import type { ErrorCode } from "../id/errors.ts";
+import type { Schema } from "./schema.ts";
+
+/** What a token permits. `worker`: leases and IDs. `read`: reading. `admin`: everything. */
+export const roles = ["worker", "read", "admin"] as const;
+export type Role = (typeof roles)[number];
+
+/** What a call asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
+export type Access = "open" | "any" | Role;
+
+/** One call of the HTTP API: client, daemon and OpenAPI description read it here. */
+export interface Call<Answer = void, Body = undefined, Query = undefined> {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** `:namespace`, `:workerId` and `:id` are its parameters. */
+  readonly path: string;
+  readonly summary: string;
+  readonly access: Access;
+  /** A browser that is signed in to the dashboard may also make it. */
+  readonly signedIn?: true;
+  /** Counts as a claim of its client. */
+  readonly claims?: true;
+  readonly status: 200 | 201 | 204;
+  readonly body?: Schema<Body>;
+  readonly query?: Schema<Query>;
+  readonly answer?: Schema<Answer>;
+  /** Of an answer that is no JSON. Default application/json. */
+  readonly media?: string;
+  /** Errors that only some calls have. */
+  readonly problems?: readonly ErrorCode[];
+}

@@ -1,0 +1,91 @@
+import { z } from "zod";
+import type { EncodingName } from "../id/encodings.ts";
+import type { IdParts } from "../id/layout.ts";
+import type { Call } from "./call.ts";
+import type { HistoryJson } from "./codec.ts";
+import { format, integer } from "./fields.ts";
+import { answer, request } from "./schema.ts";
+import { historyRow } from "./workers.ts";
+
+/** IDs of one request. */
+const mostIds = 100_000;
+const reasons = ["future", "foreign", "pinned", "unused", "early", "gap"] as const;
+
+interface IdsBody {
+  readonly count?: number | undefined;
+  readonly format?: EncodingName | undefined;
+}
+
+interface ExplainQuery {
+  readonly format?: EncodingName | undefined;
+  readonly at?: number | undefined;
+}
+
+interface ExplainAnswer extends IdParts {
+  readonly id: string;
+  readonly layout: string;
+  readonly time: string;
+  readonly holders: readonly HistoryJson[];
+  readonly nobody?: { readonly why: (typeof reasons)[number]; readonly detail: string } | undefined;
+}
+
+export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
+  method: "POST",
+  path: "/v1/:namespace/ids",
+  summary: "Make IDs, on the daemon's own lease",
+  access: "worker",
+  status: 200,
+  body: request<IdsBody>({
+    count: integer(1, mostIds).describe("Default 1.").optional(),
+    format: format.describe("Default decimal."),
+  }),
+  answer: answer({ ids: z.array(z.string()) }),
+  problems: [
+    "POOL_EXHAUSTED",
+    "RATE_LIMITED",
+    "SEQUENCE_EXHAUSTED",
+    "WINDOW_NOT_OPEN",
+    "QUARANTINE",
+    "LEASE_EXPIRED",
+    "LEASE_LOST",
+    "CLOCK_SKEW",
+    "CLOCK_ROLLBACK",
+    "LAYOUT_EXPIRED",
+  ],
+};
+
+export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
+  method: "GET",
+  path: "/v1/:namespace/ids/:id",
+  summary: "Decode an ID, and list the holders of its worker ID at that time",
+  access: "read",
+  status: 200,
+  query: request<ExplainQuery>({
+    format: format.describe("Default: recognized by its form."),
+    at: z
+      .int("to be Unix ms")
+      .min(0, "to be Unix ms")
+      .describe("A time near the creation of the ID, Unix ms: for a layout whose timestamp wraps.")
+      .optional(),
+  }),
+  answer: answer<ExplainAnswer>({
+    id: z.string().describe("The ID in decimal."),
+    layout: z.string(),
+    timestamp: z.int().describe("When the tick of the ID begins, Unix ms."),
+    time: z.iso.datetime(),
+    workerId: z.int(),
+    sequence: z.int(),
+    fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
+    rollback: z.int().describe("How often the clock had gone back; only in a layout with such bits.").exactOptional(),
+    holders: z
+      .array(historyRow)
+      .describe(
+        "The claims whose window contains the timestamp. Several: one holder continued behind another. Empty: `nobody` says why.",
+      ),
+    nobody: z
+      .object({ why: z.enum(reasons), detail: z.string() })
+      .describe("Why there are no holders.")
+      .optional(),
+  }),
+  problems: ["NOT_FOUND"],
+};

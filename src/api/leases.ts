@@ -1,0 +1,259 @@
+import { z } from "zod";
+import type {
+  BlocksRequest,
+  BlocksTaken,
+  ClaimRequest,
+  Grant,
+  HolderLabel,
+  Renewal,
+  RenewRequest,
+} from "../rule/registry.ts";
+import type { Call } from "./call.ts";
+import type { CheckpointJson, RecentsJson } from "./codec.ts";
+import {
+  anyTime,
+  duration,
+  fence,
+  flag,
+  integer,
+  layout,
+  maxWorkerId,
+  oneOf,
+  printable,
+  span,
+  text,
+  time,
+  workerId,
+} from "./fields.ts";
+import { answer, type Optional, request } from "./schema.ts";
+
+export interface ClaimBody extends Optional<
+  HolderLabel & Omit<ClaimRequest, "namespace" | "holder" | "clock" | "window" | "lead">
+> {
+  readonly now: number;
+  readonly windowMs?: number | undefined;
+  readonly leadMs?: number | undefined;
+  readonly lastWorkerId?: number | undefined;
+}
+
+export interface ClaimAnswer extends Omit<Grant, "outcome" | "recents" | "store">, RecentsJson {
+  readonly token: string;
+  readonly renewAfterMs: number;
+  readonly layout: string;
+  readonly file?: FileJson | undefined;
+}
+
+/** A registry's file on this machine. */
+export interface FileJson {
+  readonly path: string;
+  readonly device: string;
+  readonly inode: string;
+}
+
+interface RenewBody extends Pick<RenewRequest, "token">, CheckpointJson {
+  readonly fence?: number | undefined;
+  readonly now: number;
+  readonly windowMs?: number | undefined;
+}
+
+interface RenewAnswer extends Omit<Renewal, "outcome"> {
+  readonly renewAfterMs: number;
+}
+
+export interface ReleaseBody extends CheckpointJson, RecentsJson {
+  readonly token: string;
+  readonly fence?: number | undefined;
+  readonly now?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+/** Proves that a claim is the caller's. Its form does not matter: a wrong token never equals the holder's. */
+const heldToken = z
+  .string("to be a string")
+  .max(128, "to be at most 128 characters")
+  .regex(printable, "to be well-formed and without control characters");
+
+const uint32 = z
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
+const decimal = z.string().regex(/^[0-9]{1,20}$/);
+
+const window = {
+  from: z.int().describe("Unix ms; IDs carry only ticks that lie wholly in [from, until)."),
+  until: z.int(),
+  clock: z.int().describe("The registry's clock, Unix ms."),
+  renewAfterMs: z.int().describe("When to renew at the latest, for two more tries before `until`."),
+};
+
+const used = {
+  lastTimestamp: time.describe("The newest timestamp put into an ID.").optional(),
+  lastSequence: integer(0, maxWorkerId)
+    .describe("The highest sequence used in it. Default: the whole tick counts as used.")
+    .optional(),
+};
+
+const presentFence = fence.describe("Default: the worker ID's present one.").optional();
+const holderClock = time.describe("The holder's wall clock.");
+
+function hasTimestamp({ lastTimestamp, lastSequence }: CheckpointJson): boolean {
+  return lastSequence === undefined || lastTimestamp !== undefined;
+}
+const needsTimestamp = "Expected `lastTimestamp` next to `lastSequence`.";
+
+export const claim: Call<ClaimAnswer, ClaimBody> = {
+  method: "POST",
+  path: "/v1/:namespace/leases",
+  summary: "Claim a worker ID",
+  access: "worker",
+  claims: true,
+  status: 201,
+  body: request<ClaimBody>({
+    token: z
+      .string("to be 32 hex digits")
+      .regex(/^[0-9a-f]{32}$/, "to be 32 hex digits")
+      .describe(
+        "Random, made for this claim alone: a repeated request with the same token gets the same grant. Default: the daemon makes one.",
+      )
+      .optional(),
+    workerId: workerId.describe("The only acceptable worker ID. Default: any of the pool.").optional(),
+    lastWorkerId: workerId.describe("The worker ID to try first.").optional(),
+    preferred: z.array(workerId, "to be a list of worker IDs").max(8, "to be at most 8 worker IDs").optional(),
+    pool: z
+      .strictObject({ first: workerId, last: workerId }, "to be an object with `first` and `last`")
+      .describe("Default: every worker ID of the layout, or what the daemon is set to.")
+      .optional(),
+    host: text(255).optional(),
+    ip: text(64).optional(),
+    pid: integer(0).optional(),
+    instance: text(255).optional(),
+    now: holderClock,
+    windowMs: duration
+      .describe("Length of the window, at least 3 ticks of the layout. Default: what the daemon is set to.")
+      .optional(),
+    layout: layout.describe("A preset's name or a notation. Default: the namespace's, or the daemon's.").optional(),
+    reuse: oneOf("any", "never").optional(),
+    continues: flag.describe("Whether this holder can continue behind `recent`. Default true.").optional(),
+    leadMs: span
+      .describe("How far this holder can lead its clock: the end of a released window may lie so far ahead of `now`.")
+      .optional(),
+    limits: z
+      .strictObject(
+        { maxWindow: duration.exactOptional(), maxClockSkew: time.exactOptional() },
+        "to be an object with `maxWindow` and `maxClockSkew`",
+      )
+      .describe("For a namespace that this claim creates.")
+      .optional(),
+  }).refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`."),
+  answer: answer<ClaimAnswer>({
+    workerId: z.int(),
+    fence: z.int(),
+    token: z.string(),
+    ...window,
+    layout: z.string(),
+    recent: z
+      .base64()
+      .describe(
+        "Present: the holder may also use [recentFrom, from), above the sequences that are listed here for each tick.",
+      )
+      .optional(),
+    recentFrom: z.int().optional(),
+    rollback: z
+      .number()
+      .describe("How far this host's clock is behind the highest time that the registry saw from it, ms.")
+      .optional(),
+    shared: z
+      .boolean()
+      .describe("Other holders share this window: the holder may use only the blocks that it took.")
+      .optional(),
+    file: z
+      .object({ path: z.string(), device: decimal, inode: decimal })
+      .describe(
+        "Only for a lease that is lent on this machine: the registry's file. The lease is lost when another file replaces it.",
+      )
+      .optional(),
+  }),
+  problems: [
+    "RATE_LIMITED",
+    "POOL_EXHAUSTED",
+    "WORKER_ID_HELD",
+    "CLOCK_SKEW",
+    "CLOCK_ROLLBACK",
+    "LAYOUT_MISMATCH",
+    "LAYOUT_EXPIRED",
+    "WINDOW_NOT_OPEN",
+    "QUARANTINE",
+  ],
+};
+
+export const renew: Call<RenewAnswer, RenewBody> = {
+  method: "PATCH",
+  path: "/v1/:namespace/leases/:workerId",
+  summary: "Renew a lease",
+  access: "worker",
+  status: 200,
+  body: request<RenewBody>({
+    token: heldToken,
+    fence: presentFence,
+    now: holderClock,
+    windowMs: duration.describe("Default: what the claim asked for.").optional(),
+    ...used,
+  }).refine(hasTimestamp, needsTimestamp),
+  answer: answer<RenewAnswer>(window),
+  problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
+};
+
+export const release: Call<void, ReleaseBody> = {
+  method: "DELETE",
+  path: "/v1/:namespace/leases/:workerId",
+  summary: "Give a worker ID back; repeating it changes nothing",
+  access: "worker",
+  status: 204,
+  body: request<ReleaseBody>({
+    token: heldToken,
+    fence: presentFence,
+    now: holderClock.optional(),
+    until: anyTime
+      .describe(
+        "Where the window closes. Default: behind the tick of `lastTimestamp`; without both it does not change.",
+      )
+      .optional(),
+    ...used,
+    recent: z
+      .base64("to be base64")
+      .describe("The used sequences behind which the next holder may continue, as a holder encodes them.")
+      .optional(),
+    recentFrom: anyTime.describe("Default: `from` of the window.").optional(),
+  })
+    .refine(hasTimestamp, needsTimestamp)
+    .refine(
+      ({ recent, recentFrom }) => recentFrom === undefined || recent !== undefined,
+      "Expected `recent` next to `recentFrom`.",
+    )
+    .refine(
+      ({ recent, until, lastTimestamp }) => recent === undefined || until !== undefined || lastTimestamp !== undefined,
+      "Expected `lastTimestamp` (or `until`) next to `recent`.",
+    ),
+  problems: ["LEASE_LOST"],
+};
+
+/** Only for a lease that is lent. */
+export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, "namespace" | "workerId">> = {
+  method: "POST",
+  path: "/v1/:namespace/leases/:workerId/blocks",
+  summary: "Take blocks of a shared window",
+  access: "worker",
+  status: 200,
+  body: request({
+    token: heldToken,
+    fence,
+    first: integer(0).describe("The first span."),
+    spans: integer(1, 256).describe("How many spans, one after the other."),
+    blocks: integer(1, 32).describe("How many blocks of each."),
+    held: integer(0, 32).describe("How many of them the caller has already."),
+  }),
+  answer: answer({
+    blocks: z.array(uint32).describe("The blocks of each span, as bits; 0 where there were none."),
+  }),
+  problems: ["LEASE_LOST"],
+};

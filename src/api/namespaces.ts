@@ -1,0 +1,63 @@
+import { z } from "zod";
+import type { NamespaceInfo } from "../rule/limits.ts";
+import type { InitRequest } from "../rule/registry.ts";
+import type { Call } from "./call.ts";
+import { duration, flag, layout, time } from "./fields.ts";
+import { answer, request } from "./schema.ts";
+
+interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
+  readonly layout?: string | undefined;
+}
+
+const namespace = answer<NamespaceInfo>({
+  layout: z.string(),
+  maxWindow: z.number(),
+  maxClockSkew: z.number(),
+  quarantineUntil: z
+    .number()
+    .describe("Until when the registry grants nothing, Unix ms; absent outside of a quarantine.")
+    .optional(),
+});
+
+export const read: Call<NamespaceInfo> = {
+  method: "GET",
+  path: "/v1/:namespace",
+  summary: "The fixed properties of a namespace",
+  access: "any",
+  status: 200,
+  answer: namespace,
+  problems: ["NOT_FOUND"],
+};
+
+export const init: Call<NamespaceInfo, InitBody> = {
+  method: "PUT",
+  path: "/v1/:namespace",
+  summary: "Create a namespace, or check that it is as requested",
+  access: "admin",
+  status: 200,
+  body: request<InitBody>({
+    layout: layout.describe("A preset's name or a notation. Default: the daemon's.").optional(),
+    maxWindow: duration.exactOptional(),
+    maxClockSkew: time.exactOptional(),
+    new: flag
+      .describe(
+        "Your word that this namespace never existed: refused where the registry knows anything of it. Without it, Redis creates the namespace in quarantine. Default false.",
+      )
+      .optional(),
+  }),
+  answer: namespace,
+  problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
+};
+
+export const prune: Call<{ readonly pruned: number }, { readonly before: number }> = {
+  method: "POST",
+  path: "/v1/:namespace/prune",
+  summary: "Delete old history",
+  access: "admin",
+  status: 200,
+  body: request({
+    before: time.describe("Rows whose window ended before this time are deleted; the last row of a worker ID stays."),
+  }),
+  answer: answer({ pruned: z.int() }),
+  problems: ["NOT_FOUND"],
+};

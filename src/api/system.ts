@@ -1,0 +1,63 @@
+import { z } from "zod";
+import type { Pong } from "../rule/registry.ts";
+import type { Call } from "./call.ts";
+import { answer } from "./schema.ts";
+
+interface ReadyAnswer extends Pong {
+  readonly registry: string;
+}
+
+export const health: Call<{ readonly status: "ok" }> = {
+  method: "GET",
+  path: "/healthz",
+  summary: "Whether this daemon runs",
+  access: "open",
+  status: 200,
+  answer: answer({ status: z.literal("ok") }),
+};
+
+export const readiness: Call<ReadyAnswer> = {
+  method: "GET",
+  path: "/readyz",
+  summary: "Whether the registry answers and the clocks agree; if not, 503 with the reason as its code",
+  access: "any",
+  status: 200,
+  answer: answer<ReadyAnswer>({
+    registry: z.string().describe("The kind of store behind this daemon."),
+    clock: z.int().describe("The registry's clock, Unix ms."),
+    promise: z.string().describe("What acknowledged writes survive there."),
+    schema: z.int().describe("Version of what is stored there.").optional(),
+  }),
+};
+
+export const description: Call<Readonly<Record<string, unknown>>> = {
+  method: "GET",
+  path: "/openapi.json",
+  summary: "This description",
+  access: "open",
+  status: 200,
+  answer: z.record(z.string(), z.unknown()),
+};
+
+export const events: Call<string> = {
+  method: "GET",
+  path: "/v1/:namespace/events",
+  summary:
+    "The events of a namespace that this daemon sees, as server-sent events; continues behind a Last-Event-ID, after `missed` where older events are forgotten",
+  access: "read",
+  signedIn: true,
+  status: 200,
+  answer: z.string(),
+  media: "text/event-stream",
+  problems: ["NOT_FOUND", "RATE_LIMITED"],
+};
+
+export const metrics: Call<string> = {
+  method: "GET",
+  path: "/metrics",
+  summary: "Figures for Prometheus, in its text format",
+  access: "read",
+  status: 200,
+  answer: z.string(),
+  media: "text/plain",
+};
