@@ -5,7 +5,7 @@ import type { Clock } from "../../lease/clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { type Alarm, alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
+import { alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/fields.ts";
@@ -19,10 +19,9 @@ import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
 import type { Route } from "../routes/route.ts";
 import type { Tokens } from "../access/tokens.ts";
-import { alarmsPart } from "./alarms.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
-import { notice, page, signInPart } from "./page.ts";
+import { alarmsPart, notice, page, signInPart } from "./page.ts";
 import { type PageLink, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
 import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
 import { SignIns } from "./sign-ins.ts";
@@ -54,20 +53,10 @@ export interface Dashboard {
 }
 
 /** What the address of a page asks for. */
-interface PageQuery {
-  readonly namespace?: string | undefined;
-  /** Details of this worker ID. */
-  readonly worker?: number | undefined;
-  /** Worker IDs from this one on, to the end of its cell. */
-  readonly from?: number | undefined;
-  /** Holders behind this worker ID. */
-  readonly after?: number | undefined;
-  /** An ID to explain, and a time near its making. */
-  readonly id?: string | undefined;
-  readonly at?: number | undefined;
-}
+type PageQuery = ReturnType<typeof readAsked>;
 
 const defaultNamespace = "default";
+const unknownToken = "That is no token which this daemon knows; try another.";
 /** Pools that are watched; with more, the one that was shown the longest ago is forgotten. */
 const mostWatched = 50;
 /** Longest ID in the address, characters: the rest is ignored. */
@@ -143,8 +132,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
-    const notices = html`${problem === undefined ? "" : notice("fail", problem.code, problem.message)}
-    ${alarmsPart(alarms(namespace, picture))}`;
+    const alarms = alarmsOf(picture, { refused: refusals.of(namespace), quarantine: quarantine(namespace) });
+    const notices = html`${problem && notice("fail", problem.code, problem.message)} ${alarmsPart(alarms)}`;
     const main = html`<main
       id="main"
       data-now="${picture?.clock ?? clock.now()}"
@@ -187,34 +176,22 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   async function detailsOf(picture: Picture, asked: PageQuery, address: PageLink): Promise<Html | string> {
     const { namespace, layout, pool, cellSize, clock } = picture;
-    if (asked.id !== undefined) {
-      const explanation = await explain(registry, namespace, asked.id.trim(), { at: asked.at });
-      return explanationPart(explanation, address);
-    }
-    if (asked.worker !== undefined) {
-      layout.split(asked.worker);
+    const { id, at, worker, from } = asked;
+    if (id !== undefined) return explanationPart(await explain(registry, namespace, id.trim(), { at }), address);
+    if (worker !== undefined) {
+      layout.split(worker);
       const [record, history] = await Promise.all([
-        registry.worker(namespace, asked.worker),
-        registry.history(namespace, asked.worker, { limit: historyShown }),
+        registry.worker(namespace, worker),
+        registry.history(namespace, worker, { limit: historyShown }),
       ]);
-      return workerPart(asked.worker, record, history, clock, address);
+      return workerPart(worker, record, history, clock, address);
     }
-    const { from } = asked;
     if (from === undefined || from < pool.first || from > pool.last) return "";
     const last = Math.min(pool.last, from - ((from - pool.first) % cellSize) + cellSize - 1);
     const found = await registry.workers(namespace, { after: from - 1, limit: workersShown + 1 });
     const workers = found.filter(({ workerId }) => workerId <= last);
-    const range = { first: from, last };
-    return workersPart(
-      { workers: workers.slice(0, workersShown), more: workers.length > workersShown },
-      range,
-      clock,
-      address,
-    );
-  }
-
-  function alarms(namespace: string, picture: Picture | undefined): readonly Alarm[] {
-    return alarmsOf(picture, { refused: refusals.of(namespace), quarantine: quarantine(namespace) });
+    const more = workers.length > workersShown;
+    return workersPart({ workers: workers.slice(0, workersShown), more }, { first: from, last }, clock, address);
   }
 
   /** A present quarantine, as the registry told this daemon. */
@@ -233,26 +210,15 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       const { code, message } = cause;
       const { pathname, search } = new URL(request.url);
       const next = pathname === "/" ? `/${search}` : "/";
-      if (code === "UNAUTHORIZED") {
-        // A browser that shows no token yet made no mistake.
-        return answer(
-          401,
-          "Sign in",
-          signInPart(
-            credentials(request) === null ? undefined : "That is no token which this daemon knows; try another.",
-            next,
-          ),
-        );
-      }
+      // A browser that shows no token yet made no mistake.
+      const wrong = credentials(request) === null ? undefined : unknownToken;
+      if (code === "UNAUTHORIZED") return answer(401, "Sign in", signInPart(wrong, next));
       if (code === "FORBIDDEN") return answer(403, "Sign in", signInPart(message, next));
-      return answer(
-        problemParts(cause).status,
-        "Error",
-        html`<main id="main" class="narrow">
-          ${notice("fail", code, message)}
-          <p><a href="/">To the dashboard</a></p>
-        </main>`,
-      );
+      const main = html`<main id="main" class="narrow">
+        ${notice("fail", code, message)}
+        <p><a href="/">To the dashboard</a></p>
+      </main>`;
+      return answer(problemParts(cause).status, "Error", main);
     }
   }
 
@@ -265,7 +231,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       tokens.admit(`Bearer ${token}`, "any", undefined);
     } catch (cause) {
       if (!isSnowleaseError(cause, "UNAUTHORIZED")) throw cause;
-      return answer(401, "Sign in", signInPart("That is no token which this daemon knows; try another.", next));
+      return answer(401, "Sign in", signInPart(unknownToken, next));
     }
     return seeOther(next, sessions.start(request, token));
   }
@@ -306,13 +272,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 }
 
 /** A file for browsers. All answers share its bytes. */
-interface Asset {
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly type: string;
-  readonly hash: string;
-}
-
-function assetOf(name: string): Asset {
+function assetOf(name: string) {
   const body = new TextEncoder().encode(readWeb(name));
   const hash = createHash("sha256").update(body).digest("hex").slice(0, 12);
   return { body, type: types[name] ?? "text/plain", hash };
@@ -336,29 +296,31 @@ function addressesIn(namespace: string): PageLink {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID */
-function readAsked(query: URLSearchParams): PageQuery {
+function readAsked(query: URLSearchParams) {
   // A box that was left empty asks for nothing.
   const text = (name: string): string | undefined => query.get(name)?.trim() || undefined;
+  const refuse = (name: string, rule: string, value: string): never => {
+    const what = `Expected \`${name}\` ${rule}, got ${shown(value)}; correct the address.`;
+    throw new SnowleaseError("CONFIG_INVALID", what);
+  };
   const integer = (name: string): number | undefined => {
     const value = text(name);
-    if (value === undefined || /^\d{1,15}$/.test(value)) return value === undefined ? undefined : Number(value);
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`${name}\` to be an integer, got ${shown(value)}; correct the address.`,
-    );
+    if (value !== undefined && !/^\d{1,15}$/.test(value)) refuse(name, "to be an integer", value);
+    return value === undefined ? undefined : Number(value);
   };
   const namespace = text("namespace");
   if (namespace !== undefined && !namespacePattern.test(namespace)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`namespace\` to match ${namespacePattern.source}, got ${shown(namespace)}; correct the address.`,
-    );
+    refuse("namespace", `to match ${namespacePattern.source}`, namespace);
   }
   return {
     namespace,
+    /** Details of this worker ID. */
     worker: integer("worker"),
+    /** Worker IDs from this one on, to the end of its cell. */
     from: integer("from"),
+    /** Holders behind this worker ID. */
     after: integer("after"),
+    /** An ID to explain, and a time near its making. */
     id: text("id")?.slice(0, longestId),
     at: integer("at"),
   };

@@ -19,67 +19,34 @@ export function workerPart(
     ${
       record === undefined
         ? html`<p class="empty">It was never used.</p>`
-        : html`<div class="pair">
-            ${factsOf(record, clock)}${history.length === 0 ? "" : historyOf(history, clock)}
-          </div>`
+        : html`<div class="pair">${factsOf(record, clock)}${history.length > 0 && historyOf(history, clock)}</div>`
     }
     <p class="pages"><a href="${address({})}">Close</a></p>
   </section>`;
 }
 
+/** A row of a description list. */
+function fact(name: string, value: Html | string): Html {
+  return html`<dt>${name}</dt>
+    <dd>${value}</dd>`;
+}
+
 function factsOf(record: WorkerRecord, clock: number): Html {
-  const { state, holder, claimedAt, releasedAt, from, until, fence, checkpoint, seenClock, pinned } = record;
-  const isLive = state === "live";
-  const ahead = seenClock - clock;
+  const { state, holder, claimedAt, releasedAt, fence, pinned } = record;
   return html`<dl>
-    <dt>State</dt>
-    <dd>${stateOf(state)}</dd>
-    ${
-      pinned === undefined
-        ? ""
-        : html`<dt>Pinned</dt>
-            <dd><bdi>${pinned}</bdi></dd>`
-    }
-    ${
-      holder === undefined
-        ? ""
-        : html`<dt>${isLive ? "Holder" : "Last holder"}</dt>
-            <dd>${who(holder)}</dd>`
-    }
-    ${
-      claimedAt === undefined
-        ? ""
-        : html`<dt>Since</dt>
-            <dd>${when(claimedAt)} <span class="sub">${span(clock - claimedAt)} ago</span></dd>`
-    }
-    ${
-      releasedAt === undefined
-        ? ""
-        : html`<dt>Given back</dt>
-            <dd>${when(releasedAt)}</dd>`
-    }
-    ${
-      fence === 0
-        ? ""
-        : html`<dt>Window</dt>
-            <dd>
-              ${when(from)} to
-              ${when(until)}${until > clock ? html` <span class="sub">${left(until, clock)} left</span>` : ""}
-            </dd>
-            <dt>Fence</dt>
-            <dd>${fence}</dd>
-            ${
-              checkpoint === undefined
-                ? ""
-                : html`<dt>Last known use</dt>
-                    <dd>${when(checkpoint.timestamp)}, sequence ${checkpoint.sequence}</dd>`
-            }
-            <dt>Holder’s clock</dt>
-            <dd>
-              ${when(seenClock)} at its last write${ahead > 0 ? `, ahead of the registry’s by ${ahead} ms or more` : ""}
-            </dd>`
-    }
+    ${fact("State", stateOf(state))} ${pinned !== undefined && fact("Pinned", html`<bdi>${pinned}</bdi>`)}
+    ${holder && fact(state === "live" ? "Holder" : "Last holder", who(holder))}
+    ${claimedAt !== undefined && fact("Since", html`${when(claimedAt)} <span class="sub">${span(clock - claimedAt)} ago</span>`)}
+    ${releasedAt !== undefined && fact("Given back", when(releasedAt))} ${fence > 0 && windowFacts(record, clock)}
   </dl>`;
+}
+
+function windowFacts({ from, until, fence, checkpoint, seenClock }: WorkerRecord, clock: number): Html {
+  const open = until > clock && html` <span class="sub">${left(until, clock)} left</span>`;
+  const ahead = seenClock > clock && `, ahead of the registry’s by ${seenClock - clock} ms or more`;
+  return html`${fact("Window", html`${when(from)} to ${when(until)}${open}`)} ${fact("Fence", String(fence))}
+  ${checkpoint && fact("Last known use", html`${when(checkpoint.timestamp)}, sequence ${checkpoint.sequence}`)}
+  ${fact("Holder’s clock", html`${when(seenClock)} at its last write${ahead}`)}`;
 }
 
 function historyOf(history: readonly HistoryRow[], clock: number): Html {
@@ -100,26 +67,18 @@ function historyRow(row: HistoryRow, clock: number): Html {
 }
 
 /** The parts of an ID, and its maker. */
-export function explanationPart({ id, parts, holders, nobody, clock }: Explanation, address: PageLink): Html {
-  const { timestamp, workerId, sequence, fields, rollback } = parts;
+export function explanationPart(explanation: Explanation, address: PageLink): Html {
+  const { id, holders, nobody, clock } = explanation;
+  const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
+  const parts = split.length > 1 && ` (${split.join(", ")})`;
+  const age = timestamp <= clock ? `, ${span(clock - timestamp)} ago` : ", in the future";
   return html`<section aria-labelledby="explained-title" id="explained" class="detail">
     <h2 id="explained-title" tabindex="-1">ID <code>${String(id)}</code></h2>
     <dl>
-      <dt>Made</dt>
-      <dd>
-        ${when(timestamp)}
-        <span class="sub"
-          >${timestamp} ms${timestamp <= clock ? `, ${span(clock - timestamp)} ago` : ", in the future"}</span
-        >
-      </dd>
-      <dt>Worker ID</dt>
-      <dd>
-        <a href="${address({ worker: workerId })}#detail">${workerId}</a
-        >${split.length > 1 ? ` (${split.join(", ")})` : ""}
-      </dd>
-      <dt>Sequence</dt>
-      <dd>${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}</dd>
+      ${fact("Made", html`${when(timestamp)} <span class="sub">${timestamp} ms${age}</span>`)}
+      ${fact("Worker ID", html`<a href="${address({ worker: workerId })}#detail">${workerId}</a>${parts}`)}
+      ${fact("Sequence", `${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}`)}
       <dt>Made by</dt>
       ${
         nobody === undefined

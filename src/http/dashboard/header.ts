@@ -17,7 +17,7 @@ export function headerPart(
   const others = known.includes(namespace) ? known : [namespace, ...known];
   return html`<nav aria-label="Namespaces">
       <ul>
-        ${others.slice(0, namespacesLinked).map((name) => html`<li><a href="/?namespace=${name}" ${name === namespace ? html`aria-current="page"` : ""}>${name}</a></li>`)}
+        ${others.slice(0, namespacesLinked).map((name) => html`<li><a href="/?namespace=${name}" ${name === namespace && html`aria-current="page"`}>${name}</a></li>`)}
       </ul>
       <form action="/">
         <label for="namespace" class="unseen">Another namespace</label>
@@ -40,8 +40,8 @@ export function headerPart(
       </form>
     </nav>
     <div class="pulse">
-      <span id="pulse">${picture === undefined ? "" : html`Read ${when(picture.clock)}`}</span>
+      <span id="pulse">${picture && html`Read ${when(picture.clock)}`}</span>
       <button type="button" id="pause" hidden aria-pressed="false">Pause</button>
-      ${signedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ""}
+      ${signedIn && html`<form method="post" action="/sign-out"><button>Sign out</button></form>`}
     </div>`;
 }

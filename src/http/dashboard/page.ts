@@ -1,5 +1,10 @@
 import { html } from "hono/html";
+import type { Alarm } from "../../ops/pool/alarms.ts";
+import { cut } from "./room.ts";
 import type { Html } from "./text.ts";
+
+/** Longest text of an alarm in the page, bytes: messages name hosts. */
+const longestAlarm = 1000;
 
 /** What all pages share. */
 export interface PageFrame {
@@ -30,7 +35,7 @@ export function page({ title, assetUrl, version, header, main }: PageFrame): Htm
           <h1>
             <a href="/"><img src="${assetUrl("dashboard.svg")}" alt="" width="22" height="22" />Snowlease</a>
           </h1>
-          ${header ?? ""}
+          ${header}
         </header>
         ${main}
         <footer>Snowlease ${version} · <a href="/openapi.json">API</a> · <a href="/metrics">Figures</a></footer>
@@ -43,13 +48,21 @@ export function notice(kind: "warn" | "fail", code: string, message: string): Ht
   return html`<p class="notice ${kind}"><b>${code}</b> ${message}</p>`;
 }
 
+/** What operators have to act on, above everything else. Empty where all is well. */
+export function alarmsPart(alarms: readonly Alarm[]): Html | string {
+  if (alarms.length === 0) return "";
+  return html`<div id="alarms" role="group" aria-label="What needs attention">
+    ${alarms.map(({ kind, title, text }) => notice(kind, title, cut(text, longestAlarm)))}
+  </div>`;
+}
+
 /** A table. @param wide heading of a last column that only wide windows show. */
 export function listPart(headings: readonly string[], rows: readonly Html[], wide?: string): Html {
   return html`<table class="list">
     <thead>
       <tr>
         ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
-        ${wide === undefined ? "" : html`<th scope="col" class="wide">${wide}</th>`}
+        ${wide && html`<th scope="col" class="wide">${wide}</th>`}
       </tr>
     </thead>
     <tbody>
@@ -62,7 +75,7 @@ export function listPart(headings: readonly string[], rows: readonly Html[], wid
 export function signInPart(message: string | undefined, next: string): Html {
   return html`<main class="narrow">
     <h2>Sign in</h2>
-    ${message === undefined ? "" : html`<p class="notice fail" role="alert">${message}</p>`}
+    ${message && html`<p class="notice fail" role="alert">${message}</p>`}
     <form method="post" action="/sign-in">
       <input type="hidden" name="next" value="${next}" />
       <label for="token">Token of the role <code>read</code> or <code>admin</code></label>

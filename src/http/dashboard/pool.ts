@@ -60,18 +60,10 @@ export function gridPart(
   const cellOf = (cell: Cell, label: string): Html => {
     const { first } = cell;
     const href = size === 1 ? `${address({ worker: first })}#detail` : `${address({ from: first })}#workers`;
-    const current = holds(cell, selected) ? html`aria-current="true"` : "";
-    return tight(
-      html`<td>
-        <a
-          href="${href}"
-          class="${looks(cell)}"
-          tabindex="${first === entry ? 0 : -1}"
-          aria-label="${label}"
-          ${current}
-        ></a>
-      </td>`,
-    );
+    const tab = first === entry ? 0 : -1;
+    const current = holds(cell, selected) && html`aria-current="true"`;
+    const link = html`<a href="${href}" class="${looks(cell)}" tabindex="${tab}" aria-label="${label}" ${current}></a>`;
+    return tight(html`<td>${link}</td>`);
   };
   const labels = new Map(cells.map((cell) => [cell, size === 1 ? labelOf(cell) : labelOfMany(cell)]));
   const last = cells.at(-1);
@@ -86,7 +78,7 @@ export function gridPart(
         >; arrows move, Enter opens</span
       >
     </p>
-    <table id="grid" ${size === 1 ? "" : html` class="many"`} aria-labelledby="grid-title">
+    <table id="grid" ${size > 1 && html` class="many"`} aria-labelledby="grid-title">
       <tbody>
         ${rows.map(
           ({ first, at }) =>
@@ -128,33 +120,25 @@ function labelOfMany({ first, last, counts }: Cell): string {
 export function holdersPart(picture: Picture, address: PageLink, after: number, room: number): Html {
   const { holders, counts, clock } = picture;
   const rest = holders.filter(({ workerId }) => workerId > after);
-  const { shown: page, pieces } = fitting(rest.slice(0, holdersAPage), room, (holder) =>
-    holderRow(holder, clock, address),
-  );
+  const asked = rest.slice(0, holdersAPage);
+  const { shown: page, pieces } = fitting(asked, room, (holder) => holderRow(holder, clock, address));
   const last = page.at(-1)?.workerId ?? 0;
   const more = rest.length > page.length;
   const start = holders.length - rest.length;
   const unlisted = counts.live - holders.length;
+  const all = grouped(Math.max(counts.live, holders.length));
+  const listed = page.length > 0 && `${grouped(start + 1)} to ${grouped(start + page.length)} of ${all}`;
   return html`<section aria-labelledby="holders-title" id="holders">
-    <h2 id="holders-title">
-      Holders
-      <span class="sub"
-        >${
-          page.length === 0
-            ? ""
-            : `${grouped(start + 1)} to ${grouped(start + page.length)} of ${grouped(Math.max(counts.live, holders.length))}`
-        }</span
-      >
-    </h2>
+    <h2 id="holders-title">Holders <span class="sub">${listed}</span></h2>
     ${
       page.length === 0
         ? html`<p class="empty">No worker ID${after < 0 ? "" : " behind this one"} is held.</p>`
         : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Fence")
     }
     <p class="pages">
-      ${after >= 0 ? html`<a href="${address({})}#holders">First page</a> ` : ""}
-      ${more ? html`<a href="${address({ after: last })}#holders">Next ${Math.min(holdersAPage, rest.length - page.length)}</a>` : ""}
-      ${!more && unlisted > 0 && picture.read === 1 ? html`<span class="sub">and ${grouped(unlisted)} more; open a cell of the grid to see those in it.</span>` : ""}
+      ${after >= 0 && html`<a href="${address({})}#holders">First page</a> `}
+      ${more && html`<a href="${address({ after: last })}#holders">Next ${Math.min(holdersAPage, rest.length - page.length)}</a>`}
+      ${!more && unlisted > 0 && picture.read === 1 && html`<span class="sub">and ${grouped(unlisted)} more; open a cell of the grid to see those in it.</span>`}
     </p>
   </section>`;
 }
@@ -169,9 +153,9 @@ function holderRow(
       <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
     </th>
     <td>
-      ${holder && who(holder)}${pinned === undefined ? "" : html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
+      ${holder && who(holder)}${pinned !== undefined && html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
     </td>
-    <td class="number">${claimedAt === undefined ? "" : span(clock - claimedAt)}</td>
+    <td class="number">${claimedAt !== undefined && span(clock - claimedAt)}</td>
     <td class="number">${left(until, clock)}</td>
     <td class="number wide">${fence}</td>
   </tr>`;
@@ -186,6 +170,8 @@ export function workersPart(
 ): Html {
   const { shown, pieces } = fitting(workers, detailRoom, (worker) => workerRow(worker, clock, address));
   const end = shown.at(-1)?.workerId ?? last;
+  const hasMore = more || shown.length < workers.length;
+  const next = hasMore && html`<a href="${address({ from: end + 1 })}#workers">Next</a>`;
   return html`<section aria-labelledby="workers-title" id="workers" class="detail">
     <h2 id="workers-title" tabindex="-1">Worker IDs ${first} to ${last}</h2>
     ${
@@ -193,12 +179,7 @@ export function workersPart(
         ? html`<p class="empty">None of them was ever used.</p>`
         : listPart(["ID", "State", "Present or last holder", "Window left"], pieces)
     }
-    <p class="pages">
-      ${more || shown.length < workers.length ? html`<a href="${address({ from: end + 1 })}#workers">Next</a> ` : ""}<a
-        href="${address({})}"
-        >Close</a
-      >
-    </p>
+    <p class="pages">${next} <a href="${address({})}">Close</a></p>
   </section>`;
 }
 

@@ -30,18 +30,11 @@ export function askPart(
         /><button>Explain</button></span
       >
       ${
-        layout.wrap === undefined
-          ? ""
-          : html`<label for="at">Made about when, Unix ms</label>
-              <span class="field"
-                ><input
-                  id="at"
-                  name="at"
-                  value="${asked.at ?? ""}"
-                  inputmode="numeric"
-                  pattern="[0-9]*"
-                  autocomplete="off"
-              /></span>`
+        layout.wrap !== undefined &&
+        html`<label for="at">Made about when, Unix ms</label>
+          <span class="field"
+            ><input id="at" name="at" value="${asked.at ?? ""}" inputmode="numeric" pattern="[0-9]*" autocomplete="off"
+          /></span>`
       }
     </form>
     <form action="/#detail">
@@ -110,15 +103,13 @@ export function eventsPart(entries: readonly JournalEntry[], clock: number, addr
 
 function eventText(event: JournalEvent, address: PageLink): Html {
   const { workerId, own, host, ip } = event;
-  const worker = workerId === undefined ? "" : html`<a href="${address({ worker: workerId })}#detail">${workerId}</a> `;
+  const worker = workerId !== undefined && html`<a href="${address({ worker: workerId })}#detail">${workerId}</a> `;
   const holder =
     typeof host === "string"
-      ? html` <bdi class="host">${host}</bdi> <bdi class="sub">${typeof ip === "string" ? ip : ""}</bdi>`
-      : own === true
-        ? " this daemon"
-        : "";
-  return html`${worker}<b class="${event.event.replace(/\W/g, "-")}">${event.event}</b
-    >${holder}${toldIn.has(event.event) ? html` <span class="sub">${event.message}</span>` : ""}`;
+      ? html` <bdi class="host">${host}</bdi> <bdi class="sub">${typeof ip === "string" && ip}</bdi>`
+      : own === true && " this daemon";
+  const told = toldIn.has(event.event) && html` <span class="sub">${event.message}</span>`;
+  return html`${worker}<b class="${event.event.replace(/\W/g, "-")}">${event.event}</b>${holder}${told}`;
 }
 
 /** Events whose message says more than their name. */
