@@ -3,9 +3,7 @@ import { encodings, type EncodingName } from "../id/encodings.ts";
 import type { HolderLabel } from "../rule/registry.ts";
 import type { FieldSchemas, Schema } from "./schema.ts";
 
-/*
- * The fields of several calls. A schema's message is the rule alone, `to be ...`: `checked` adds which field broke it, and with what.
- */
+/* A schema's message is the rule alone, `to be ...`: `checked` adds which field broke it, and with what. */
 
 /** A namespace's name. */
 export const namespacePattern: RegExp = /^[a-z][a-z0-9_]{0,31}$/;

@@ -28,10 +28,7 @@ const securitySchemes: JsonObject = {
   basic: { type: "http", scheme: "basic", description: "The token is the password; the user does not matter." },
 };
 
-/**
- * The description of the calls as OpenAPI 3.1, made of the schemas that validate.
- * @param hasTokens whether a token is needed, but for what is open.
- */
+/** The OpenAPI 3.1 description, made of the schemas that validate. @param hasTokens whether calls need a token, unless they are open. */
 export function openapi(calls: readonly AnyCall[], hasTokens: boolean): JsonObject {
   const paths: Record<string, JsonObject> = {};
   for (const call of calls) {

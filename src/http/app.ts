@@ -106,7 +106,9 @@ export function createApp(options: AppOptions): App {
   }
 
   function refused(cause: unknown): AnswerParts {
-    const error = cause instanceof SnowleaseError ? cause : unexpected(cause);
+    const what = "The daemon failed on this request; its log says why.";
+    const error =
+      cause instanceof SnowleaseError ? cause : new SnowleaseError("REGISTRY_UNAVAILABLE", what, {}, { cause });
     const parts = problemParts(error);
     metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
@@ -157,13 +159,4 @@ export function createApp(options: AppOptions): App {
       return true;
     },
   };
-}
-
-function unexpected(cause: unknown): SnowleaseError {
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    "The daemon failed on this request; its log says why.",
-    {},
-    { cause },
-  );
 }

@@ -79,7 +79,9 @@ export class Visit {
   /** Throws when the client has hung up, as far as the daemon has heard. */
   checkWanted(): void {
     const socket = this.#response?.req.socket;
-    if (socket !== undefined && (socket.destroyed || socket.readableEnded)) throw gone();
+    if (socket === undefined || !(socket.destroyed || socket.readableEnded)) return;
+    // For the log alone: there is no connection left to send it on.
+    throw new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
   }
 
   /** Waits until the daemon has heard from all connections. Throws when this one has hung up since its request. */
@@ -102,9 +104,4 @@ export class Visit {
     const authorization = this.request.headers.get("authorization");
     return authorization ?? ((this.#entry.signedIn && this.#allowances.signedIn?.(this.request)) || null);
   }
-}
-
-/** For the log alone: there is no connection left to send it on. */
-function gone(): HttpRefusal {
-  return new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
 }

@@ -24,10 +24,8 @@ export interface Certificates {
 const block = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]+-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g;
 
 /**
- * Reads certificates and key, and looks whether they fit.
- * @param now Unix ms.
- * @throws SnowleaseError CONFIG_INVALID for a file that cannot be read or used, a key of another certificate, and dates that are
- * not now.
+ * Reads certificates and key. @param now Unix ms.
+ * @throws SnowleaseError CONFIG_INVALID for a file that cannot be read or used, a key of another certificate, and wrong dates.
  */
 export function readCertificates({ cert, key, clientCa }: TlsFiles, now: number, log: Log): Certificates {
   const texts = {
@@ -39,12 +37,8 @@ export function readCertificates({ cert, key, clientCa }: TlsFiles, now: number,
   if (!own.checkPrivateKey(privateKey(texts.key, key))) {
     refuse(`The key in ${key} is not that of the certificate in ${cert}; name the two that belong together`);
   }
-  checkDates(own, cert, now);
-  if (clientCa !== undefined && texts.ca !== undefined) {
-    const [first, ...others] = certificatesIn(texts.ca, clientCa);
-    // Of several, an old one may stand there until the last of its certificates is gone.
-    if (!others.some((ca) => isValid(ca, now))) checkDates(first, clientCa, now);
-  }
+  checkDates([own], cert, now);
+  if (clientCa !== undefined && texts.ca !== undefined) checkDates(certificatesIn(texts.ca, clientCa), clientCa, now);
   try {
     createSecureContext(texts);
   } catch (cause) {
@@ -74,20 +68,14 @@ function privateKey(text: string, path: string): KeyObject {
   }
 }
 
-function checkDates(certificate: X509Certificate, path: string, now: number): void {
-  const [from, to] = datesOf(certificate);
-  if (now > to) refuse(`The certificate in ${path} expired on ${new Date(to).toISOString()}; renew it`);
-  if (now < from)
-    refuse(`The certificate in ${path} is valid only from ${new Date(from).toISOString()}; set the clock`);
-}
-
-function isValid(certificate: X509Certificate, now: number): boolean {
-  const [from, to] = datesOf(certificate);
-  return from <= now && now <= to;
-}
-
-function datesOf({ validFrom, validTo }: X509Certificate): [number, number] {
-  return [Date.parse(validFrom), Date.parse(validTo)];
+/** One of them has to be valid: an old authority may stay in the file until the last of its certificates is gone. */
+function checkDates(certificates: readonly X509Certificate[], path: string, now: number): void {
+  const faults = certificates.map(({ validFrom, validTo }) => {
+    const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
+    if (now > to) return `expired on ${new Date(to).toISOString()}; renew it`;
+    return now < from ? `is valid only from ${new Date(from).toISOString()}; set the clock` : undefined;
+  });
+  if (!faults.includes(undefined)) refuse(`The certificate in ${path} ${faults[0]}`);
 }
 
 function refuse(what: string, cause?: unknown): never {

@@ -28,7 +28,7 @@ const mostRemembered = 10_000;
 
 /**
  * The share of a namespace's worker IDs that one client may have at once. A worker ID counts until its window ends, also after a release
- * that does not say until when it was used. It is counted from what this daemon grants and renews, so that renewals restore it after a restart.
+ * without usage. Grants and renewals of this daemon are counted, so that renewals restore the count after a restart.
  */
 export class ClientQuota {
   readonly #percent: number;
@@ -42,9 +42,8 @@ export class ClientQuota {
   }
 
   /**
-   * Asks for a claim and counts what it is granted.
-   * @param size how many worker IDs the pool has.
-   * @throws SnowleaseError RATE_LIMITED where the client has all that it may have; a claim that is repeated counts once.
+   * Asks for a claim and counts what it is granted; a claim that is repeated counts once. @param size of the pool, worker IDs.
+   * @throws SnowleaseError RATE_LIMITED where the client has all that it may have.
    */
   async claim(
     { client, namespace, token }: Claimer,

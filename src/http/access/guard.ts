@@ -13,8 +13,7 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 /**
  * Refuses what a browser sends on behalf of another site's page. A page whose name was made to resolve to this machine
  * still sends its own name as Host; a page of another origin cannot keep the browser from saying so.
- * @param isPage whether it is asked for a page for people.
- * @throws SnowleaseError FORBIDDEN
+ * @param isPage whether the request is for a page for people. @throws SnowleaseError FORBIDDEN
  */
 export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts, isPage = false): void {
   const host = headers.get("host");

@@ -7,10 +7,9 @@ const maxBytes = 1024 * 1024;
 const [othersRead, othersWrite] = [0o004, 0o002];
 
 /**
- * Reads a file on which access to the daemon depends.
- * @param name of the option that names it, for the message.
+ * Reads a file on which access to the daemon depends. @param name of the option that names it, for the message.
  * @param log gets a warning when every user can read the file. Default: every user may.
- * @throws SnowleaseError CONFIG_INVALID when it cannot be read, is no regular file, is longer than 1 MiB, is not UTF-8, or every user can write to it.
+ * @throws SnowleaseError CONFIG_INVALID for no regular file, more than 1 MiB, no UTF-8, or a file that every user can write.
  */
 export function readGuardedFile(path: string, name: string, log?: Log): string {
   const refuse = (what: string, cause?: unknown): never => {
@@ -25,10 +24,8 @@ export function readGuardedFile(path: string, name: string, log?: Log): string {
     if (size > maxBytes) refuse(`has ${size} bytes, and at most ${maxBytes} are read; name the right one`);
     if ((mode & othersWrite) !== 0) refuse("can be written by every user; take that right away: chmod o-rwx");
     if ((mode & othersRead) !== 0) {
-      log?.warn(
-        { event: "exposed", file: path },
-        `${path} can be read by every user; take that right away: chmod o-rwx`,
-      );
+      const what = `${path} can be read by every user; take that right away: chmod o-rwx`;
+      log?.warn({ event: "exposed", file: path }, what);
     }
     return utf8Text(readFileSync(file)) ?? refuse("is not UTF-8; save it as UTF-8");
   } catch (cause) {

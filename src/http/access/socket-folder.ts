@@ -1,4 +1,4 @@
-import { lstatSync, readlinkSync, type Stats, statSync } from "node:fs";
+import { lstatSync, readlinkSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Log } from "../log.ts";
@@ -9,18 +9,10 @@ const sticky = 0o1000;
 /** As many as Linux follows. */
 const mostLinks = 40;
 
-/** One step on the way to a socket: an entry of a folder. */
-interface PathEntry {
-  readonly parent: string;
-  readonly parentMode: number;
-  readonly entry: string;
-  readonly stat: Stats;
-}
-
 /**
  * Refuses a folder for a socket where a user without any right on it can put another socket in its place: clients would show their tokens
- * there, and be given worker IDs that others have. Each folder and link on the way counts. A folder that a group or another owner may write
- * to is a decision of an administrator, and is taken. Does nothing on Windows.
+ * there, and get worker IDs that others have. Each folder and link on the way counts. An administrator may let a group or another owner
+ * write to a folder. Does nothing on Windows.
  * @param log gets a warning about a folder like /tmp: there the socket is safe only while the daemon listens.
  * @throws SnowleaseError CONFIG_INVALID
  */
@@ -53,7 +45,7 @@ export function checkSocketFolder(socket: string, log: Log): void {
 }
 
 /** The entries on the way to a folder, each link followed. */
-function* stepsTo(path: string): Generator<PathEntry> {
+function* stepsTo(path: string) {
   const names = partsOf(path);
   let parent = "/";
   for (let name = names.shift(), links = 0; name !== undefined; name = names.shift()) {

@@ -11,7 +11,7 @@ export interface Tokens {
    * Lets a request pass, or throws. A route without a namespace is for tokens of all namespaces (`*`), but for `any`.
    * @param authorization the header: `Bearer TOKEN`, or `Basic` with the token as its password.
    * @returns what tells this client from others; it is no secret.
-   * @throws SnowleaseError UNAUTHORIZED without a token that is known; FORBIDDEN when it is not enough.
+   * @throws SnowleaseError UNAUTHORIZED for no known token; FORBIDDEN when its rights are not enough.
    */
   admit(authorization: string | null, access: Exclude<Access, "open">, namespace: string | undefined): string;
 }

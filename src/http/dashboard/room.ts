@@ -1,10 +1,7 @@
 import { raw } from "hono/html";
 import type { Html } from "./text.ts";
 
-/*
- * What the parts of a page may come to, bytes: all of it stays below 200 KB, whatever there is to show. The grid comes first; the lists
- * share what it leaves, and each leads to the rest of its rows.
- */
+/* The room of the parts of a page, bytes. The page stays below 200 KB: the grid comes first, the lists share what it leaves. */
 
 /** The whole page. */
 export const pageRoom = 190_000;

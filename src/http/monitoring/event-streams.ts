@@ -64,11 +64,9 @@ export class EventStreams {
   }
 
   /**
-   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up; the reader
-   * may come again and continue.
-   * @param client what tells its reader from others, if anything does.
-   * @param admit throws when its reader may no longer read it: asked when `review` is called.
-   * @throws SnowleaseError RATE_LIMITED when there are as many as may be; REGISTRY_UNAVAILABLE once closed.
+   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up.
+   * @param client tells its reader from others. @param admit throws when its reader may no longer read it: `review` calls it.
+   * @throws SnowleaseError RATE_LIMITED when there are too many; REGISTRY_UNAVAILABLE once closed.
    */
   start(
     namespace: string,
@@ -79,19 +77,15 @@ export class EventStreams {
     if (this.#closed) {
       throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This daemon is shutting down; read another one's events.");
     }
-    const { streams, backlog } = this.#limits;
-    if (this.#streams.size >= streams) {
-      const what = `All ${streams} event streams of this daemon are in use; end one, or try again later.`;
-      throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: this.#limits.heartbeat });
-    }
+    const { streams, backlog, heartbeat } = this.#limits;
     const own = [...this.#streams].filter((stream) => client !== undefined && stream.client === client).length;
-    if (own >= streams * share) {
-      const what = `All ${own} event streams that one token may have are in use; end one, or try again later.`;
-      throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: this.#limits.heartbeat });
+    const isFull = this.#streams.size >= streams;
+    if (isFull || own >= streams * share) {
+      const which = isFull ? `${streams} event streams of this daemon` : `${own} event streams that one token may have`;
+      const what = `All ${which} are in use; end one, or try again later.`;
+      throw new SnowleaseError("RATE_LIMITED", what, { retryAfterMs: heartbeat });
     }
-    const journal = this.#journal;
-    const { entries, missed } =
-      lastEventId === null ? { entries: [], missed: false } : journal.after(namespace, lastEventId);
+    const { entries = [], missed = false } = lastEventId === null ? {} : this.#journal.after(namespace, lastEventId);
     const texts = [
       `retry: ${retry}\n`,
       ...(missed ? ["event: missed\ndata: {}\n\n"] : []),
@@ -108,7 +102,7 @@ export class EventStreams {
           controller.enqueue(first);
           stream = { namespace, client, admit, controller, room, taken: 0, sent: first.byteLength, missed: 0 };
           this.#streams.add(stream);
-          this.#heart ??= setInterval(() => this.#beat(), this.#limits.heartbeat).unref();
+          this.#heart ??= setInterval(() => this.#beat(), heartbeat).unref();
         },
         cancel: () => this.#forget(stream),
       },

@@ -56,8 +56,8 @@ const onceAClaim: ReadonlySet<EventName> = new Set(["claimed", "released", "lost
 const place = /^([0-9a-f]{8})-(\d{1,15})$/;
 
 /**
- * The log of a daemon, which is also the source of its events: a line that names an event and a namespace is one. So what is
- * logged, what is streamed and what is counted cannot differ. Keeps the last ones for readers who come again.
+ * The log of a daemon, and the source of its events: a line that names an event and a namespace is one. So log, streams and figures
+ * cannot differ. Keeps the last events for readers who come again.
  */
 export class Journal implements Log {
   readonly info: Log["info"] = (fields, message) => this.#write("info", fields, message);

@@ -14,10 +14,7 @@ const sameEnd = 1000;
 /** In how many namespaces quarantines are remembered. */
 const mostNamespaces = 1000;
 
-/**
- * Reports take-overs: claims of a worker ID that its last holder never gave back. Only the history knows them. It is read later, for
- * one claim after the other, so that no client waits for it.
- */
+/** Reports claims of a worker ID that its last holder never gave back. Reads the history one claim after the other; no client waits. */
 export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   const queue: JournalEvent[] = [];
   let looking = false;

@@ -4,6 +4,7 @@ import type { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Journal } from "./journal.ts";
 
 /** Refused claims are counted for 15 spans of this length, ms. */
@@ -11,7 +12,7 @@ const span = 60_000;
 const spans = 15;
 /** Shortest time between two events about refused claims, ms. */
 const eventInterval = 10_000;
-/** Namespaces whose refused claims are counted. With more, the oldest one is forgotten. */
+/** Namespaces whose refused claims are counted. With more, the one that was used the longest ago is forgotten. */
 const mostNamespaces = 200;
 
 /** The refused claims of one namespace. */
@@ -28,7 +29,7 @@ interface RefusalCount {
 export class RefusalCounter {
   readonly #journal: Journal;
   readonly #clock: Clock;
-  readonly #counted = new Map<string, RefusalCount>();
+  readonly #counted = new BoundedMap<string, RefusalCount>(mostNamespaces);
 
   constructor(journal: Journal, clock: Clock) {
     this.#journal = journal;
@@ -48,9 +49,13 @@ export class RefusalCounter {
   /** Expects every call of the registry. */
   watch({ operation, namespace, answer, error }: InstrumentedCall): void {
     if (operation !== "claim" || namespace === undefined) return;
-    const refused = error ?? errorOf(answer as Grant | Refusal | undefined, namespace, this.#clock.now());
-    // A registry that did not answer has refused nothing.
-    if (refused !== undefined && refused.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, refused);
+    if (error !== undefined) {
+      // A registry that did not answer has refused nothing.
+      if (error.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, error);
+      return;
+    }
+    const decision = answer as Grant | Refusal;
+    if (decision.outcome !== "granted") this.#count(namespace, refusalError(decision, namespace, this.#clock.now()));
   }
 
   #count(namespace: string, { code, message }: SnowleaseError): void {
@@ -58,8 +63,6 @@ export class RefusalCounter {
     const last = { at, code, message };
     const counted = this.#counted.get(namespace) ?? { spans: [], last, untold: 0, waits: false };
     this.#counted.set(namespace, counted);
-    const [oldest = ""] = this.#counted.keys();
-    if (this.#counted.size > mostNamespaces) this.#counted.delete(oldest);
     const newest = counted.spans.at(-1);
     if (newest !== undefined && at - newest.since < span && at >= newest.since) newest.count++;
     else counted.spans.push({ since: at, count: 1 });
@@ -82,8 +85,4 @@ export class RefusalCounter {
     }
     counted.waits = false;
   }
-}
-
-function errorOf(answer: Grant | Refusal | undefined, namespace: string, now: number): SnowleaseError | undefined {
-  return answer === undefined || answer.outcome === "granted" ? undefined : refusalError(answer, namespace, now);
 }

@@ -2,20 +2,11 @@ import { refusalError } from "../../lease/lease-errors.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { askInTime } from "../../lease/late-request.ts";
 import { Layout } from "../../id/layout.ts";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { listRecents } from "../../generator/recent-ticks.ts";
-import {
-  type Checkpoint,
-  type Grant,
-  type Recents,
-  type Refusal,
-  type GrantingStore,
-  type Usage,
-  type WorkerRecord,
-} from "../../rule/registry.ts";
-import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../../rule/limits.ts";
+import type { Checkpoint, Grant, GrantingStore, Recents, Refusal, Usage, WorkerRecord } from "../../rule/registry.ts";
+import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import { checkWindowLength, defaultWindow } from "../../lease/window-length.ts";
-import { recentsJson } from "../../api/codec.ts";
+import { type CheckpointJson, recentsJson } from "../../api/codec.ts";
 import * as leases from "../../api/leases.ts";
 import { StoreFile } from "../../store-file.ts";
 import { BoundedMap } from "../bounded-map.ts";
@@ -28,13 +19,6 @@ import type { Visit } from "../visit.ts";
 const [mostClaims, mostLayouts] = [200_000, 10_000];
 /** What a renewal's share of the window is: two more can fail before it closes. */
 const renewShare = 1 / 3;
-
-interface ClaimTerms {
-  readonly layout: Layout;
-  readonly pool: PoolBounds;
-  readonly window: number;
-  readonly limits: Partial<NamespaceLimits>;
-}
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
@@ -62,14 +46,11 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   }
 
   /** What a claim asks for or leaves to this daemon. A client that names what this daemon is set to costs no look-up. */
-  async function claimTerms(namespace: string, body: leases.ClaimBody, visit: Visit): Promise<ClaimTerms> {
+  async function claimTerms(namespace: string, body: leases.ClaimBody, visit: Visit) {
     const differs = difference(body, defaults);
-    const asks =
-      body.layout === undefined ||
-      body.windowMs === undefined ||
-      defaults.limits !== undefined ||
-      differs !== undefined;
-    const info = asks ? await registry.describe(namespace) : undefined;
+    const isWhole = body.layout !== undefined && body.windowMs !== undefined;
+    const knows = isWhole && defaults.limits === undefined && differs === undefined;
+    const info = knows ? undefined : await registry.describe(namespace);
     const layout = body.layout === undefined ? layoutFrom(info) : await readLayout(registry, namespace, body.layout);
     if (info === undefined && differs !== undefined && !visit.may("admin")) throw notToCreate(namespace, differs);
     const limits = { ...(info === undefined && defaults.limits), ...body.limits };
@@ -104,7 +85,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
 
   async function checkpointOf(
     namespace: string,
-    { lastTimestamp, lastSequence }: { lastTimestamp?: number | undefined; lastSequence?: number | undefined },
+    { lastTimestamp, lastSequence }: CheckpointJson,
   ): Promise<Checkpoint | undefined> {
     if (lastTimestamp === undefined) return undefined;
     const { maxSequence } = await layoutOf(namespace);
@@ -137,19 +118,16 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return { ...used, recents };
   }
 
-  const blocks =
-    takeBlocks === undefined
-      ? []
-      : [
-          route(leases.takeBlocks, async ({ namespace, workerId, body }) => {
-            const answer = await takeBlocks({ namespace, workerId, ...body });
-            if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
-            return { blocks: answer.blocks };
-          }),
-        ];
+  const blocksRoute =
+    takeBlocks &&
+    route(leases.takeBlocks, async ({ namespace, workerId, body }) => {
+      const answer = await takeBlocks({ namespace, workerId, ...body });
+      if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
+      return { blocks: answer.blocks };
+    });
 
   return [
-    ...blocks,
+    ...(blocksRoute === undefined ? [] : [blocksRoute]),
     route(leases.claim, async ({ namespace, body, visit }) => {
       const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
       const refusal = layout.refusalAt(body.now);
@@ -237,10 +215,7 @@ function notToCreate(namespace: string, own: string): SnowleaseError {
   );
 }
 
-/**
- * Refuses recents that the next holder could not read, or that name ticks behind this holder's window: the worker ID would make no ID
- * before such a tick.
- */
+/** Refuses recents that the next holder could not read, or with ticks behind this window: they would block the worker ID until then. */
 function checkRecents(recents: Recents, until: number, layout: Layout): void {
   let last: number;
   try {

@@ -25,19 +25,13 @@ export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly
   ];
 }
 
-/**
- * Looks whether the namespace's layout has such a worker ID at all. A namespace that does not exist has no say.
- * @throws SnowleaseError CONFIG_INVALID
- */
+/** Checks a worker ID against the layout of its namespace, where that exists. @throws SnowleaseError CONFIG_INVALID */
 export async function checkWorkerId(registry: Registry, namespace: string, workerId: number): Promise<void> {
   const info = await registry.describe(namespace);
   if (info !== undefined) Layout.parse(info.layout).split(workerId);
 }
 
-/**
- * A layout by its name or notation.
- * @throws SnowleaseError CONFIG_INVALID when it is none; LAYOUT_MISMATCH when the namespace has one, since that is another.
- */
+/** A layout by its name or notation. @throws SnowleaseError CONFIG_INVALID; LAYOUT_MISMATCH when the namespace has another one. */
 export async function readLayout(registry: Registry, namespace: string, text: string): Promise<Layout> {
   try {
     return Layout.parse(text);

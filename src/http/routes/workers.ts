@@ -128,18 +128,14 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
 /** The rows of one answer: as many as fit, and at least one. */
 class RowPage<Row> {
   readonly rows: Row[] = [];
-  #size = 0;
-  #isFull = false;
-
   /** Whether a row was left out. */
-  get isFull(): boolean {
-    return this.#isFull;
-  }
+  isFull = false;
+  #size = 0;
 
   add(row: Row): void {
-    if (this.#isFull) return;
+    if (this.isFull) return;
     this.#size += Buffer.byteLength(JSON.stringify(row)) + 1;
-    this.#isFull = this.#size > pageBudget && this.rows.length > 0;
-    if (!this.#isFull) this.rows.push(row);
+    this.isFull = this.#size > pageBudget && this.rows.length > 0;
+    if (!this.isFull) this.rows.push(row);
   }
 }

@@ -12,10 +12,7 @@ export interface ConnectionLimits {
   readonly mostUnknown?: number | undefined;
 }
 
-/**
- * Why connections were ended. `idle`: to make room for another one. `full`: there was no room. `ahead`: it sent too many requests
- * ahead of the answers.
- */
+/** Why a connection was ended: to make room, because there was none, or because it sent too many requests ahead of the answers. */
 const endReasons = ["idle", "full", "ahead"] as const;
 export type EndReason = (typeof endReasons)[number];
 
@@ -58,8 +55,8 @@ export function usualConnections(): number {
 }
 
 /**
- * The connections of a daemon. When there is no room for another one, idle ones are ended, those first that have shown no token;
- * where none is idle, the new one is. A few more may always ask for the daemon's health.
+ * The connections of a daemon. To make room for a new one, idle ones are ended, those without a token first; where none is idle, the
+ * new one is. A few more may always ask for the daemon's health.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;

@@ -7,18 +7,14 @@ import { type AddressInfo, connect, type ListenOptions } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { shown, SnowleaseError } from "../../id/errors.ts";
+import { maxSocketPath } from "../../registries/daemon/address.ts";
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
-/** What fits `sun_path` on Linux with its closing 0, bytes. */
-const maxSocketPath = 107;
 /** A lock older than this was left by a daemon that was killed while it started, ms: starting takes a few ms. */
 const longestStart = 2000;
 /** For how long a daemon waits for others that start on its socket, ms. A lock that is new for longer is another program's. */
 const longestWait = 10_000;
-/**
- * Connections that may wait to be taken, as far as the kernel allows (`net.core.somaxconn`, 4,096 on most). Node's own default of
- * 511 is less than the clients that come back at once when a daemon was restarted; those that do not fit wait for seconds.
- */
+/** Connections that may wait, as far as the kernel allows. Node's default of 511 is too few for the clients that return after a restart. */
 const backlog = 65_535;
 
 /** Whether only this machine can reach an address. */
@@ -37,10 +33,8 @@ export async function listenOnTcp(server: Server, { host, port }: { host: string
 }
 
 /**
- * Listens on a Unix socket that its owner and group may use; makes the folder for it, and takes the place of a socket that a dead
- * daemon left.
- * @param checkFolder throws where the folder, which is there by then, is not to be used.
- * @throws SnowleaseError CONFIG_INVALID
+ * Listens on a Unix socket for its owner and group. Makes its folder, and replaces a socket that a dead daemon left.
+ * @param checkFolder throws where the folder, which exists by then, must not be used. @throws SnowleaseError CONFIG_INVALID
  */
 export async function listenOnSocket(server: Server, path: string, checkFolder?: () => void): Promise<void> {
   if (Buffer.byteLength(path) > maxSocketPath) {
@@ -59,7 +53,7 @@ export async function listenOnSocket(server: Server, path: string, checkFolder?:
     });
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
-    throw cannotListen(path, cause);
+    throw cannotListen(path, reasonOf(cause), cause);
   }
 }
 
@@ -68,28 +62,27 @@ async function open(server: Server, options: ListenOptions, where: string): Prom
     server.listen({ backlog, ...options });
     await once(server, "listening");
   } catch (cause) {
-    throw cannotListen(where, cause);
+    throw cannotListen(where, reasonOf(cause), cause);
   }
 }
 
-function cannotListen(where: string, cause: unknown): SnowleaseError {
-  const { code, message } = cause as NodeJS.ErrnoException;
-  const what = code === "EADDRINUSE" ? "it is in use; stop what listens there, or choose another" : message;
+function cannotListen(where: string, what: string, cause?: unknown): SnowleaseError {
   return new SnowleaseError("CONFIG_INVALID", `Cannot listen on ${where}: ${what}.`, {}, { cause });
 }
 
-/**
- * Lets one daemon at a time start on a path. Otherwise each of two daemons that find a dead daemon's socket would remove the socket
- * that the other one made. The daemon that waits then finds a living one.
- */
+function reasonOf(cause: unknown): string {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return code === "EADDRINUSE" ? "it is in use; stop what listens there, or choose another" : message;
+}
+
+/** Lets one daemon at a time start on a path: two that find a dead daemon's socket would each remove the socket that the other one made. */
 async function alone(lock: string, start: () => Promise<void>): Promise<void> {
   const end = performance.now() + longestWait;
   while (!(await taken(lock))) {
     if (await freed(lock)) continue;
     if (performance.now() > end) {
-      throw new Error(
-        `another program has kept the lock ${lock} new for ${longestWait / 1000} s; end that program, or choose another path`,
-      );
+      const what = `another program has kept the lock ${lock} new for ${longestWait / 1000} s`;
+      throw new Error(`${what}; end that program, or choose another path`);
     }
     await sleep(20);
   }
@@ -153,17 +146,9 @@ async function found(path: string): Promise<Stats | undefined> {
 async function clearSocket(path: string): Promise<void> {
   const there = await found(path);
   if (there === undefined) return;
-  if (!there.isSocket()) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Cannot listen on ${path}: there is something that is not a socket; choose another path.`,
-    );
-  }
+  if (!there.isSocket()) throw cannotListen(path, "there is something that is not a socket; choose another path");
   if (await answers(path)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Cannot listen on ${path}: another daemon listens there; stop it, or choose another path.`,
-    );
+    throw cannotListen(path, "another daemon listens there; stop it, or choose another path");
   }
   await rm(path, { force: true });
 }

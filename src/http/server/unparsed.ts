@@ -11,10 +11,7 @@ interface ReadError extends Error {
   readonly reason?: string;
 }
 
-/**
- * Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: what is no HTTP, has too large a header, comes too
- * slowly, asks for a tunnel, or expects something unknown.
- */
+/** Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: see `refusalOf`, and CONNECT and Expect. */
 export function refuseUnparsed(server: Server, maxHeaderSize: number, turns: Turns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
 

@@ -15,7 +15,7 @@ const parameters: StoreParameters = {
 };
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
-const maxSocketPath = 107;
+export const maxSocketPath: number = 107;
 
 /** A daemon prunes its registry itself, and lets administrators alone ask for it. */
 const daemon = { registryKind: "daemon", prunes: true } as const;

@@ -6,10 +6,7 @@ interface PendingCall {
   readonly tooLate: () => void;
 }
 
-/**
- * Reports calls that take too long. One sleep watches all of them: a sleep for each call, aborted by the answer, would cost as much as
- * the call.
- */
+/** Reports calls that take too long. One sleep watches all of them: a sleep for each would cost as much as the call. */
 export class Deadlines {
   readonly #clock: Clock;
   readonly #waiting = new Set<PendingCall>();

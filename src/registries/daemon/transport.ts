@@ -10,7 +10,7 @@ import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
-import { problem, type Problem } from "../../api/problem.ts";
+import { problem } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
@@ -48,7 +48,7 @@ export interface TransportOptions {
 /** Longest answer that is read, bytes. */
 const maxAnswer = 4 * 1024 * 1024;
 /** Idle connections are kept so many, and no more are opened at once. */
-const maxSockets = 32;
+const agentOptions = { keepAlive: true, maxSockets: 32 };
 
 interface DaemonTarget {
   /** Without user and password. */
@@ -122,10 +122,8 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
           if (attempt.outcome === "answered") return attempt.answer;
           throw attempt.error;
         }
-        const wait = Math.max(
-          pause,
-          call.repeatable || !attempt.some(({ sent }) => sent) ? passesIn(attempt) : Infinity,
-        );
+        const mayRepeat = call.repeatable || !attempt.some(({ sent }) => sent);
+        const wait = mayRepeat ? Math.max(pause, passesIn(attempt)) : Infinity;
         const failure = tellingOf(attempt);
         if (failure?.told === true && failure.error.code === "REGISTRY_UNAVAILABLE") why = failure.error;
         if (monotonic(clock) + wait >= deadline) {
@@ -151,29 +149,23 @@ function tellingOf(failures: readonly FailedCall[]): FailedCall | undefined {
 
 /** In how many ms one of the daemons may have another answer; Infinity: not within an operation. */
 function passesIn(failures: readonly FailedCall[]): number {
-  const waits: number[] = [];
-  for (const { error, lasting } of failures) {
-    if (lasting === true) continue;
-    // A full pool or a quarantine: the registry's word, and it is the same one behind all of them.
-    if (error.code !== "REGISTRY_UNAVAILABLE" && error.code !== "RATE_LIMITED") return Infinity;
-    waits.push(error.details.retryAfterMs ?? 0);
-  }
-  return Math.min(...waits);
+  const errors = failures.filter(({ lasting }) => lasting !== true).map(({ error }) => error);
+  // A full pool or a quarantine: the registry's word, and it is the same one behind all of them.
+  if (errors.some(({ code }) => code !== "REGISTRY_UNAVAILABLE" && code !== "RATE_LIMITED")) return Infinity;
+  return Math.min(...errors.map(({ details }) => details.retryAfterMs ?? 0));
 }
 
 function parseTarget(address: string, { token, tls }: TransportOptions): DaemonTarget {
   if (address.startsWith("unix:")) {
-    const agent = new Agent({ keepAlive: true, maxSockets });
+    const agent = new Agent(agentOptions);
     const options = { socketPath: address.slice("unix:".length), host: "localhost" };
     return { shown: address, options, headers: bearing(token), path: "", send: requestPlain, agent };
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
     // An unreadable address may contain a password.
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      "Expected a daemon's address like http://HOST:PORT or unix:PATH, got another text.",
-    );
+    const what = "Expected a daemon's address like http://HOST:PORT or unix:PATH, got another text.";
+    throw new SnowleaseError("CONFIG_INVALID", what);
   }
   const secure = url.protocol === "https:";
   const { protocol, host, hostname, port, pathname, username, password } = url;
@@ -189,9 +181,7 @@ function parseTarget(address: string, { token, tls }: TransportOptions): DaemonT
     headers: bearing(hasLogin ? undefined : token),
     path,
     send: secure ? requestSecure : requestPlain,
-    agent: secure
-      ? new SecureAgent({ keepAlive: true, maxSockets, ...tls })
-      : new Agent({ keepAlive: true, maxSockets }),
+    agent: secure ? new SecureAgent({ ...agentOptions, ...tls }) : new Agent(agentOptions),
   };
 }
 
@@ -227,8 +217,8 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
-    const lasting = isUntrusted(cause) || isForbidden(cause);
-    const why = `did not answer: ${reasonOf(cause)}; ${adviceOn(cause)}`;
+    const { advice, lasting } = adviceOn(cause);
+    const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
     return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
   }
 }
@@ -282,7 +272,8 @@ function read<Answer>(
   }
   const told = problem.safeParse(json(text));
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
-  const error = restored(told.data);
+  const { code, detail, retryAfterMs, details } = told.data;
+  const error = new SnowleaseError(code, detail, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
   // Another daemon may know the token, or have the version that the registry needs.
   if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true, told: true };
   if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
@@ -296,19 +287,13 @@ function reasonOf(cause: unknown): string {
   return message || code;
 }
 
-function adviceOn(cause: unknown): string {
-  if (isUntrusted(cause)) return "check `tlsCa`, `tlsCert` and `tlsKey`";
-  return isForbidden(cause) ? "join the group that its socket is for" : "check that it runs";
-}
-
-/** Whether the socket is there, but not for this user. */
-function isForbidden(cause: unknown): boolean {
-  return (cause as NodeJS.ErrnoException).code === "EACCES";
-}
-
-/** Whether a handshake failed by what one side thinks of the other's certificate. */
-function isUntrusted(cause: unknown): boolean {
-  return /CERT|SIGNATURE|SSL|TLS/.test((cause as NodeJS.ErrnoException).code ?? "");
+/** What to do about it, and whether it lasts until then. */
+function adviceOn(cause: unknown): { readonly advice: string; readonly lasting: boolean } {
+  const { code = "" } = cause as NodeJS.ErrnoException;
+  // One side refused the other's certificate.
+  if (/CERT|SIGNATURE|SSL|TLS/.test(code)) return { advice: "check `tlsCa`, `tlsCert` and `tlsKey`", lasting: true };
+  if (code === "EACCES") return { advice: "join the group that its socket is for", lasting: true };
+  return { advice: "check that it runs", lasting: false };
 }
 
 function json(text: string): unknown {
@@ -317,11 +302,6 @@ function json(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** The error as the daemon threw it. */
-function restored({ code, detail, retryAfterMs, details }: Problem): SnowleaseError {
-  return new SnowleaseError(code, detail, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
 }
 
 function nonsense<Answer>(target: DaemonTarget, what: string): CallOutcome<Answer> {
@@ -340,8 +320,6 @@ function unavailable(
 
 function late(targets: readonly DaemonTarget[], timeout: number): SnowleaseError {
   const where = targets.map(({ shown }) => shown).join(", ");
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `No daemon at ${where} answered within ${timeout} ms; check that one runs.`,
-  );
+  const what = `No daemon at ${where} answered within ${timeout} ms; check that one runs.`;
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", what);
 }
