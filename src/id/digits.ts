@@ -7,16 +7,15 @@ const inByteOrder = (digits: string): string => digits.split("").toSorted().join
 export const base62SortDigits: string = inByteOrder(base62Digits);
 export const base64SortDigits: string = inByteOrder(base64urlDigits);
 
-// The halves of an ID as uint32, to cut bits without BigInt arithmetic. Measured on Node 20, range check included: base64url 52 ns an ID,
-// crockford32 58, base62 83; a BigInt division for each digit costs 217 (base62) to 280.
+// The halves of an ID as uint32: cutting bits from them takes a quarter of the time of a BigInt division for each digit.
 const halves = new DataView(new ArrayBuffer(8));
 
 const digit62 = (value: number, digits: string): number => digits.charCodeAt((value | 0) % 62);
 const digit32 = (bits: number): number => crockfordDigits.charCodeAt(bits & 31);
 const digit64 = (bits: number, digits: string): number => digits.charCodeAt(bits & 63);
 
-// One BigInt division by 62^5 leaves two Numbers. Except for the top digit they are below 2^30, where `| 0` truncates exactly; without it,
-// `%` is a division of doubles, and this is no faster than digit by digit.
+// One BigInt division by 62^5 leaves two Numbers. Except for the top digit they are below 2^30, where `| 0` truncates exactly, and `%`
+// divides integers.
 export function writeBase62(id: bigint, digits: string): string {
   const quotient = id / 916132832n;
   const low = Number(id - quotient * 916132832n);
@@ -105,10 +104,7 @@ export function digitValues(alphabet: string): Uint8Array {
   return values;
 }
 
-/**
- * Reads the digits `from` to `to` as a number; NaN when a character is not a digit. Half of an ID's digits stay below 2^53 in every
- * alphabet, so an ID takes only two BigInts: 80 ns for base62, against 190 digit by digit.
- */
+/** Reads the digits `from` to `to` as a number; NaN when a character is not a digit. In each alphabet, half of an ID stays below 2^53. */
 export function readDigits(text: string, from: number, to: number, values: Uint8Array, base: number): number {
   let number = 0;
   for (let index = from; index < to; index++) {

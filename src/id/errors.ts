@@ -1,33 +1,33 @@
 import { printable } from "./printable.ts";
 
-/**
- * All error codes of Snowlease. The set is closed: exit codes and HTTP statuses are exhaustive maps over it, so an added code does not
- * compile until both maps have it.
- */
-export const errorCodes = [
-  "CONFIG_INVALID",
-  "POOL_EXHAUSTED",
-  "WORKER_ID_HELD",
-  "LEASE_LOST",
-  "LEASE_EXPIRED",
-  "WINDOW_NOT_OPEN",
-  "CLOCK_SKEW",
-  "CLOCK_ROLLBACK",
-  "SEQUENCE_EXHAUSTED",
-  "QUARANTINE",
-  "LAYOUT_MISMATCH",
-  "LAYOUT_EXPIRED",
-  "SCHEMA_INCOMPATIBLE",
-  "REGISTRY_UNAVAILABLE",
-  "DRIVER_MISSING",
-  "NOT_FOUND",
-  "UNAUTHORIZED",
-  "FORBIDDEN",
-  "RATE_LIMITED",
-] as const;
+/** Each error code, and whether the same call may succeed later without any other change. */
+const retryableCodes = {
+  CONFIG_INVALID: false,
+  POOL_EXHAUSTED: true,
+  WORKER_ID_HELD: true,
+  LEASE_LOST: false,
+  LEASE_EXPIRED: true,
+  WINDOW_NOT_OPEN: true,
+  CLOCK_SKEW: true,
+  CLOCK_ROLLBACK: true,
+  SEQUENCE_EXHAUSTED: true,
+  QUARANTINE: true,
+  LAYOUT_MISMATCH: false,
+  LAYOUT_EXPIRED: false,
+  SCHEMA_INCOMPATIBLE: false,
+  REGISTRY_UNAVAILABLE: true,
+  DRIVER_MISSING: false,
+  NOT_FOUND: false,
+  UNAUTHORIZED: false,
+  FORBIDDEN: false,
+  RATE_LIMITED: true,
+};
 
-/** One of the closed set of error codes. */
-export type ErrorCode = (typeof errorCodes)[number];
+/** One of the closed set of error codes. A new code does not compile until it has an exit code and an HTTP status. */
+export type ErrorCode = keyof typeof retryableCodes;
+
+/** All error codes of Snowlease. */
+export const errorCodes: readonly ErrorCode[] = Object.keys(retryableCodes) as ErrorCode[];
 
 /** Machine-readable facts about an error; never a token or a password. */
 export interface ErrorDetails {
@@ -37,19 +37,6 @@ export interface ErrorDetails {
   readonly lasting?: boolean | undefined;
   readonly [fact: string]: unknown;
 }
-
-const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  "POOL_EXHAUSTED",
-  "WORKER_ID_HELD",
-  "LEASE_EXPIRED",
-  "WINDOW_NOT_OPEN",
-  "CLOCK_SKEW",
-  "CLOCK_ROLLBACK",
-  "SEQUENCE_EXHAUSTED",
-  "QUARANTINE",
-  "REGISTRY_UNAVAILABLE",
-  "RATE_LIMITED",
-]);
 
 /**
  * The one error class. `message` is a single line: what happened, to which value; what to do. `retryable` says whether the same call may
@@ -64,7 +51,7 @@ export class SnowleaseError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
     super(printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " ")), options);
     this.code = code;
-    this.retryable = retryableCodes.has(code);
+    this.retryable = retryableCodes[code];
     this.details = details;
   }
 }
@@ -75,14 +62,14 @@ export function isSnowleaseError(error: unknown, code?: ErrorCode): error is Sno
 }
 
 /** Placeholders for a login, with or without a user name, alone or in each of several URLs. */
-const nobodys = /^(?:[^@/]*:)?(?:\*\*\*|TOKEN|PASSWORD)(?:@[^@]*,[a-z]+:\/\/(?:[^@/]*:)?\*\*\*)*$/;
+const placeholder = /^(?:[^@/]*:)?(?:\*\*\*|TOKEN|PASSWORD)(?:@[^@]*,[a-z]+:\/\/(?:[^@/]*:)?\*\*\*)*$/;
 
 /** The text without the logins of URLs in it, wherever the text came from: a URL in the wrong option still has a password. */
 function withoutLogins(text: string): string {
   if (!/[@=]/.test(text)) return text;
   return text
     .replace(/([a-z][\w+.-]*:\/+)(\S*)@/gi, (whole, scheme: string, login: string) =>
-      nobodys.test(login) ? whole : `${scheme}***@`,
+      placeholder.test(login) ? whole : `${scheme}***@`,
     )
     .replace(/([?&]\w*(?:password|token)=)[^&\s`]*/gi, "$1***");
 }

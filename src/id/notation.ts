@@ -55,21 +55,15 @@ const notationPattern = new RegExp(`^(${pair}(?:,${pair})*)@(${decimal})(?:/(${d
 const namePattern = /^[a-z][a-z0-9]{0,15}$/;
 const poolPattern = new RegExp(`^(${decimal})(?:-(${decimal}))?$`);
 
-/**
- * Reads a preset's name or the notation of a layout. The fields are not yet checked against the rules of a layout.
- * @throws SnowleaseError CONFIG_INVALID
- */
+/** Reads a preset's name or the notation of a layout, whose rules it does not check. @throws SnowleaseError CONFIG_INVALID */
 export function readNotation(text: string): LayoutSpec {
   const name = presetNames.find((name) => name === text);
   const notation = name === undefined ? text : presets[name];
   // The longest notation, 31 identity fields of one bit with names of 16 letters, is shorter than 1024 characters.
   const match = typeof notation === "string" && notation.length < 1024 ? notationPattern.exec(notation) : null;
   if (match === null) {
-    return refuse(
-      "layout",
-      `to be a preset (${presetNames.join(", ")}) or a notation like \`${presets.westid}\``,
-      text,
-    );
+    const rule = `to be a preset (${presetNames.join(", ")}) or a notation like \`${presets.westid}\``;
+    return refuse("layout", rule, text);
   }
   const [, list = "", epoch, tick = 1, wraps] = match;
   const pairs = list.matchAll(/([^:,]+):([0-9]+)/g);
@@ -91,8 +85,7 @@ export function writeNotation({ fields, epoch, tick = 1, wraps = false }: Layout
 }
 
 /**
- * Reads a pool of worker IDs: `512-1023`, or `7` for one. Plain decimal, the first not above the last, up to 2^31-1; `Layout.narrow` checks
- * that a layout has them.
+ * Reads a pool of worker IDs: `512-1023`, or `7` for one. Plain decimal, up to 2^31-1; `Layout.narrow` checks that a layout has them.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function parsePool(text: string): PoolBounds {

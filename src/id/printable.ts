@@ -17,10 +17,9 @@ export function printableLines(text: string): string {
 /** The same JSON value, safe to print: JSON itself leaves most such characters unescaped. */
 export function printableJson(json: string): string {
   if (plainLines.test(json)) return json;
-  return json.replace(unsafeInLines, (character) =>
-    Array.from(
-      { length: character.length },
-      (_, i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, "0")}`,
-    ).join(""),
-  );
+  return json.replace(unsafeInLines, (character) => character.split("").map(escaped).join(""));
+}
+
+function escaped(utf16Unit: string): string {
+  return `\\u${utf16Unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -1,4 +1,4 @@
-import { highestWorkerId } from "../id/layout.ts";
+import { Layout } from "../id/layout.ts";
 import { SnowleaseError, timeText } from "../id/errors.ts";
 import type { ForceReleaseRequest, HolderLabel, Registry, WorkerRecord, WorkerState } from "../rule/registry.ts";
 import { checkPin } from "../rule/pin.ts";
@@ -81,7 +81,7 @@ export async function pinWorkers(
   reason: string,
 ): Promise<void> {
   const info = await presentNamespace(registry, namespace);
-  const highest = highestWorkerId(info.layout);
+  const highest = Layout.parse(info.layout).pool.last;
   const pins = workerIds.map((workerId) => ({ workerId, reason }));
   for (const pin of pins) checkPin(pin, highest, 0, info);
   await pinEach(registry, namespace, pins);

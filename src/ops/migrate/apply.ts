@@ -1,4 +1,4 @@
-import { highestWorkerId } from "../../id/layout.ts";
+import { Layout } from "../../id/layout.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
 import { mostPins, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { checkPin } from "../../rule/pin.ts";
@@ -46,7 +46,7 @@ export async function applyPlan(
   if (findings !== undefined) checkPresent(plan, findings);
   const pins = [...pinsOf(plan).values()].map((pin) => (renumber ? { ...pin, owner: undefined } : pin));
   const { clock } = await registry.ping();
-  const highest = highestWorkerId(info.layout);
+  const highest = Layout.parse(info.layout).pool.last;
   for (const pin of pins) checkPin(pin, highest, clock, info);
   const present = await recordsOf(registry, namespace);
   const due: PlannedPin[] = [];

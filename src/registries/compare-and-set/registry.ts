@@ -1,5 +1,5 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import { highestWorkerId } from "../../id/layout.ts";
+import { Layout } from "../../id/layout.ts";
 import { checkpointIn, claimIn, renewalIn, usageIn } from "../../rule/era.ts";
 import { checkNew, notNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
@@ -170,7 +170,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       const workerIds = pins.map(({ workerId }) => workerId);
       const { state, records } = await attempt.snapshot("pin", workerIds);
       if (state === undefined) throw noNamespace(namespace);
-      const highest = highestWorkerId(state.info.layout);
+      const highest = Layout.parse(state.info.layout).pool.last;
       for (const pin of pins) checkPin(pin, highest, state.clock, state.info);
       const changes = pins.map(({ workerId, reason, owner }, i) => {
         const before = records[i];

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { highestWorkerId } from "../../id/layout.ts";
+import { Layout } from "../../id/layout.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { type Decision, decideClaim } from "../../rule/pool.ts";
@@ -126,7 +126,7 @@ export function operationsInOneStep({ read, write }: StepStore): StepOperations 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return write((step) => {
       const space = present(step, namespace);
-      const highest = highestWorkerId(space.info.layout);
+      const highest = Layout.parse(space.info.layout).pool.last;
       const changes = pins.map((pin) => {
         const { workerId, reason, owner } = pin;
         checkPin(pin, highest, step.now, space.info);

@@ -1,4 +1,4 @@
-import { highestWorkerId } from "../../id/layout.ts";
+import { Layout } from "../../id/layout.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import { type Checkpoint, type HistoryRow, type Pin, type Registry, type WorkerRecord } from "../../rule/registry.ts";
@@ -202,7 +202,7 @@ export async function redisRegistry(
   /** One script each, all sent at once. */
   async function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     const info = await presentNamespace(registry, namespace);
-    const highest = highestWorkerId(info.layout);
+    const highest = Layout.parse(info.layout).pool.last;
     for (const pin of pins) checkPin(pin, highest, 0, { ...info, maxWindow: Infinity });
     await together(
       pins.map(async (pin) => {
