@@ -3,10 +3,9 @@ import type { NamespaceLimits } from "./limits.ts";
 import type { Stored } from "./window.ts";
 
 /*
- * The rule for a store that may have forgotten acknowledged writes: it lost its last writes, was restored from an older copy, or is
- * empty. Once the store detects this, it is in quarantine: it grants and renews nothing until every window has passed that it may
- * have granted. A new era begins with the quarantine: of records of an older era, only the claims count. Each store detects the
- * loss in its own way. (Redis repeats these functions in `sql/redis`.)
+ * The rule for a store that may have forgotten acknowledged writes: it lost the last ones, was restored from a copy, or is empty.
+ * Once it detects this in its own way, it is in quarantine: it grants and renews nothing until every window has passed that it may
+ * have granted. With that begins a new era, in which only the claims of older records count. (Redis repeats this in `sql/redis`.)
  */
 
 /** A part of a store's life in which it forgot nothing. */
@@ -32,31 +31,28 @@ export function recordIn({ era }: Era, record: Stored, written: number): Stored 
   return written === era ? record : { ...record, clean: false, recents: undefined };
 }
 
-/** The record that a claim stores in this era. `before`: the record that it replaces. Fences of forgotten windows do not come again. */
+/** The record that a claim stores in place of `before`. Fences of forgotten windows do not come again. */
 export function claimIn({ quarantineEnd }: Era, record: Stored, before: Stored | undefined): Stored {
   const from = Math.max(record.from, quarantineEnd);
   const fence = Math.max(before?.fence ?? 0, quarantineEnd) + 1;
   return { ...record, fence, from, knownFrom: record.recents?.from ?? from };
 }
 
-/** The record that a renewal stores. A holder whose claim is older than this era may use no time before its begin. */
+/** The record that a renewal stores. A holder from an older era may use no time before the begin of this one. */
 export function renewalIn({ era, quarantineEnd }: Era, record: Stored, written: number): Stored {
   if (written === era) return record;
   const from = Math.max(record.from, quarantineEnd);
   return { ...record, from, knownFrom: from };
 }
 
-/**
- * A holder's checkpoint without what it used before the last quarantine: that window is closed, and the store may have forgotten
- * its end.
- */
+/** A holder's checkpoint, unless it used it before the last quarantine: the store may have forgotten the end of that window. */
 export function checkpointIn(era: Era, checkpoint: Checkpoint | undefined, record: Stored): Checkpoint | undefined {
   return checkpoint !== undefined && isBefore(era, checkpoint.timestamp, record) ? undefined : checkpoint;
 }
 
 /**
- * The usage that a release stores; undefined where the store may have forgotten the end of the holder's window: the claim is older
- * than this era, or a renewal raised the window to this era and its answer was lost.
+ * The usage that a release stores; undefined where the store may have forgotten the end of the holder's window: the claim is from an
+ * older era, or the answer of a renewal that raised it to this era was lost.
  */
 export function usageIn(era: Era, used: Usage | undefined, record: Stored, written: number): Usage | undefined {
   if (used === undefined) return undefined;

@@ -1,4 +1,4 @@
-import { shown, SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, shown, SnowleaseError, timeText } from "../id/errors.ts";
 
 /** Limits of a namespace, stored at its creation. */
 export interface NamespaceLimits {
@@ -24,32 +24,28 @@ export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew
 
 /** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
 export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {
+  const { maxClockSkew } = info;
   const skew = holderClock - clock;
-  if (Math.abs(skew) <= info.maxClockSkew) return;
-  throw new SnowleaseError(
-    "CLOCK_SKEW",
-    `The holder's clock shows ${timeText(holderClock)}, the registry's ${timeText(clock)}: ${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, ` +
-      `and at most ${info.maxClockSkew} ms is tolerated; set the wrong clock.`,
-    { holderClock, registryClock: clock, maxClockSkew: info.maxClockSkew },
-  );
+  if (Math.abs(skew) <= maxClockSkew) return;
+  const clocks = `The holder's clock shows ${timeText(holderClock)}, the registry's ${timeText(clock)}`;
+  const difference = `${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, and at most ${maxClockSkew} ms is tolerated`;
+  const details = { holderClock, registryClock: clock, maxClockSkew };
+  throw new SnowleaseError("CLOCK_SKEW", `${clocks}: ${difference}; set the wrong clock.`, details);
 }
 
 /** Refuses a layout other than the namespace's. @throws SnowleaseError LAYOUT_MISMATCH */
 export function checkLayout(namespace: string, layout: string, info: NamespaceInfo): void {
   if (layout === info.layout) return;
-  throw new SnowleaseError(
-    "LAYOUT_MISMATCH",
-    `Namespace \`${namespace}\` has the layout ${info.layout}, and this process asks with ${layout}: ` +
-      `their IDs could be equal; set the same layout, or use another namespace.`,
-    { stored: info.layout, asked: layout },
-  );
+  const stored = info.layout;
+  const both = `Namespace \`${namespace}\` has the layout ${stored}, and this process asks with ${layout}`;
+  const advice = "their IDs could be equal; set the same layout, or use another namespace.";
+  throw new SnowleaseError("LAYOUT_MISMATCH", `${both}: ${advice}`, { stored, asked: layout });
 }
 
 /** Refuses a window that is longer than the namespace allows. @throws SnowleaseError CONFIG_INVALID */
 export function checkWindow(window: number, info: NamespaceInfo): void {
   if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one.`,
   );
 }
@@ -59,8 +55,7 @@ export function checkLimits(namespace: string, asked: Partial<NamespaceInfo>, in
   for (const name of ["maxWindow", "maxClockSkew"] as const) {
     const value = asked[name];
     if (value === undefined || value === info[name]) continue;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Namespace \`${namespace}\` was created with ${name} ${info[name]} ms, got ${shown(value)}; leave the option out, or use another namespace.`,
     );
   }

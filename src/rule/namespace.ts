@@ -1,12 +1,9 @@
-import { SnowleaseError } from "../id/errors.ts";
+import { configInvalid, type SnowleaseError } from "../id/errors.ts";
 import type { InitRequest, Registry, WorkerState } from "./registry.ts";
 import type { NamespaceInfo } from "./limits.ts";
 import { noNamespace } from "./window.ts";
 
-/**
- * The layout and limits of a namespace that has to exist.
- * @throws SnowleaseError NOT_FOUND
- */
+/** The layout and limits of a namespace that has to exist. @throws SnowleaseError NOT_FOUND */
 export async function presentNamespace(
   registry: Pick<Registry, "describe">,
   namespace: string,
@@ -21,8 +18,7 @@ const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
 
 /**
  * For a registry that forgets nothing, after `init`: refuses `new` where a worker ID of the namespace was used. A repeated `init`
- * before the first claim passes, since its first answer may have been lost.
- * @throws SnowleaseError CONFIG_INVALID
+ * before the first claim passes, since its first answer may have been lost. @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkNew(
   registry: Pick<Registry, "workers">,
@@ -37,8 +33,7 @@ export async function checkNew(
 
 /** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. */
 export function notNew(namespace: string, evidence: string): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
+  return configInvalid(
     `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ask again without \`new\` (of the command line, \`--new\`).`,
   );
 }

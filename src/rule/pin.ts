@@ -1,11 +1,9 @@
-import { shown, SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, shown, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Pin, PinOwner } from "./registry.ts";
 import type { NamespaceLimits } from "./limits.ts";
 import type { Stored } from "./window.ts";
 
-/*
- * A pin takes a worker ID out of the pool, or reserves it for one address, whose host may have used it without a lease until now.
- */
+// A pin takes a worker ID out of the pool, or reserves it for one address, whose host may have used it without a lease until now.
 
 /** The record of a worker ID that was never claimed. */
 export function unusedRecord(workerId: number): Stored {
@@ -15,11 +13,8 @@ export function unusedRecord(workerId: number): Stored {
 const longestReason = 200;
 
 /**
- * Refuses a worker ID that the layout does not have, an empty or unprintable reason, an owner that is no IP address, and a
- * `usedUntil` that is later than the end of any window.
- * @param highest the highest worker ID of the namespace's layout.
- * @param clock the registry's, Unix ms.
- * @throws SnowleaseError CONFIG_INVALID
+ * Refuses a worker ID above `highest`, the layout's highest one, an empty or unprintable reason, an owner that is no IP address, and a
+ * `usedUntil` that is later than the end of any window. `clock`: the registry's, Unix ms. @throws SnowleaseError CONFIG_INVALID
  */
 export function checkPin(
   { workerId, reason, owner }: Pin,
@@ -28,27 +23,23 @@ export function checkPin(
   info: NamespaceLimits,
 ): void {
   if (!Number.isInteger(workerId) || workerId < 0 || workerId > highest) {
-    throw invalid(`Expected \`workerId\` to be an integer from 0 to ${highest}, got ${shown(workerId)}`);
+    throw configInvalid(`Expected \`workerId\` to be an integer from 0 to ${highest}, got ${shown(workerId)}`);
   }
   if (reason.length > longestReason || !/\S/.test(reason) || /[\p{Cc}\p{Cs}]/u.test(reason)) {
-    throw invalid(
+    throw configInvalid(
       `Expected \`reason\` to be 1 to ${longestReason} characters, none of them a control character, got ${shown(reason)}; say why worker ${workerId} is pinned.`,
     );
   }
   if (owner === undefined) return;
   const { ip, usedUntil = 0 } = owner;
   if (!/^[\da-fA-F:.]{2,45}$/.test(ip)) {
-    throw invalid(`Expected the owner of worker ${workerId} to be an IPv4 or IPv6 address, got ${shown(ip)}.`);
+    throw configInvalid(`Expected the owner of worker ${workerId} to be an IPv4 or IPv6 address, got ${shown(ip)}.`);
   }
   const latest = clock + info.maxWindow + info.maxClockSkew;
   if (Number.isSafeInteger(usedUntil) && usedUntil >= 0 && usedUntil <= latest) return;
-  throw invalid(
+  throw configInvalid(
     `Expected \`usedUntil\` of worker ${workerId} to be from 0 to ${latest} (the registry's clock + maxWindow + maxClockSkew, Unix ms), got ${shown(usedUntil)}; check the clock of ${ip}.`,
   );
-}
-
-function invalid(message: string): SnowleaseError {
-  return new SnowleaseError("CONFIG_INVALID", message);
 }
 
 /**

@@ -1,12 +1,9 @@
-import type { PoolBounds } from "../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../id/pool-bounds.ts";
 import type { ClaimRequest, Grant, Refusal } from "./registry.ts";
 import type { NamespaceInfo } from "./limits.ts";
 import { claimed, grantOf, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts";
 
-/**
- * The reads of a claim in one namespace. Each costs the same at any number of records: a lookup by key, or the first few entries of
- * an ordered index.
- */
+/** The reads of a claim in one namespace: lookups by key, or the first few entries of an ordered index. */
 export interface PoolView {
   byToken(token: string): Stored | undefined;
   byId(workerId: number): Stored | undefined;
@@ -31,10 +28,7 @@ export interface Decision {
   readonly before?: Stored | undefined;
 }
 
-/**
- * How many entries of an index a claim reads. The first is nearly always the answer. The others matter after a clock was set back:
- * some can be continued although their window has not passed.
- */
+/** How many entries of an index a claim reads: after a clock was set back, a later one may be continued although the first is not free. */
 export const look = 8;
 
 /** A read of a `PoolView`: the name of the method, then its arguments. */
@@ -44,7 +38,7 @@ export type PoolRead = {
 
 /**
  * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one
- * never used, the one whose window ended longest ago. To be run inside the registry's atomic step, with `clock` read there.
+ * never used, the one whose window ended longest ago. Call it inside the registry's atomic step, with `clock` read there.
  */
 export function decideClaim(view: PoolView, request: ClaimRequest, clock: number, info: NamespaceInfo): Decision {
   const steps = claimSteps(request, clock, info);
@@ -54,8 +48,8 @@ export function decideClaim(view: PoolView, request: ClaimRequest, clock: number
 }
 
 /**
- * The same decision for a store that reads over a network. Before each step it yields all reads that the step may make, so that they
- * fit one round trip, and takes the view in which they are answered.
+ * The same for a store that reads over a network: it yields all reads that a step may make, so that they fit one round trip, and takes
+ * the view that answers them.
  */
 export function* claimSteps(
   request: ClaimRequest,
@@ -87,9 +81,8 @@ export function* claimSteps(
 
   const free = (record: Stored): boolean => isFree(record, request, clock);
   const newest = view.newestOfHost(pool, holder.host);
-  const rollback = newest && rollbackOf(newest, request, info);
   const granted = (workerId: number, record?: Stored): Decision =>
-    grant(record, workerId, request, clock, info, rollback);
+    grant(record, workerId, request, clock, info, newest);
 
   if (reuse !== "never") {
     const pinned = view.pinnedFor(pool, holder.ip, look).find(free);
@@ -117,10 +110,6 @@ function repeated(view: PoolView, { token }: ClaimRequest, clock: number): Decis
   return record && { answer: grantOf(record, clock) };
 }
 
-function isIn({ first, last }: PoolBounds, workerId: number): boolean {
-  return Number.isInteger(workerId) && workerId >= first && workerId <= last;
-}
-
 function decideWanted(
   view: PoolView,
   request: ClaimRequest,
@@ -142,9 +131,9 @@ function grant(
   request: ClaimRequest,
   clock: number,
   info: NamespaceInfo,
-  seen?: number,
+  newest?: Stored,
 ): Decision {
   const store = claimed(before, workerId, request, clock, info);
-  const rollback = seen ?? (before && rollbackOf(before, request, info));
+  const rollback = rollbackOf(newest, request, info) ?? rollbackOf(before, request, info);
   return { answer: grantOf(store, clock, rollback), store, before };
 }

@@ -2,13 +2,12 @@ import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 
 /*
- * The port that every store implements. Each method states a promise; `snowlease/conformance` checks all of them.
+ * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
  *
- * For every method: a registry owns its connection, exposes no driver type and parses what it reads. Within its operation
- * timeout it repeats only a request that is known to have had no effect. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where
- * the answer is unknown (the operation may have taken effect), any other code where nothing was changed.
- * All times are Unix ms. Safety rests on three promises: `until` is on durable storage before an answer contains it, only
- * `release` by the holder lowers it, and a claim never opens a window before it.
+ * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it repeats only a
+ * request that is known to have had no effect. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation may have taken
+ * effect, any other code where nothing was changed. Safety rests on three promises: `until` is on durable storage before an answer
+ * contains it, only `release` by the holder lowers it, and a claim never opens a window before it.
  */
 
 /** Decides durably which holder may use a worker ID, and for which span of embedded time. */
@@ -18,8 +17,7 @@ export interface Registry {
 
   /**
    * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits, or for
-   * `new` where a worker ID in it was used. Repeatable. A store that cannot tell a forgotten namespace from a new one creates it
-   * in quarantine, unless `new` is true.
+   * `new` where a worker ID in it was used. Repeatable. A store that may have forgotten it creates it in quarantine, unless `new`.
    */
   init(request: InitRequest): Promise<NamespaceInfo>;
 
@@ -27,16 +25,15 @@ export interface Registry {
   describe(namespace: string): Promise<NamespaceInfo | undefined>;
 
   /**
-   * One atomic step: picks a free worker ID, raises its fence, stores token and window. Idempotent by token: a repeated claim
-   * gets the same grant, with the same fence and window, and the inherited recents until the first renewal. Creates a missing
-   * namespace. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
+   * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
+   * grant; its recents only until the first renewal. Creates a missing namespace. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE,
+   * CONFIG_INVALID.
    */
   claim(request: ClaimRequest): Promise<Grant | Refusal>;
 
   /**
-   * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, never lowers them. A holder
-   * may renew after its `until` as long as no other holder has claimed the worker ID. Throws CLOCK_SKEW, QUARANTINE, and
-   * CONFIG_INVALID for a checkpoint that the holder cannot have reached.
+   * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, also after `until`, as long as no
+   * other holder has claimed the worker ID. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 
@@ -47,8 +44,8 @@ export interface Registry {
   release(request: ReleaseRequest): Promise<Released | Lost>;
 
   /**
-   * Takes blocks of a shared window (`Grant.shared`): sequences that only the asking process may use from then on. Present only
-   * where a holder lends its lease to other processes. A lost answer costs its blocks.
+   * Takes blocks of a shared window (`Grant.shared`): sequences that only the asking process may use from then on. A lost answer
+   * costs its blocks. Present only where a holder lends its lease to other processes.
    */
   takeBlocks?(request: BlocksRequest): Promise<BlocksTaken | Lost>;
 
@@ -66,20 +63,17 @@ export interface Registry {
 
   /**
    * Takes a worker ID out of the pool, or reserves it for its owner. A present holder keeps it. A second pin replaces reason and
-   * owner. NOT_FOUND for an unknown namespace, CONFIG_INVALID for an owner's `usedUntil` that is too far ahead, WORKER_ID_HELD for
-   * a `usedUntil` after the begin of a present holder's window.
+   * owner. NOT_FOUND for an unknown namespace; for an owner's `usedUntil`, CONFIG_INVALID where it is too far ahead, WORKER_ID_HELD
+   * where it is after the begin of a present holder's window.
    */
   pin(namespace: string, workerId: number, reason: string, owner?: PinOwner): Promise<void>;
 
-  /**
-   * Puts a pinned worker ID back into the pool, with its window; deletes the record of one that was never claimed. False where
-   * it was not pinned.
-   */
+  /** Puts a pinned worker ID back into the pool; deletes the record of one that was never claimed. False where it was not pinned. */
   unpin(namespace: string, workerId: number): Promise<boolean>;
 
   /**
-   * Pins several worker IDs, at most 64 and each once, in as few steps as the store allows. Where it throws, some may be pinned;
-   * repeat it. Absent where the store has no faster way than one by one.
+   * Pins several worker IDs, at most 64 and each once. Where it throws, some may be pinned; repeat it. Absent where the store has no
+   * faster way than one by one.
    */
   pinAll?(namespace: string, pins: readonly Pin[]): Promise<void>;
 
@@ -87,14 +81,14 @@ export interface Registry {
   unpinAll?(namespace: string, workerIds: readonly number[]): Promise<readonly number[]>;
 
   /**
-   * Deletes history rows whose window ended before `before`, except the last row of each worker ID. Returns their number.
-   * NOT_FOUND for an unknown namespace.
+   * Deletes history rows whose window ended before `before`, except the last one of each worker ID. Returns their number. NOT_FOUND
+   * for an unknown namespace.
    */
   prune(namespace: string, before: number): Promise<number>;
 
   /**
-   * An operator confirms the registry's clock after a step ahead was refused with CLOCK_SKEW. Stores a note. `by`: its distance
-   * from the last accepted clock, ms. Absent where the store does not detect such steps.
+   * An operator confirms the registry's clock after CLOCK_SKEW refused a step ahead. Stores a note. `by`: its distance from the last
+   * accepted clock, ms. Absent where the store does not detect such steps.
    */
   acceptClock?(): Promise<{ readonly by: number }>;
 
@@ -107,10 +101,7 @@ export interface Registry {
    */
   rehearse?(namespace: string): Promise<void>;
 
-  /**
-   * One round trip that tests reading and writing, as far as that is possible without a namespace. Answers the registry's clock
-   * and its durability.
-   */
+  /** One round trip that tests reading and, where that is possible without a namespace, writing. */
   ping(): Promise<Pong>;
 
   /** Closes the connection. Claims stay as they are. Repeatable. */
@@ -155,13 +146,18 @@ export interface ClaimRequest {
   readonly reuse?: "any" | "never" | undefined;
   /** Whether this holder can continue behind the recents of the holder before. Default true. */
   readonly continues?: boolean | undefined;
-  /**
-   * How far ahead of this holder's clock a released window may end, ms: the holder leads the clock by as much and has room left
-   * in its own window. Default 0.
-   */
+  /** How far ahead of this holder's clock a released window may end, ms: the holder can lead the clock by as much. Default 0. */
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
+}
+
+/** A window [from, until) that was granted for one worker ID, and the fence of the claim. */
+export interface ClaimedWindow {
+  readonly workerId: number;
+  readonly fence: number;
+  readonly from: number;
+  readonly until: number;
 }
 
 /** The highest sequence of each tick in [from, until of the holder's window). A tick that is not listed was never used. */
@@ -172,9 +168,9 @@ export interface Recents {
 }
 
 /**
- * The owner of a pinned worker ID: a host that uses it without a lease. A claim from this address gets it before any other worker
- * ID, unless it wants a certain one or says `reuse: "never"`; the pin stays. Such a window begins `maxClockSkew` after the
- * registry's clock and continues nothing: the host may have used the worker ID until a moment ago.
+ * The owner of a pinned worker ID: a host that uses it without a lease. A claim from this address gets it first, unless it wants a
+ * certain one or says `reuse: "never"`; the pin stays. Such a window begins `maxClockSkew` after the registry's clock and continues
+ * nothing: the host may have used the worker ID until a moment ago.
  */
 export interface PinOwner {
   /** IPv4 or IPv6, as written in a holder's label. */
@@ -194,12 +190,8 @@ export interface Pin {
 export const mostPins = 64;
 
 /** A claim that was granted. */
-export interface Grant {
+export interface Grant extends ClaimedWindow {
   readonly outcome: "granted";
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
   /** The registry's clock when it decided. */
   readonly clock: number;
   /** Present: this holder, and no other, may also use [recents.from, from), above the listed sequences. */
@@ -214,48 +206,30 @@ export interface Grant {
 
 /** The store that granted a window. */
 export interface GrantingStore {
-  /**
-   * Whether another store has replaced it, which knows nothing of its grants. Read in each ms in which IDs are made: fast, and
-   * never throws.
-   */
+  /** Whether another store has replaced it, which knows none of its grants. Read in each ms in which IDs are made: fast, never throws. */
   readonly isReplaced: boolean;
 }
 
 /** A claim that cannot be granted now. `clock` is the registry's. */
-export type Refusal =
-  | {
-      /** No worker ID of the pool is free. `freeAt`: when the first may be, absent where none will. */
-      readonly outcome: "exhausted";
-      readonly pool: PoolBounds;
-      readonly freeAt?: number | undefined;
-      readonly clock: number;
-    }
-  | {
-      /** Another holder has the wanted worker ID, or it rests until its last window has passed. */
-      readonly outcome: "held";
-      readonly workerId: number;
-      readonly live: boolean;
-      readonly holder: HolderLabel;
-      readonly since: number;
-      readonly freeAt: number;
-      readonly clock: number;
-    }
-  | {
-      /** The wanted worker ID was used at times after the holder's clock: that clock was set back. */
-      readonly outcome: "rollback";
-      readonly workerId: number;
-      readonly behind: number;
-      readonly freeAt: number;
-      readonly clock: number;
-    }
-  | {
-      /** A program without a window uses the wanted worker ID: nothing tells when it comes free. */
-      readonly outcome: "foreign";
-      readonly workerId: number;
-      readonly holder: HolderLabel;
-      readonly clock: number;
-    }
-  | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string; readonly clock: number };
+export type Refusal = { readonly clock: number } &
+  /** No worker ID of the pool is free. `freeAt`: when the first may be, absent where none will. */
+  (
+    | { readonly outcome: "exhausted"; readonly pool: PoolBounds; readonly freeAt?: number | undefined }
+    /** Another holder has the wanted worker ID, or it rests until its last window has passed. */
+    | {
+        readonly outcome: "held";
+        readonly workerId: number;
+        readonly live: boolean;
+        readonly holder: HolderLabel;
+        readonly since: number;
+        readonly freeAt: number;
+      }
+    /** The wanted worker ID was used at times after the holder's clock: that clock was set back. */
+    | { readonly outcome: "rollback"; readonly workerId: number; readonly behind: number; readonly freeAt: number }
+    /** A program without a window uses the wanted worker ID: nothing tells when it comes free. */
+    | { readonly outcome: "foreign"; readonly workerId: number; readonly holder: HolderLabel }
+    | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string }
+  );
 
 /** A holder's progress: the newest tick that it used, and the highest sequence in it. */
 export interface Checkpoint {
@@ -333,12 +307,8 @@ export interface Released {
 export type WorkerState = "live" | "resting" | "free" | "pinned" | "foreign";
 
 /** The stored record of a worker ID, without its token. */
-export interface WorkerRecord {
-  readonly workerId: number;
+export interface WorkerRecord extends ClaimedWindow {
   readonly state: WorkerState;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
   /** The holder's clock at the last write. */
   readonly seenClock: number;
   /** Released by a holder that told what it used. */
@@ -375,11 +345,7 @@ export interface HistoryRange {
 }
 
 /** One claim in the history of a worker ID. */
-export interface HistoryRow {
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
+export interface HistoryRow extends ClaimedWindow {
   /** Where the part began that the holder continued. */
   readonly continuedFrom?: number | undefined;
   readonly holder: HolderLabel;
@@ -397,10 +363,7 @@ export interface ForceReleaseRequest {
   readonly force: boolean;
   /** The claim to end, so that a late request ends no other one. Left out: the present one. */
   readonly fence?: number | undefined;
-  /**
-   * Also lowers `until` to the registry's clock: only for an operator who knows that this claim's holder has ended.
-   * CONFIG_INVALID without `fence`.
-   */
+  /** Also lowers `until` to the registry's clock: only where this claim's holder has surely ended. CONFIG_INVALID without `fence`. */
   readonly resetWindow?: boolean | undefined;
 }
 

@@ -1,5 +1,6 @@
 import { checkLayout, checkSkew, checkWindow, type NamespaceInfo } from "./limits.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { isIn } from "../id/pool-bounds.ts";
+import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
 import type {
   Checkpoint,
   ClaimRequest,
@@ -15,9 +16,8 @@ import type {
 
 /*
  * The rule: a lease is a window [from, until) of embedded time, and the windows granted for one worker ID never overlap. These
- * functions and those of pins (`pin.ts`) are the whole rule, for every registry that can run them inside its atomic step. They
- * read no clock and keep no state: a stored record and a request go in, the record to store comes out. Redis decides inside its
- * server, so it repeats the rule in Lua; the conformance suite compares the two.
+ * functions and those of pins (`pin.ts`) are the whole rule. A registry runs them inside its atomic step: a stored record and a
+ * request go in, the record to store comes out. Redis repeats the rule in Lua; the conformance suite compares the two.
  */
 
 /** The record that a registry stores for one worker ID. */
@@ -28,10 +28,7 @@ export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
   readonly knownFrom: number;
 }
 
-/**
- * Two requests of one host can overtake each other: a clock that is behind the last seen one by less than this was not set back.
- * Only the wording of a refusal depends on it. ms.
- */
+/** A clock that is less than this behind, ms, was not set back: requests of one host can overtake each other. Decides wording only. */
 const overtaking = 50;
 
 /** Refuses a claim that this namespace cannot serve, whatever its pool has free. */
@@ -39,16 +36,15 @@ export function checkClaim(request: ClaimRequest, clock: number, info: Namespace
   const { workerId, pool } = request;
   checkLayout(request.namespace, request.layout, info);
   checkWindow(request.window, info);
-  if (workerId !== undefined && !(Number.isInteger(workerId) && workerId >= pool.first && workerId <= pool.last)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+  if (workerId !== undefined && !isIn(pool, workerId)) {
+    throw configInvalid(
       `Expected \`workerId\` to be an integer from ${pool.first} to ${pool.last} (the pool), got ${shown(workerId)}.`,
     );
   }
   checkSkew(request.clock, clock, info);
 }
 
-/** Live: it has a holder, and the registry's clock has not reached the end of the window. */
+/** Whether it has a holder whose window has not passed. */
 export function isLive(record: Stored, clock: number): boolean {
   return record.token !== undefined && record.until > clock;
 }
@@ -65,7 +61,6 @@ export function isFree(record: Stored, request: ClaimRequest, clock: number): bo
   return record.until <= shows + lead || (inherits(record, request) && shows >= record.knownFrom);
 }
 
-/** Whether it is pinned, and not for this holder. */
 function isPinnedForOthers({ pinned, owner }: Stored, { holder }: ClaimRequest): boolean {
   return pinned !== undefined && (owner === undefined || owner !== holder.ip);
 }
@@ -88,7 +83,7 @@ export function claimed(
   const opens = clock + (record?.owner === undefined ? -1 : 1) * info.maxClockSkew;
   const from = Math.max(until, opens);
   // The recents move to the new holder in the same step. They stay stored, so that a repeated claim gets the same grant.
-  const recents = record !== undefined && inherits(record, request) ? record.recents : undefined;
+  const recents = record && inherits(record, request) ? record.recents : undefined;
   return {
     workerId,
     fence: (record?.fence ?? 0) + 1,
@@ -126,7 +121,8 @@ export function grantOf(
 }
 
 /** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
-export function rollbackOf(record: Stored, request: ClaimRequest, info: NamespaceInfo): number | undefined {
+export function rollbackOf(record: Stored | undefined, request: ClaimRequest, info: NamespaceInfo): number | undefined {
+  if (record === undefined) return undefined;
   const behind = record.seenClock - request.clock;
   const tolerated = record.holder?.host === request.holder.host ? overtaking : info.maxClockSkew;
   return behind > tolerated ? behind : undefined;
@@ -170,14 +166,10 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
   };
 }
 
-/**
- * Refuses a checkpoint outside the holder's window: none of its IDs has such a timestamp. The sender mistook the unit or the worker
- * ID, and a release would close the window before times that it used.
- */
+/** Refuses a checkpoint outside the holder's window: with a wrong one, a release could close the window before times that were used. */
 function checkCheckpoint({ workerId, knownFrom, until }: Stored, checkpoint: Checkpoint | undefined): void {
   if (checkpoint === undefined || (checkpoint.timestamp >= knownFrom && checkpoint.timestamp < until)) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected the checkpoint of worker ${workerId} to be from ${knownFrom} to before ${until} (its window, Unix ms), got ${shown(checkpoint.timestamp)}; leave it out where nothing was used.`,
   );
 }
@@ -206,14 +198,12 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
   const least = Math.max(record.from, (checkpoint?.timestamp ?? 0) + 1);
   if (!Number.isSafeInteger(used.until) || used.until < least || used.until > record.until) {
     const why = least > record.from ? "past its checkpoint, in the window" : "the window";
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`until\` to be from ${least} to ${record.until} (${why} of worker ${record.workerId}), got ${shown(used.until)}.`,
     );
   }
   if (used.recents !== undefined && !(used.recents.from >= record.knownFrom && used.recents.from <= used.until)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       `Expected \`recentFrom\` to be from ${record.knownFrom} to ${used.until} (what the holder of worker ${record.workerId} can know), got ${shown(used.recents.from)}.`,
     );
   }
@@ -227,10 +217,7 @@ export function released(record: Stored | undefined, request: ReleaseRequest, cl
   };
 }
 
-/**
- * The record after an operator ended the claim. The window stays closed unless the operator resets it. A reset never opens times
- * that the holder reported as used.
- */
+/** The record after an operator ended the claim. The window stays closed unless the operator resets it: never to times reported as used. */
 export function forced(record: Stored, clock: number, resetWindow: boolean): Stored {
   const used = record.clean ? record.until : (record.checkpoint?.timestamp ?? -1) + 1;
   return {
@@ -246,8 +233,7 @@ export function forced(record: Stored, clock: number, resetWindow: boolean): Sto
 /** Refuses a reset without `fence`: it could arrive late and open the window of a newer claim. */
 export function checkReset({ workerId, fence, resetWindow = false }: ForceReleaseRequest): void {
   if (!resetWindow || fence !== undefined) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
+  throw configInvalid(
     `Expected \`resetWindow\` of worker ${workerId} together with \`fence\`, which names the claim to end; without it, a late request could reset a newer claim.`,
   );
 }
@@ -285,7 +271,7 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
   return record.until > clock && !record.clean ? "resting" : "free";
 }
 
-/** Whether it ever had a window: one that was only pinned, or used by programs without a window, has none. */
+/** False where it was only pinned, or used by programs without a window. */
 export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
   return until > 0;
 }

@@ -1,4 +1,4 @@
-import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimKey, ClaimRequest, HistoryRow } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
@@ -15,7 +15,7 @@ import { beginClaim } from "./claim.ts";
 import { BeatenAt, commit, type CommitExtras, type ZooKeeperTry } from "./commit.ts";
 import { asShown, ephemeralPaths, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
-import { isIn, type Nodes } from "./nodes.ts";
+import type { Nodes } from "./nodes.ts";
 import { numberBytes, readNumber, type StoredNode } from "./records.ts";
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";

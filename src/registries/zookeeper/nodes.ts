@@ -126,8 +126,3 @@ export function parseEphemeral(name: string): EphemeralName | undefined {
   const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
   return workerId === undefined || token === undefined ? undefined : { workerId: Number(workerId), token };
 }
-
-/** Whether a number is a worker ID of a pool. */
-export function isIn({ first, last }: PoolBounds, workerId: number): boolean {
-  return Number.isSafeInteger(workerId) && workerId >= Math.max(0, first) && workerId <= last;
-}

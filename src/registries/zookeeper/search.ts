@@ -1,4 +1,4 @@
-import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Decision, decideClaim, look, type PoolView } from "../../rule/pool.ts";
@@ -7,7 +7,7 @@ import type { NamespaceInfo } from "../../rule/limits.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import type { ZooKeeperSession } from "./session.ts";
-import { bucketOf, bucketSize, isIn, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";
+import { bucketOf, bucketSize, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";
 import type { StoredNode } from "./records.ts";
 import { noteRest, readNote, restOf } from "./rests.ts";
 import { readNode } from "./store.ts";
