@@ -39,7 +39,7 @@ const machinery = [
 const layers = {
   "id/": [],
   "rule/": ["id/errors.ts", "id/pool-bounds.ts"],
-  "lease/": ["id/", "rule/"],
+  "lease/": ["id/", "rule/", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
   "api/": ["id/", "rule/", "node:", "npm:zod"],

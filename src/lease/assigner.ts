@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../id/pool-bounds.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
 import { formatPool } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
@@ -11,8 +11,8 @@ export interface WorkerIdAssigner {
   /** For messages. */
   readonly name: string;
   /**
-   * A number: the whole worker ID to claim, from `pool`. A `Lease`: used as it is. `undefined`: this assigner has no answer, and
-   * the next one is asked. A rejection ends the search.
+   * Answers the whole worker ID to claim, from `pool`; or a `Lease`, used as it is; or `undefined`: the next assigner is asked. A
+   * rejection ends the search.
    */
   assign(request: AssignRequest, signal: AbortSignal): Promise<number | Lease | undefined>;
 }
@@ -66,10 +66,9 @@ export function firstOf(...assigners: readonly WorkerIdAssigner[]): WorkerIdAssi
 }
 
 /**
- * Turns a number within the fixed fields into a worker ID: a number, or its plain decimal text without sign, space, leading zero,
- * point or exponent. With datacenter 3 of `twitter`, 7 means the worker ID 103.
+ * The worker ID that a number within the fixed fields means, given as a number or as plain decimal text: with datacenter 3 of
+ * `twitter`, 7 means 103.
  * @param source the origin of the value, for the message.
- * @returns the worker ID.
  * @throws SnowleaseError CONFIG_INVALID for any other value, or one that does not fit the free fields or the pool.
  */
 export function numberWithin(
@@ -80,21 +79,18 @@ export function numberWithin(
   const number = typeof value === "string" && /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
   const last = fixed.last - fixed.first;
   if (typeof number !== "number" || !Number.isInteger(number) || number < 0 || number > last) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    throw configInvalid(
       last === layout.pool.last
         ? `Expected \`workerId\` to be an integer from 0 to ${last} (${layout.workerBits} bits), got ${shown(value)}; correct ${source}.`
         : `Expected \`workerId\` to be an integer from 0 to ${last}, the number within the fixed fields (whose worker IDs are ${formatPool(fixed)}), got ${shown(value)}${alias(number, fixed)}; correct ${source}.`,
     );
   }
   const workerId = fixed.first + number;
-  checkInPool(
-    workerId,
-    source,
-    pool,
-    fixed.first === 0 ? shown(value) : `${shown(value)}, which is worker ID ${workerId}`,
+  if (isIn(pool, workerId)) return workerId;
+  const got = fixed.first === 0 ? shown(value) : `${shown(value)}, which is worker ID ${workerId}`;
+  throw configInvalid(
+    `Expected \`workerId\` to be in the pool ${formatPool(pool)}, got ${got}; correct ${source}, or the pool.`,
   );
-  return workerId;
 }
 
 /** Explains a whole worker ID where a number within the fixed fields is expected. */
@@ -103,36 +99,17 @@ function alias(number: unknown, { first, last }: PoolBounds): string {
   return isWhole ? `, which as a worker ID is ${number - first} there` : "";
 }
 
-function checkInPool(workerId: number, source: string, pool: PoolBounds, got: string): void {
-  if (workerId >= pool.first && workerId <= pool.last) return;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`workerId\` to be in the pool ${formatPool(pool)}, got ${got}; correct ${source}, or the pool.`,
-  );
-}
-
-function checkAnswer(answer: unknown, { name }: WorkerIdAssigner, request: AssignRequest): number | Lease | undefined {
+function checkAnswer(
+  answer: unknown,
+  { name }: WorkerIdAssigner,
+  { layout, pool }: AssignRequest,
+): number | Lease | undefined {
   if (answer === undefined || answer instanceof Lease) return answer;
-  if (typeof answer === "number") {
-    // An assigner answers whole worker IDs: it has pool and fields.
-    const { layout, pool } = request;
-    const source = `the assigner ${shownName(name)}`;
-    const workerId = numberWithin(answer, source, { layout, pool: layout.pool, fixed: layout.pool });
-    checkInPool(workerId, source, pool, shown(answer));
-    return workerId;
-  }
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected the assigner ${shownName(name)} to answer a number, a Lease or undefined, got ${answerText(answer)}; correct it.`,
-  );
-}
-
-/** An object may contain a password. */
-function answerText(answer: unknown): string {
+  const source = `the assigner ${shown(name).replace(/ \(\w+\)$/, "")}`;
+  // An assigner answers whole worker IDs: it has pool and fields.
+  if (typeof answer === "number") return numberWithin(answer, source, { layout, pool, fixed: layout.pool });
+  // An object may contain a password.
   const isOpaque = (typeof answer === "object" && answer !== null) || typeof answer === "function";
-  return isOpaque ? `a value of the type ${typeof answer}` : shown(answer);
-}
-
-function shownName(name: string): string {
-  return shown(name).replace(/ \(\w+\)$/, "");
+  const got = isOpaque ? `a value of the type ${typeof answer}` : shown(answer);
+  throw configInvalid(`Expected ${source} to answer a number, a Lease or undefined, got ${got}; correct it.`);
 }

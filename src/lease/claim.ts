@@ -3,7 +3,7 @@ import { asSnowleaseError, isSnowleaseError, type SnowleaseError } from "../id/e
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
-import type { PoolBounds } from "../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../id/pool-bounds.ts";
 import type { ClaimRequest, Grant, HolderLabel, Registry, Renewal } from "../rule/registry.ts";
 import type { NamespaceLimits } from "../rule/limits.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
@@ -25,10 +25,7 @@ export interface LeaseOptions {
   /** How long a claim with an unknown answer is repeated. */
   readonly operationTimeout: number;
   readonly reuse: "any" | "never";
-  /**
-   * Whether the generator is in lead mode: it then uses a released worker ID at once, ahead of the clock, where the window has room.
-   * Default false.
-   */
+  /** Whether the generator is in lead mode: it can use a released worker ID at once, ahead of the clock. Default false. */
   readonly leads?: boolean | undefined;
   /** `switch`: a lost lease claims another worker ID and goes on. `stop`: it ends. */
   readonly onLost: "switch" | "stop";
@@ -56,16 +53,12 @@ export interface Claim {
   readonly since: number;
 }
 
-/**
- * Refuses a malformed grant: with a worker ID outside the pool, or times that are no integers, the generator would make the IDs of
- * another holder.
- * @throws SnowleaseError SCHEMA_INCOMPATIBLE
- */
+/** Refuses a malformed grant: the generator would make the IDs of another holder. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 function checkGrant(grant: Grant, { pool }: LeaseOptions): Grant {
   const { workerId, fence, from, until, recents } = grant;
   const knownFrom = recents?.from ?? from;
-  const whole = [workerId, fence, from, until, knownFrom].every((number) => Number.isSafeInteger(number));
-  if (whole && workerId >= pool.first && workerId <= pool.last && knownFrom <= from && from <= until) return grant;
+  const whole = [fence, from, until, knownFrom].every((number) => Number.isSafeInteger(number));
+  if (whole && isIn(pool, workerId) && knownFrom <= from && from <= until) return grant;
   throw malformedError("grant", { workerId, fence, from, until, recentFrom: recents?.from });
 }
 
@@ -81,9 +74,8 @@ const longestLook = 200;
 const firstRetry = 20;
 
 /**
- * Claims a worker ID. It waits up to `claimTimeout` for a worker ID to come free or its window to open, and repeats a claim with an
- * unknown answer, with the same token, up to `operationTimeout`. Throws a refusal as an error. After an error the token is
- * forgotten: a grant whose answer was lost rests until its window has passed.
+ * Claims a worker ID. Waits up to `claimTimeout` for one to come free or its window to open, and repeats a claim with an unknown answer,
+ * with the same token, up to `operationTimeout`. After an error, a grant whose answer was lost rests until its window has passed.
  */
 export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Claim> {
   const { registry, clock } = host;
@@ -104,13 +96,15 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
         // The old window may have ended inside a long tick, which no holder uses then. In lead mode, there is no wait for it.
-        const opens =
-          options.leads === true ? 0 : layout.timeOf(firstWholeTick(layout, grant.recents?.from ?? grant.from));
+        const firstTick = firstWholeTick(layout, grant.recents?.from ?? grant.from);
+        const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
         const closed = Math.min(opens - clock.now(), left(claimTimeout));
         if (closed > 0) await clock.sleep(closed, { signal });
         if (!signal?.aborted) return { grant, token, asked, since: clock.now() };
         // The caller has given up: release it, so that it does not rest for a window.
-        await giveBackUnused(host, options, grant, token);
+        const { workerId, fence, from, recents } = grant;
+        const unused = { clock: clock.now(), used: { until: from, recents } };
+        await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
         continue;
       }
       const error = refusalError(answer, namespace, clock.now());
@@ -139,16 +133,6 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
 /** Whether the claim may succeed after a wait. */
 function isWorthWaiting({ code }: SnowleaseError): boolean {
   return code === "QUARANTINE" || code === "RATE_LIMITED" || code === "WINDOW_NOT_OPEN";
-}
-
-async function giveBackUnused(
-  { registry, clock }: LeaseHost,
-  { namespace }: LeaseOptions,
-  { workerId, fence, from, recents }: Grant,
-  token: string,
-): Promise<void> {
-  const key = { namespace, workerId, fence, token };
-  await registry.release({ ...key, clock: clock.now(), used: { until: from, recents } }).catch(() => undefined);
 }
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {

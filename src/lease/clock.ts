@@ -1,3 +1,5 @@
+import { setTimeout } from "node:timers/promises";
+
 /** The source of time. Always an argument, so that a test can freeze it, step it and set it back. */
 export interface Clock {
   /** The wall clock in whole Unix ms. It may jump in either direction at any time; safety does not depend on it. */
@@ -7,8 +9,8 @@ export interface Clock {
   /** Resolves after `ms` on the monotonic clock, or at once when the signal aborts: check the signal afterwards. */
   sleep(ms: number, options?: SleepOptions): Promise<void>;
   /**
-   * Blocks the thread until the wall clock shows at least `wall`, for at most `atMost` ms. A clock that does not move by itself
-   * lacks it; the generator then throws where it would spin.
+   * Blocks the thread until the wall clock shows `wall`, for at most `atMost` ms. A clock that does not move by itself lacks it: the
+   * generator then throws instead.
    */
   spin?(wall: number, atMost: number): void;
 }
@@ -27,18 +29,9 @@ const longestTimer = 2_147_483_647;
 export const systemClock: Clock = {
   now: () => Date.now(),
   nanos: process.hrtime.bigint,
-  sleep(ms, { signal, keepAlive = true } = {}) {
-    return new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const done = (): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
-        resolve();
-      };
-      const timer = setTimeout(done, Math.min(Math.max(0, ms), longestTimer));
-      if (!keepAlive) timer.unref();
-      signal?.addEventListener("abort", done, { once: true });
-    });
+  async sleep(ms, { signal, keepAlive = true } = {}) {
+    const delay = Math.min(Math.max(0, ms), longestTimer);
+    await setTimeout(delay, undefined, { signal, ref: keepAlive }).catch(() => undefined);
   },
   spin(wall, atMost) {
     const deadline = process.hrtime.bigint() + BigInt(Math.ceil(atMost * 1e6));

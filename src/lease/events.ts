@@ -1,4 +1,5 @@
 import type { SnowleaseError } from "../id/errors.ts";
+import type { ClaimedWindow } from "../rule/registry.ts";
 
 /** The events of a lease, with their payloads. Times are Unix ms, amounts ms. */
 export interface LeaseEvents {
@@ -26,31 +27,26 @@ export interface LeaseEvents {
 }
 
 /** The lease of an event, without its token. */
-export interface LeaseFacts {
+export interface LeaseFacts extends ClaimedWindow {
   readonly namespace: string;
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
 }
 
 type LeaseListener<Payload> = (payload: Payload) => void;
 
 /**
- * A small typed event emitter. Each listener runs in its own microtask, after the step that caused the event: a listener that makes
- * an ID or closes the lease finds the step complete. An error of a listener is uncaught; the others still run.
+ * A typed event emitter. Each listener runs in its own microtask: one that makes an ID or closes the lease finds the step that caused
+ * the event complete. An error of a listener is uncaught; the others still run.
  */
 export class Emitter<Events extends object> {
   readonly #listeners = new Map<keyof Events, Set<LeaseListener<never>>>();
 
-  /** Adds a listener; returns the function that removes it. */
+  /** Returns the function that removes the listener. */
   on<Name extends keyof Events>(name: Name, listener: LeaseListener<Events[Name]>): () => void {
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set.add(listener));
     return () => set.delete(listener);
   }
 
-  /** Calls every listener of this event, each in a microtask. */
   emit<Name extends keyof Events>(name: Name, payload: Events[Name]): void {
     for (const listener of this.#listeners.get(name) ?? []) {
       queueMicrotask(() => (listener as LeaseListener<Events[Name]>)(payload));

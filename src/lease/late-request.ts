@@ -2,9 +2,8 @@ import { type Clock, monotonic } from "./clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 
 /**
- * Sends a claim or a renewal, and tells a late request from a wrong clock: REGISTRY_UNAVAILABLE instead of CLOCK_SKEW where only the
- * wait made the request's clock too old. A refusal changes nothing: the caller may repeat the request with its present clock.
- * `clock` measures the wait.
+ * Sends a claim or a renewal. Throws REGISTRY_UNAVAILABLE instead of CLOCK_SKEW where only the wait, which `clock` measures, made the
+ * request's clock too old: the caller may repeat the request with its present clock.
  */
 export async function askInTime<Request extends { readonly clock: number }, Answer>(
   clock: Clock,

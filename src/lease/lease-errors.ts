@@ -1,57 +1,45 @@
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
-import type { Refusal } from "../rule/registry.ts";
+import type { HolderLabel, Refusal } from "../rule/registry.ts";
 import type { LeaseSnapshot } from "./lease-view.ts";
 
 /** A refused claim as an error. `now`: the holder's wall clock, Unix ms. */
 export function refusalError(refusal: Refusal, namespace: string, now: number): SnowleaseError {
-  const remaining =
-    "freeAt" in refusal && refusal.freeAt !== undefined
-      ? Math.max(1, refusal.freeAt - Math.min(now, refusal.clock))
-      : undefined;
+  const freeAt = "freeAt" in refusal ? refusal.freeAt : undefined;
+  const remaining = freeAt === undefined ? undefined : Math.max(1, freeAt - Math.min(now, refusal.clock));
   const details = { namespace, refusal, ...(remaining !== undefined && { retryAfterMs: remaining }) };
+  if (refusal.outcome === "exhausted") {
+    const { first, last } = refusal.pool;
+    const retry = `; the first may come free in ${remaining} ms: try again then, or use a larger pool.`;
+    const advice = remaining === undefined ? ", and none will come free by itself; use a larger pool." : retry;
+    const message = `No worker ID from ${first} to ${last} of namespace \`${namespace}\` is free${advice}`;
+    return new SnowleaseError("POOL_EXHAUSTED", message, details);
+  }
+  const id = `${refusal.workerId} of namespace \`${namespace}\``;
+  const held = (why: string): SnowleaseError => new SnowleaseError("WORKER_ID_HELD", `Worker ${id} ${why}`, details);
   switch (refusal.outcome) {
-    case "exhausted":
-      return new SnowleaseError(
-        "POOL_EXHAUSTED",
-        `No worker ID from ${refusal.pool.first} to ${refusal.pool.last} of namespace \`${namespace}\` is free` +
-          (remaining === undefined
-            ? `, and none will come free by itself; use a larger pool.`
-            : `; the first may come free in ${remaining} ms: try again then, or use a larger pool.`),
-        details,
-      );
     case "held": {
-      const { workerId, holder, since, live } = refusal;
-      const who = `${holder.host} (${holder.ip}), pid ${holder.pid}, since ${timeText(since)}`;
-      return new SnowleaseError(
-        "WORKER_ID_HELD",
-        live
-          ? `Worker ${workerId} of namespace \`${namespace}\` is held by ${who}; let the registry pick a number, or stop that process.`
-          : `Worker ${workerId} of namespace \`${namespace}\` rests for another ${remaining} ms after ${who}; try again then, or let the registry pick a number.`,
-        details,
-      );
+      const who = `${processOf(refusal.holder)}, since ${timeText(refusal.since)}`;
+      return refusal.live
+        ? held(`is held by ${who}; let the registry pick a number, or stop that process.`)
+        : held(`rests for another ${remaining} ms after ${who}; try again then, or let the registry pick a number.`);
     }
-    case "rollback":
-      return new SnowleaseError(
-        "CLOCK_ROLLBACK",
-        `The clock was set back by ${refusal.behind} ms since worker ${refusal.workerId} of namespace \`${namespace}\` was last used here; ` +
-          `it comes free in ${remaining} ms: wait, set the clock, or let the registry pick a number.`,
-        { ...details, behindMs: refusal.behind },
-      );
     case "foreign": {
-      const { workerId, holder } = refusal;
-      return new SnowleaseError(
-        "WORKER_ID_HELD",
-        `Worker ${workerId} of namespace \`${namespace}\` is taken by a program that keeps no window, ${holder.host} (${holder.ip}), pid ${holder.pid}; let the registry pick a number, or stop that program and delete its key.`,
-        details,
-      );
+      const program = `a program that keeps no window, ${processOf(refusal.holder)}`;
+      return held(`is taken by ${program}; let the registry pick a number, or stop that program and delete its key.`);
     }
     case "pinned":
-      return new SnowleaseError(
-        "WORKER_ID_HELD",
-        `Worker ${refusal.workerId} of namespace \`${namespace}\` is pinned (${refusal.reason}); ask for another one, or unpin it.`,
-        details,
-      );
+      return held(`is pinned (${refusal.reason}); ask for another one, or unpin it.`);
+    case "rollback": {
+      const { behind } = refusal;
+      const clock = `The clock was set back by ${behind} ms since worker ${id} was last used here`;
+      const advice = `it comes free in ${remaining} ms: wait, set the clock, or let the registry pick a number.`;
+      return new SnowleaseError("CLOCK_ROLLBACK", `${clock}; ${advice}`, { ...details, behindMs: behind });
+    }
   }
+}
+
+function processOf({ host, ip, pid }: HolderLabel): string {
+  return `${host} (${ip}), pid ${pid}`;
 }
 
 /** The registry's answer is malformed. */
@@ -63,11 +51,8 @@ export function malformedError(what: string, answer: object): SnowleaseError {
 }
 
 /** The clock went back too far for this worker ID. */
-export function setBackError(
-  { workerId, fence, until }: LeaseSnapshot,
-  namespace: string,
-  behindMs: number,
-): SnowleaseError {
+export function setBackError(snapshot: LeaseSnapshot, namespace: string, behindMs: number): SnowleaseError {
+  const { workerId, fence, until } = snapshot;
   return new SnowleaseError(
     "LEASE_LOST",
     `Worker ${workerId} of namespace \`${namespace}\` was released: the clock was set back by ${behindMs} ms, to before its window; set the clock right, then start again.`,
@@ -75,20 +60,19 @@ export function setBackError(
   );
 }
 
-/** Another store has replaced the one that granted the lease. */
-export function replacedError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: another file has replaced the registry that granted it, and may grant the same worker ID again; find out what replaced the file, and keep the registry in a folder that no program cleans up.`,
-    { namespace, workerId, fence, until },
-  );
-}
+const losses = {
+  replaced:
+    "another file has replaced the registry that granted it, and may grant the same worker ID again; find out what replaced the file, and keep the registry in a folder that no program cleans up",
+  taken:
+    "another holder claimed it after its window had passed, or an operator released it; start again to claim another one",
+};
 
-/** The registry answered that the claim is over. */
-export function lostError({ workerId, fence, until }: LeaseSnapshot, namespace: string): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: another holder claimed it after its window had passed, or an operator released it; start again to claim another one.`,
-    { namespace, workerId, fence, until },
-  );
+/** Another store has replaced the one that granted the lease, or the registry answered that the claim is over. */
+export function lostError(
+  { workerId, fence, until }: LeaseSnapshot,
+  namespace: string,
+  loss: keyof typeof losses,
+): SnowleaseError {
+  const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${losses[loss]}.`;
+  return new SnowleaseError("LEASE_LOST", message, { namespace, workerId, fence, until });
 }

@@ -1,18 +1,14 @@
 import type { Clock } from "./clock.ts";
 import type { LeaseEvents } from "./events.ts";
 import type { Layout } from "../id/layout.ts";
-import type { Checkpoint, Recents, GrantingStore, Usage } from "../rule/registry.ts";
+import type { Checkpoint, ClaimedWindow, GrantingStore, Recents, Usage } from "../rule/registry.ts";
 
 /**
  * A worker ID with its window: one immutable object, replaced as a whole, so that an old worker ID never meets a new window.
  * `generation` rises with each claim.
  */
-export interface LeaseSnapshot {
+export interface LeaseSnapshot extends ClaimedWindow {
   readonly generation: number;
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
   /** The first usable time, Unix ms: `from`, or the begin of the inherited recents. */
   readonly knownFrom: number;
   readonly recents?: Recents | undefined;
@@ -46,14 +42,14 @@ export interface LeaseView {
   readonly until: number;
   /** Worker ID and window as one object; undefined while no ID may be made. */
   readonly snapshot: LeaseSnapshot | undefined;
-  /** In how many ms the next renewal is due. */
+  /** In how many ms the next renewal is due; 1 where it is under way. */
   readonly renewsIn: number;
   attach(tracker: UsageTracker): void;
   /** Calls a listener at each change of window, worker ID or state; returns the function that removes it. */
   onChange(listener: () => void): () => void;
   /**
-   * The generator reports that the wall clock went back by `behind` ms, and its own reaction. `switch`, reported as long as it
-   * lasts: give up this worker ID. `stop`: give it up, and no other worker ID would help.
+   * The generator reports that the wall clock went back by `behind` ms, and its reaction. `switch`, reported as long as it lasts: give
+   * up this worker ID. `stop`: give it up, and no other one would help.
    */
   noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void;
   /** Loses the lease at once where another store has replaced the one that granted it. Costs at most one file system call. */

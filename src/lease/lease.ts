@@ -1,21 +1,21 @@
 import { monotonic, type Clock } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOptions } from "./claim.ts";
-import { asSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, configInvalid, type SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { LeaseView, LeaseState, UsageTracker, LeaseSnapshot } from "./lease-view.ts";
 import { askInTime } from "./late-request.ts";
-import { lostError, replacedError, setBackError } from "./lease-errors.ts";
+import { lostError, setBackError } from "./lease-errors.ts";
 import type { Layout } from "../id/layout.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
-import type { Grant, BlocksRequest, Usage } from "../rule/registry.ts";
+import type { BlocksRequest, ClaimKey, Grant, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
 /** A renewal is due after this share of the window: two can fail before it closes. */
 const renewShare = 1 / 3;
-/** The interval between two comparisons of the wall clock with the monotonic one, ms. */
+/** Between two comparisons of the wall clock with the monotonic one, ms. */
 const watchInterval = 1000;
-/** The interval between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
+/** Between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
 const lookInterval = 100;
 /** A larger difference between the clocks' progress counts as a step, ms; a smaller one is the jitter of a busy machine. */
 const stepTolerance = 250;
@@ -78,7 +78,6 @@ export class Lease implements LeaseView {
     return this.#options.layout;
   }
 
-  /** The present worker ID; while none is held, the last one. */
   get workerId(): number {
     return this.#snapshot.workerId;
   }
@@ -88,22 +87,18 @@ export class Lease implements LeaseView {
     return this.#snapshot.fence;
   }
 
-  /** Begin of the window, Unix ms. */
   get from(): number {
     return this.#snapshot.from;
   }
 
-  /** End of the window, Unix ms; IDs carry only timestamps before it. */
   get until(): number {
     return this.#snapshot.until;
   }
 
-  /** Worker ID and window as one object; undefined while no ID may be made. */
   get snapshot(): LeaseSnapshot | undefined {
     return this.#state === "held" ? this.#snapshot : undefined;
   }
 
-  /** In how many ms the next renewal is due; 1 where it is under way. */
   get renewsIn(): number {
     return Math.max(1, Math.ceil(this.#renewAt - monotonic(this.#host.clock)));
   }
@@ -118,16 +113,12 @@ export class Lease implements LeaseView {
     return this.#host.clock;
   }
 
-  /**
-   * Adds a listener for an event of this lease; returns the function that removes it. A listener for `acquired` is called at once,
-   * since the claim comes before any listener.
-   */
+  /** Adds a listener for an event; returns the function that removes it. A listener for `acquired` is also called at once. */
   on<Name extends keyof LeaseEvents>(name: Name, listener: (event: LeaseEvents[Name]) => void): () => void {
     if (name === "acquired") (listener as (event: LeaseEvents["acquired"]) => void)(this.#acquired);
     return this.#events.on(name, listener);
   }
 
-  /** Calls a listener at each change of window, worker ID or state; returns the function that removes it. */
   onChange(listener: () => void): () => void {
     this.#changeListeners.add(listener);
     return () => this.#changeListeners.delete(listener);
@@ -136,8 +127,7 @@ export class Lease implements LeaseView {
   /** Sets the lease's usage tracker. @throws SnowleaseError CONFIG_INVALID for a second one: two generators would make the same IDs. */
   attach(tracker: UsageTracker): void {
     if (this.#tracker !== undefined && this.#tracker !== tracker) {
-      throw new SnowleaseError(
-        "CONFIG_INVALID",
+      throw configInvalid(
         `The lease of worker ${this.workerId} already has a generator: two on one lease would make the same IDs; use the first one.`,
       );
     }
@@ -174,22 +164,17 @@ export class Lease implements LeaseView {
 
   look(): void {
     if (this.#state !== "held" || this.#snapshot.store?.isReplaced !== true) return;
-    this.#lose(replacedError(this.#snapshot, this.#options.namespace));
+    this.#lose(lostError(this.#snapshot, this.#options.namespace, "replaced"));
   }
 
-  /**
-   * Renews now. True where the window was extended; false where the renewal failed, was refused for now, or the lease is lost (see
-   * its state and events). Concurrent calls share one renewal.
-   */
+  /** Renews now. False where the renewal failed, was refused for now, or the lease is lost. Concurrent calls share one renewal. */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#renewOnce().finally(() => (this.#renewal = undefined));
     return this.#renewal;
   }
 
   /** Takes blocks of a shared window; undefined where this claim is over. */
-  async takeBlocks(
-    asked: Pick<BlocksRequest, "first" | "spans" | "blocks" | "held">,
-  ): Promise<readonly number[] | undefined> {
+  async takeBlocks(asked: Omit<BlocksRequest, keyof ClaimKey>): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
     const answer = await this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token: this.#token, ...asked });
     // The lease server has another worker ID now, or none: a renewal finds out.
@@ -198,20 +183,17 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Stops the generator for good, then releases the worker ID with its usage. Rejects where the registry does not answer; the
-   * generator has stopped all the same, and the worker ID rests until its window has passed.
+   * Stops the generator for good, then releases the worker ID with its usage. Rejects where the registry does not answer: the worker
+   * ID then rests until its window has passed.
    */
   close(): Promise<void> {
-    return this.#finish("closed");
+    this.#end ??= this.#endAs("closed");
+    return this.#end;
   }
 
   /** Stops without a release, like a crash: the worker ID rests until its window has passed. */
   orphan(): Promise<void> {
-    return this.#finish("orphaned");
-  }
-
-  #finish(state: "closed" | "orphaned"): Promise<void> {
-    this.#end ??= this.#endAs(state);
+    this.#end ??= this.#endAs("orphaned");
     return this.#end;
   }
 
@@ -268,18 +250,19 @@ export class Lease implements LeaseView {
     const { clock, registry } = this.#host;
     const { namespace, window } = this.#options;
     const asked = this.#snapshot;
+    const { workerId, fence } = asked;
     const token = this.#token;
     // Counted from before the request: the registry's window may begin then.
     const sent = monotonic(clock);
-    const request = { namespace, workerId: asked.workerId, fence: asked.fence, token, window };
     try {
       const asking = clock.now();
-      const renewal = { ...request, clock: asking, checkpoint: this.#tracker?.checkpoint() };
+      const checkpoint = this.#tracker?.checkpoint();
+      const renewal = { namespace, workerId, fence, token, window, clock: asking, checkpoint };
       const answer = await askInTime(clock, renewal, (request) => registry.renew(request));
       // Closed or switched meanwhile: the answer is about an earlier claim.
       if (this.#state !== "held" || this.#token !== token) return false;
       if (answer.outcome === "lost") {
-        this.#lose(lostError(asked, namespace));
+        this.#lose(lostError(asked, namespace, "taken"));
         return false;
       }
       const renewed = checkRenewal(answer);
@@ -297,9 +280,8 @@ export class Lease implements LeaseView {
     } catch (cause) {
       if (this.#state !== "held" || this.#token !== token) return false;
       const error = asSnowleaseError(cause);
-      const pause =
-        quarantineRetryIn(error, window, token) ?? Math.min(longestPause, Math.max(shortestPause, window / 10));
-      this.#renewAt = monotonic(clock) + pause;
+      const pause = Math.min(longestPause, Math.max(shortestPause, window / 10));
+      this.#renewAt = monotonic(clock) + (quarantineRetryIn(error, window, token) ?? pause);
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
       if (error.code === "QUARANTINE") this.#events.emit("quarantine", { error });
       return false;

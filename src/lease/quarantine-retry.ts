@@ -2,10 +2,9 @@ import type { SnowleaseError } from "../id/errors.ts";
 
 /** The pause between two tries, as shares of the window: an operator may end a quarantine early. */
 const [shortest, longest] = [0.15, 0.25];
-/** The holders that wait for the end of a quarantine try again spread over this share of the window. */
+/** The tries right after the end of a quarantine are spread over this share of the window. */
 const spread = 0.05;
-/** The shortest pause, ms. */
-const least = 50;
+const leastMs = 50;
 
 /**
  * In how many ms to repeat a request that a quarantine refused: about five times a window, and right after the end that the refusal
@@ -20,5 +19,5 @@ export function quarantineRetryIn(
   const share = Number.parseInt(token.slice(0, 8), 16) / 2 ** 32;
   const look = window * (shortest + share * (longest - shortest));
   const behind = (details.retryAfterMs ?? Infinity) + share * spread * window;
-  return Math.max(least, Math.min(look, behind));
+  return Math.max(leastMs, Math.min(look, behind));
 }

@@ -1,20 +1,15 @@
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 
 /** A window of 3 ticks contains 2 whole ticks, wherever it begins. */
 export const leastTicks = 3;
-/** The least ticks of a default window. */
-const defaultTicks = 4;
 
 /** The window of a claim without one, ms: at least 4 ticks, and at most the namespace's `maxWindow`. */
 export function defaultWindow(window: number, layout: Layout, maxWindow: number): number {
-  return Math.min(Math.max(window, defaultTicks * layout.tick), maxWindow);
+  return Math.min(Math.max(window, 4 * layout.tick), maxWindow);
 }
 
-/**
- * Refuses a window that is too short for a layout's ticks, or too long for the wrap of its timestamp.
- * @throws SnowleaseError CONFIG_INVALID for less than 3 ticks, or for half a wrap of the timestamp or more.
- */
+/** Refuses a window of less than 3 ticks, or of half a wrap of the timestamp or more. @throws SnowleaseError CONFIG_INVALID */
 export function checkWindowLength(name: "window" | "windowMs" | "maxWindow", window: number, layout: Layout): void {
   const least = leastTicks * layout.tick;
   if (window < least) throw invalid(name, `to be at least ${least} ms (${leastTicks} ticks of the layout)`, window);
@@ -24,5 +19,5 @@ export function checkWindowLength(name: "window" | "windowMs" | "maxWindow", win
 }
 
 function invalid(name: string, rule: string, value: number): SnowleaseError {
-  return new SnowleaseError("CONFIG_INVALID", `Expected \`${name}\` ${rule}, got ${shown(value)}.`);
+  return configInvalid(`Expected \`${name}\` ${rule}, got ${shown(value)}.`);
 }
