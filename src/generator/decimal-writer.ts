@@ -10,7 +10,7 @@ export interface TextOptions {
 
 const part = /^[\u0000-\u007f]{0,16}$/;
 
-/** The last three digits of 0 to 999, in the upper bytes of a little-endian word; the lowest byte is left for the digit before them. */
+/** The last three digits of 0 to 999 in a little-endian word, behind a byte that is left for the digit before them. */
 const lastDigits = Int32Array.from({ length: 1000 }, (_, number) => {
   const text = String(number).padStart(3, "0");
   return (text.charCodeAt(0) << 8) | (text.charCodeAt(1) << 16) | (text.charCodeAt(2) << 24);
@@ -36,10 +36,8 @@ export class DecimalWriter {
   }
 
   /**
-   * Writes `count` numbers, which must fit, from index `at`; returns the index after the last byte.
-   *
-   * Numbers that differ only in their last three digits are written together: the first number, then copies of it, doubling each time, then
-   * one word into each copy. This leaves almost no work for each number and makes no string.
+   * Writes `count` numbers, which must fit, from index `at`; returns the index after the last byte. Numbers that differ only in their last
+   * three digits are written together: the first one, then copies of it, doubling each time, then one word into each copy.
    */
   write(target: Uint8Array, at: number, count: number, first: bigint, step: bigint): number {
     const { length } = String(first);
@@ -71,7 +69,7 @@ export class DecimalWriter {
   }
 }
 
-/** Writes the last four digits of `count` numbers, the first of which ends with `low`; the first of the four digits is already there. */
+/** Writes the last four digits, the first of which is already there, of `count` numbers from the one that ends with `low`. */
 function writeLastDigits(view: DataView, at: number, width: number, low: number, count: number): void {
   const digit = view.getUint8(at);
   for (const end = low + count; low < end; low++) {

@@ -2,9 +2,7 @@ import { SnowleaseError, timeText } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
 
-/*
- * Errors that say why a generator makes no ID now.
- */
+// Why a generator makes no ID now.
 
 /** The lease holds no worker ID, for now or for good. The lease of another thread may be held again since the caller looked. */
 export function notHeldError({ workerId, namespace, state }: LeaseView): SnowleaseError {
@@ -29,57 +27,41 @@ function leaseEndedError(lease: Pick<LeaseView, "workerId" | "namespace" | "stat
   return new SnowleaseError("LEASE_LOST", `${what} has ended (${lease.state}); make a new generator.`);
 }
 
-/** The window has passed. */
 export function windowPassedError({ workerId, until }: LeaseSnapshot, wall: number): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_EXPIRED",
-    `The window of worker ${workerId} ended at ${timeText(until)} and the clock shows ${timeText(wall)}; IDs go on when a renewal succeeds.`,
-    { until, clock: wall },
-  );
+  const times = `ended at ${timeText(until)} and the clock shows ${timeText(wall)}`;
+  const message = `The window of worker ${workerId} ${times}; IDs go on when a renewal succeeds.`;
+  return new SnowleaseError("LEASE_EXPIRED", message, { until, clock: wall });
 }
 
-/** The window opens later. */
 export function windowNotOpenError({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
-  return new SnowleaseError(
-    "WINDOW_NOT_OPEN",
-    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`,
-    { retryAfterMs, from: opens },
-  );
+  const message = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`;
+  return new SnowleaseError("WINDOW_NOT_OPEN", message, { retryAfterMs, from: opens });
 }
 
-/** Every sequence of the present tick is used. */
 export function tickFullError({ maxSequence }: Layout, retryAfterMs: number): SnowleaseError {
-  return new SnowleaseError(
-    "SEQUENCE_EXHAUSTED",
-    `All ${maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`,
-    { retryAfterMs },
-  );
+  const message = `All ${maxSequence + 1} sequences of this tick are used; the next tick begins in ${retryAfterMs} ms.`;
+  return new SnowleaseError("SEQUENCE_EXHAUSTED", message, { retryAfterMs });
 }
 
-/** In lead mode: the whole window is used, and the clock is still before its end. */
+/** In lead mode: the clock is still before the end of the window. */
 export function windowUsedUpError(
   { workerId, until }: LeaseSnapshot,
   wall: number,
   retryAfterMs: number,
 ): SnowleaseError {
-  return new SnowleaseError(
-    "SEQUENCE_EXHAUSTED",
-    `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock; the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`,
-    { retryAfterMs, until, clock: wall },
-  );
+  const used = `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock`;
+  const advice = `the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`;
+  return new SnowleaseError("SEQUENCE_EXHAUSTED", `${used}; ${advice}`, { retryAfterMs, until, clock: wall });
 }
 
-/** The clock was set back too far. */
 export function clockSetBackError(
   { workerId, state }: LeaseView,
   behindMs: number,
   retryAfterMs: number,
 ): SnowleaseError {
+  const back = `The clock was set back by ${behindMs} ms, to before what worker ${workerId} may use again`;
   const advice =
     state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
-  return new SnowleaseError(
-    "CLOCK_ROLLBACK",
-    `The clock was set back by ${behindMs} ms, to before what worker ${workerId} may use again; it is usable in ${retryAfterMs} ms${advice}`,
-    { retryAfterMs, behindMs },
-  );
+  const message = `${back}; it is usable in ${retryAfterMs} ms${advice}`;
+  return new SnowleaseError("CLOCK_ROLLBACK", message, { retryAfterMs, behindMs });
 }

@@ -11,8 +11,8 @@ interface TextEndings {
 }
 
 /**
- * Only forms with texts of at most 12 characters: V8 copies short sums of strings, but makes ropes of longer ones, which readers have to
- * copy. Tails of two digits would be 4000 strings; fetching them costs more than they save.
+ * Only forms with texts of at most 12 characters: V8 makes ropes of longer sums of strings. Tails of two digits would be 4000 strings, and
+ * fetching them costs more than they save.
  */
 const textEndings: { readonly [Name in EncodingName]?: TextEndings } = {
   base62: digitEndings(base62Digits),
@@ -70,7 +70,7 @@ export class IncrementalEncoder {
     this.#name = undefined;
   }
 
-  /** Goes on to the next digit before the tail, if there is one, for the ID after the last tail. That ID has the first tail. */
+  /** Goes on to the next digit before the tail, if there is one, for the ID after the last tail. */
   #carry(place: number): string | undefined {
     if (place !== this.#first + this.#tails.length || this.#digit + 1 >= this.#alphabet.length) return undefined;
     this.#first = place;

@@ -17,7 +17,7 @@ export interface Ticks {
   readonly floor: number;
   /** Highest tick ever used; -1 when there was none. */
   readonly highest: number;
-  /** Number of used sequences of a tick, less one. */
+  /** Number of used sequences of a tick at or above the floor, less one. */
   sequenceOf(tick: number): number;
   /** The first sequence of a tick that may be used now; above the layout's highest when there is none. */
   nextOf(tick: number): number;
@@ -28,18 +28,15 @@ export interface Ticks {
 }
 
 /**
- * The highest sequence handed out in each recent tick: a ring over the 10 s below the highest used tick. Its floor only rises, so a tick at
- * or above the floor that is not listed is unused.
+ * The highest sequence of each tick in the 10 s up to the highest used one. The floor only rises: a tick at or above it that is not listed
+ * is unused.
  */
 export class RecentTicks implements Ticks {
   /**
    * The memory of a holder that may use [knownFrom, until). `recents` lists what was used before `from`. Unreadable recents, and recents
    * with times after `from`, are ignored: the holder then begins at `from`.
    */
-  static after(
-    layout: Layout,
-    { from, knownFrom, recents }: Pick<LeaseSnapshot, "from" | "knownFrom" | "recents">,
-  ): RecentTicks {
+  static after(layout: Layout, { from, knownFrom, recents }: LeaseSnapshot): RecentTicks {
     if (recents === undefined) return new RecentTicks(layout, knownFrom);
     try {
       const memory = new RecentTicks(layout, knownFrom, recents);
@@ -66,8 +63,7 @@ export class RecentTicks implements Ticks {
   constructor(layout: Layout, from: number, inherited?: Recents, span: number = memorySpan) {
     this.#layout = layout;
     this.#span = Math.ceil(span / layout.tick);
-    // More slots than ticks in the span: the highest and the lowest tick must not share a slot. A power of two, because a remainder of
-    // doubles costs as much as reading a clock.
+    // More slots than ticks in the span: the highest and the lowest tick must not share a slot. A power of two, for a fast remainder.
     const slots = 2 ** Math.ceil(Math.log2(this.#span + 1));
     this.#mask = slots - 1;
     this.#slots = new Float64Array(2 * slots).fill(-1);
@@ -84,7 +80,6 @@ export class RecentTicks implements Ticks {
     return this.#highest;
   }
 
-  /** Highest sequence used in a tick at or above the floor; -1 when the tick is unused. */
   sequenceOf(tick: number): number {
     // Fast path: most calls ask for a later tick, and need not read the memory, which is slow to reach.
     if (tick > this.#highest) return -1;
@@ -100,7 +95,7 @@ export class RecentTicks implements Ticks {
     return this.#layout.maxSequence;
   }
 
-  /** Notes that all sequences of a tick up to this one were handed out. Ignores ticks below the floor. */
+  /** Ignores ticks below the floor. */
   raise(tick: number, sequence: number): void {
     if (tick < this.floor || sequence <= this.sequenceOf(tick)) return;
     if (tick > this.#highest) this.#highest = tick;
@@ -115,19 +110,16 @@ export class RecentTicks implements Ticks {
    */
   handOver(until: number): Recents {
     const { floor } = this;
-    const entries: number[] = [];
+    const entries: [tick: number, sequence: number][] = [];
     for (let tick = floor; tick <= this.#highest; tick++) {
       const sequence = this.sequenceOf(tick);
-      if (sequence >= 0) entries.push(tick, sequence);
+      if (sequence >= 0) entries.push([tick, sequence]);
     }
-    let first = floor;
-    let bytes = encodeEntries(first, entries);
-    while (bytes.length > maxBytes) {
-      entries.splice(0, Math.ceil(entries.length / 8) * 2);
-      first = entries[0] ?? this.#highest + 1;
-      bytes = encodeEntries(first, entries);
+    for (let first = floor; ; first = entries[0]?.[0] ?? this.#highest + 1) {
+      const bytes = encodeEntries(first, entries);
+      if (bytes.length <= maxBytes) return { from: Math.min(this.#layout.timeOf(first), until), bytes };
+      entries.splice(0, Math.ceil(entries.length / 4));
     }
-    return { from: Math.min(this.#layout.timeOf(first), until), bytes };
   }
 }
 
@@ -141,16 +133,14 @@ export function listRecents(
 
 /*
  * The bytes: a version, then for each used tick in ascending order the number of unused ticks since the one before (or since the first
- * whole tick at or after `from`), and its highest sequence; each number in groups of 7 bits, lowest first, the top bit set while more
- * follow (LEB128).
+ * whole tick at or after `from`), and its highest sequence; each number as LEB128.
  */
-function encodeEntries(first: number, entries: readonly number[]): Uint8Array {
+function encodeEntries(first: number, entries: ReadonlyArray<readonly [tick: number, sequence: number]>): Uint8Array {
   const bytes: number[] = [formatVersion];
   let next = first;
-  for (let i = 0; i < entries.length; i += 2) {
-    const tick = entries[i] ?? 0;
+  for (const [tick, sequence] of entries) {
     writeNumber(bytes, tick - next);
-    writeNumber(bytes, entries[i + 1] ?? 0);
+    writeNumber(bytes, sequence);
     next = tick + 1;
   }
   return Uint8Array.from(bytes);

@@ -1,4 +1,5 @@
 import { checkInteger, refuse } from "../id/check.ts";
+import { longestTimer } from "../lease/clock.ts";
 import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
 import type { Snowflake } from "./snowflake.ts";
 
@@ -15,19 +16,16 @@ export interface RingOptions {
   readonly scheduleInterval?: number | undefined;
   /** Called when a scheduled refill finds the ring full. */
   readonly onFull?: (() => void) | undefined;
-  /** Called when an ID is taken from an empty ring, before the refill. An error that it throws goes to the caller of `next`. */
+  /** Called when an ID is taken from an empty ring, before the refill. `next` throws its errors. */
   readonly onEmpty?: (() => void) | undefined;
 }
 
 /** The size of the largest ring in bits, 128 MiB. */
 const mostBits = 24;
 
-/** Longest sleep that a timer supports, ms. */
-const longestTimer = 2 ** 31 - 1;
-
 /**
- * IDs prepared by a generator in lead mode: taking one reads an array and no clock. The ring fills at once, if the generator can make IDs
- * then. Prepared IDs count as used; IDs left when the lease ends are lost.
+ * IDs prepared by a generator in lead mode: taking one reads an array and no clock. The ring fills at once, if it can. Prepared IDs count
+ * as used; IDs left when the lease ends are lost.
  *
  * Timestamps rise, but lag the clock by as long as IDs stay in the ring. IDs stay valid after the window has passed, because their
  * timestamps are inside it. IDs taken directly from the generator are later than those in the ring.

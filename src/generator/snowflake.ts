@@ -20,8 +20,6 @@ export interface WaitOptions {
   readonly timeout?: number | undefined;
 }
 
-const defaultWait = 5000;
-
 /** A caller that waits for the next tick. */
 interface TickWaiter {
   /** On the monotonic clock, ms. */
@@ -30,29 +28,21 @@ interface TickWaiter {
   readonly answer: (id: bigint | undefined) => void;
 }
 
-/** A full 1-ms tick is waited out by spinning. Twice its length passes only when the clock stands still. */
-const longestSpin = 2;
-
-/**
- * A waiting caller may use the sequences left in the last ticks: of this many ms, the present tick included, and at least of this many
- * ticks. A busy event loop comes back after some ms; the layout's ceiling does not lose what it missed by then.
- */
+/** A waiting caller may use what a busy event loop left of the last ticks: of this many ms, and at least of this many ticks. */
 const [lookBackMs, lookBackTicks] = [20, 5];
-
-/** Most IDs that `take` makes at once: 128 MiB. */
-const mostTaken = 2 ** 24;
 
 /**
  * Makes IDs on a lease. In wall mode an ID's timestamp is the tick of the wall clock, never a later one. In lead mode it is a counter that
  * never goes back: the clock's tick or, where its sequences are used, the next one, up to the end of the lease's window.
  *
- * The generator opens a tick once and then hands it out sequence by sequence. Opening checks that the tick lies wholly in the lease's
- * window, and starts after all used sequences. The rest of the safety is what the registry persisted before.
+ * The generator opens a tick, which must lie wholly in the lease's window, and hands out its unused sequences one by one. The rest of the
+ * safety is what the registry persisted before.
  */
 export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly lease: Held;
   readonly mode: Mode;
-  readonly #isAlone: boolean;
+  /** Whether there may be IDs left when the open tick, or this share of it, is used up. */
+  readonly #hasMore: boolean;
   /** How many ticks a waiting caller may go back. */
   readonly #ticksBack: number;
   readonly #layout: Layout;
@@ -83,10 +73,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly #encoder = new IncrementalEncoder();
   readonly #queue: TickWaiter[] = [];
 
-  /**
-   * Takes over the accounting of this lease, or of a share of it. CONFIG_INVALID when the lease has a generator already, and for a shared
-   * lease without `options.share`.
-   */
+  /** @throws SnowleaseError CONFIG_INVALID when the lease has a generator already, and for a shared lease without `options.share`. */
   constructor(lease: Held, options: SnowflakeOptions = {}) {
     this.#allocator = new TickAllocator(lease, options);
     if (options.share === undefined && lease.snapshot?.shared) {
@@ -95,7 +82,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     (options.share ?? lease).attach(this);
     this.lease = lease;
     this.mode = this.#allocator.mode;
-    this.#isAlone = options.share === undefined;
+    this.#hasMore = this.mode === "lead" || options.share !== undefined;
     this.#layout = lease.layout;
     this.#ticksBack = Math.max(lookBackTicks, Math.ceil(lookBackMs / this.#layout.tick));
     this.#clock = lease.clock;
@@ -136,12 +123,11 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
 
   /**
    * The next ID. Waits for the next tick, the clock or the window where `next` throws a retryable error and waiting is likely to help.
-   * Where the present tick is full, the ID may carry one of the last few ticks that has sequences left, and so be less than the ID before:
-   * waiting callers get everything that the layout can give. Rejects with that error after `timeout`, and with the signal's reason when it
-   * is aborted.
+   * Where the present tick is full, the ID may carry one of the last few ticks that has sequences left, and so be less than the ID before.
+   * Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
-    const { signal, timeout = defaultWait } = options;
+    const { signal, timeout = 5000 } = options;
     if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
     let deadline = Infinity;
     // Queue behind existing waiters; otherwise a busy caller starves them.
@@ -176,45 +162,38 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Fills an array from its start with as many IDs as can be made now: in wall mode the rest of the open tick (where the lease is shared,
-   * of its blocks), in lead mode the rest of the window. Returns their number. Throws like `next` when there is none.
+   * Fills an array from its start with as many IDs as can be made now: in wall mode the rest of the open tick or of the share's blocks, in
+   * lead mode the rest of the window. Returns their number. Throws like `next` when there is none.
    */
   fill(target: BigUint64Array): number {
     if (!(target instanceof BigUint64Array)) refuse("target", "to be a BigUint64Array", target);
     if (target.length === 0) return 0;
     if (!this.#isOpen()) this.#openOrThrow();
     let made = this.#fillFrom(target, 0);
-    if (!this.#hasMore) return made;
-    while (made < target.length && this.#open() === undefined) made += this.#fillFrom(target, made);
+    while (this.#hasMore && made < target.length && this.#open() === undefined) made += this.#fillFrom(target, made);
     return made;
   }
 
-  /** Up to `count` IDs, at most 2^24: like `fill`, in an array of their number. */
+  /** Up to `count` IDs, at most 2^24 (128 MiB): like `fill`, in an array of their number. */
   take(count: number): BigUint64Array {
-    checkInteger("count", count, 0, mostTaken);
+    checkInteger("count", count, 0, 2 ** 24);
     const target = new BigUint64Array(this.mode === "lead" ? count : Math.min(count, this.#layout.maxSequence + 1));
     return target.subarray(0, this.fill(target));
   }
 
   /**
-   * Fills a buffer from its start with as many IDs as `fill` makes and the buffer has room for, as decimal text, each followed by a line
-   * feed, or between the texts of `options`. Returns the number of bytes written. Throws like `next` when there is no ID.
+   * Like `fill`, as decimal text in a buffer, each ID followed by a line feed, or between the texts of `options`. Returns the number of
+   * bytes written.
    */
   fillText(target: Uint8Array, options?: TextOptions): number {
     if (!(target instanceof Uint8Array)) refuse("target", "to be a Uint8Array", target);
     const texts = new DecimalWriter(options);
     if (!this.#isOpen()) this.#openOrThrow();
     let end = this.#textFrom(target, 0, texts);
-    if (!this.#hasMore) return end;
-    while (this.#next > this.#allocator.last && this.#open() === undefined) {
+    while (this.#hasMore && this.#next > this.#allocator.last && this.#open() === undefined) {
       end = this.#textFrom(target, end, texts);
     }
     return end;
-  }
-
-  /** Whether there may be IDs left when the open tick, or this share of it, is used up. */
-  get #hasMore(): boolean {
-    return this.mode === "lead" || !this.#isAlone;
   }
 
   /** Gives the worker ID back. No ID is made after this call, even if it rejects. */
@@ -226,13 +205,11 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.close();
   }
 
-  /** Called by the lease: the newest tick handed out, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
     this.#allocator.note(this.#next);
     return this.#allocator.checkpoint();
   }
 
-  /** Called by the lease: makes no more IDs in this claim, and returns what was handed out. */
   seal(): Usage | undefined {
     this.#allocator.leave(this.#next);
     [this.#next, this.#last] = [0, -1];
@@ -283,12 +260,10 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
 
   #takeString(format: EncodingName): string {
     const encoding = encodings[format] as Encoding | undefined;
-    if (encoding?.encode === undefined) {
-      refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
-    }
+    if (encoding?.encode === undefined) refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
-    // Do not learn from the first ID of a tick: it may be the only one, and learning then costs more than it saves.
+    // Do not learn from the first ID of a tick: it may be the only one.
     if (this.#unit === 1 && sequence > 0) this.#encoder.learn(sequence, format, text);
     return text;
   }
@@ -301,18 +276,15 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   #openOrThrow(): void {
     let error = this.#open();
     const { spin } = this.#clock;
-    const full = error !== undefined && this.#isFull(error);
-    if (full && this.#layout.tick === 1 && spin !== undefined) {
-      spin(this.#layout.timeOf(this.#allocator.tick + 1), longestSpin);
+    if (error !== undefined && this.#isFull(error) && this.#layout.tick === 1 && spin !== undefined) {
+      // The 2 ms pass only when the clock stands still.
+      spin(this.#layout.timeOf(this.#allocator.tick + 1), 2);
       error = this.#open();
     }
     if (error !== undefined) throw error;
   }
 
-  /**
-   * Opens a tick, or returns why none can be opened.
-   * @param ticks in wall mode, how many ticks to search for one that is not full, the present one first.
-   */
+  /** Opens a tick, or returns why none can be opened. `ticks`: as in `TickAllocator.turn`. */
   #open(ticks: number = 1): SnowleaseError | undefined {
     let { snapshot } = this.lease;
     let wall = this.#clock.now();
@@ -378,7 +350,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     }
   }
 
-  /** Whether the tick is full: the next tick helps. */
+  /** Whether the next tick helps. */
   #isFull({ code }: SnowleaseError): boolean {
     return code === "SEQUENCE_EXHAUSTED" && this.mode === "wall";
   }

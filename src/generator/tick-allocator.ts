@@ -12,7 +12,7 @@ import {
   windowUsedUpError,
 } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
-import { defaultRollback, rollbackAction, type RollbackOptions } from "./rollback.ts";
+import { defaultRollback, type RollbackOptions } from "./rollback.ts";
 import { checkSpread, firstSequence } from "./spread.ts";
 
 /** wall: timestamps never lead the clock. lead: they may, up to the end of the lease's window. */
@@ -23,9 +23,8 @@ export interface SnowflakeOptions {
   /** Default `wall`. */
   readonly mode?: Mode | undefined;
   /**
-   * Number of different sequences that ticks may begin with, a power of two up to the sequences of a tick; default 1, all ticks begin at 0.
-   * With `spread: 2^k`, IDs of a generator that makes one now and then are even in `id % 2^k`, too, in a layout that ends with the
-   * sequence. A tick has up to `spread - 1` IDs less.
+   * Number of different sequences that ticks may begin with, a power of two up to the sequences of a tick; default 1: all begin at 0. With
+   * 2^k, rare IDs are even in `id % 2^k`, too, in a layout that ends with the sequence. A tick has up to `spread - 1` IDs less.
    */
   readonly spread?: number | undefined;
   readonly rollback?: Partial<RollbackOptions> | undefined;
@@ -41,10 +40,7 @@ export interface Share {
   ticks(snapshot: LeaseSnapshot): Ticks;
 }
 
-/**
- * The tick that a generator has open, and what it has used of all ticks: chooses ticks by mode, clock and window, decides what to do when
- * the clock goes back, and reports usage to the lease.
- */
+/** Chooses the ticks of a generator by mode, clock and window, decides what to do when the clock goes back, and knows what was used. */
 export class TickAllocator {
   readonly mode: Mode;
   readonly #lease: LeaseView;
@@ -69,10 +65,7 @@ export class TickAllocator {
   #sealed = 0;
   /** Highest wall clock reading in this claim, Unix ms. */
   #highestWall = 0;
-  /**
-   * Fast path: skips code that would miss the instruction cache, which is what the first ID after a millisecond of other work costs. In
-   * this claim, a wall clock between #highestWall and #fastUntil meets no limit.
-   */
+  // Fast path, which skips code that would miss the instruction cache: a wall clock from #highestWall to #fastUntil meets no limit.
   #fastSnapshot: LeaseSnapshot | undefined;
   #fastUntil = 0;
   #rollbackAction: string | undefined;
@@ -87,10 +80,8 @@ export class TickAllocator {
     this.#lease = lease;
     this.#layout = lease.layout;
     this.#share = share;
-    this.#rollback = {
-      maxWait: rollback?.maxWait ?? defaultRollback.maxWait,
-      maxTell: rollback?.maxTell ?? defaultRollback.maxTell,
-    };
+    const { maxWait = defaultRollback.maxWait, maxTell = defaultRollback.maxTell } = rollback ?? {};
+    this.#rollback = { maxWait, maxTell };
     this.#memory = new RecentTicks(lease.layout, 0);
     if (lease.snapshot !== undefined) this.#begin(lease.snapshot);
   }
@@ -105,7 +96,7 @@ export class TickAllocator {
     if (this.tick >= 0 && next > 0) this.#memory.raise(this.tick, next - 1);
   }
 
-  /** Notes the same, and closes the tick. */
+  /** The same, and closes the tick. */
   leave(next: number): void {
     this.note(next);
     this.tick = -1;
@@ -154,7 +145,7 @@ export class TickAllocator {
     this.#fastSnapshot = undefined;
     const { from, snapshot } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
-    // A renewal after a quarantine raised the begin of the window: the next holder must not continue what is remembered from before.
+    // A renewal after a quarantine may have raised the begin of the window: no holder continues what is remembered from before.
     const whole = snapshot !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, snapshot.knownFrom);
     const known = whole && this.#layout.maxRollback === 0;
     const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
@@ -178,7 +169,7 @@ export class TickAllocator {
     return { timestamp, sequence: this.#memory.sequenceOf(highest) };
   }
 
-  /** Opens the wall clock's tick, or returns why it cannot. */
+  /** Opens the wall clock's tick. */
   #turnInWallMode(wall: number, snapshot: LeaseSnapshot, ticks: number): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = layout.tickOf(wall);
@@ -220,7 +211,7 @@ export class TickAllocator {
     return undefined;
   }
 
-  /** Reports a clock that went back; the mode has decided already what it means for this generator. */
+  /** Reports a clock that went back while the generator goes on. */
   #noteWall(wall: number): void {
     if (wall >= this.#highestWall) {
       this.#highestWall = wall;
@@ -244,12 +235,8 @@ export class TickAllocator {
   /** Opens the newest tick before `tick`, since this lease was claimed, that has sequences left. */
   #turnToEarlier(tick: number, ticks: number, { knownFrom, since }: LeaseSnapshot): boolean {
     const layout = this.#layout;
-    const first = Math.max(
-      this.#memory.floor,
-      firstWholeTick(layout, knownFrom),
-      layout.tickOf(since),
-      tick - ticks + 1,
-    );
+    const known = firstWholeTick(layout, knownFrom);
+    const first = Math.max(this.#memory.floor, known, layout.tickOf(since), tick - ticks + 1);
     for (let earlier = tick - 1; earlier >= first; earlier--) if (this.#turnTo(earlier)) return true;
     return false;
   }
@@ -272,12 +259,13 @@ export class TickAllocator {
     const remaining = floor - wall;
     const behind = this.#highestWall - wall;
     if (behind <= 0) return windowNotOpenError(snapshot, floor, remaining);
-    const action = rollbackAction(behind, remaining, this.#rollback);
-    this.#report(action, behind);
+    const { maxWait, maxTell } = this.#rollback;
+    if (remaining <= maxWait) this.#report("wait", behind);
+    else this.#report(behind <= maxTell ? "tell" : "switch", behind);
     return clockSetBackError(this.#lease, behind, remaining);
   }
 
-  /** Reports each action once; `switch` each time, because a lease may be unable to act on the first report. */
+  /** Reports each action once, but `switch` each time: a lease may be unable to act on the first report. */
   #report(action: "wait" | "tell" | "switch" | "stop", behind: number): void {
     if (this.#rollbackAction !== action || action === "switch") this.#lease.noteRollback(behind, action);
     this.#rollbackAction = action;

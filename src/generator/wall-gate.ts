@@ -8,11 +8,10 @@ const words = new Uint32Array(reading.buffer);
 /**
  * Proves from the monotonic clock, which is cheaper to read, that the wall clock still shows the same tick.
  *
- * Both clocks run at the same rate (Linux slews them together), so one value is unknown: the monotonic time at which the wall clock
- * was 0. Each reading of both clocks gives a lower bound of it; the gate keeps the latest bound. While that bound proves that a tick
- * has not ended, the generator need not read the wall clock: the tick neither leads nor lags it. After the wall clock was set back,
- * the proof fails early. After it was set forward, a reading contradicts the bound, and the gate starts again; a step of less than a
- * millisecond may pass unnoticed.
+ * Both clocks run at the same rate (Linux slews them together). Each reading of both gives a lower bound of the monotonic time at
+ * which the wall clock was 0; the gate keeps the latest bound. While the bound proves that a tick has not ended, the tick neither
+ * leads nor lags the wall clock. After that was set back, the proof fails early. After it was set forward, a reading contradicts the
+ * bound, and the gate starts again; a step of less than a millisecond may pass unnoticed.
  */
 export class WallGate {
   readonly #clock: Clock;

@@ -23,7 +23,7 @@ export interface SleepOptions {
 }
 
 /** Longest delay that `setTimeout` honours; a longer one fires at once. */
-const longestTimer = 2_147_483_647;
+export const longestTimer = 2_147_483_647;
 
 /** The machine's clocks. */
 export const systemClock: Clock = {

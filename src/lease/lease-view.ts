@@ -22,7 +22,7 @@ export interface LeaseSnapshot extends ClaimedWindow {
 
 /** Knows which ticks and sequences of a lease were handed out: a generator, or several that share it. A lease has at most one. */
 export interface UsageTracker {
-  /** The newest tick handed out in the present claim. */
+  /** The newest tick handed out in the present claim, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined;
   /** Stops handing out in this claim, and returns the usage. Synchronous, so that no ID is made in between. */
   seal(): Usage | undefined;
