@@ -1,7 +1,14 @@
--- The rows that Java processes look at. Ours bear a marker in the place of an address; what is not ours is never touched.
+-- The rows that Java processes look at. Ours have a marker in the place of an address; Snowlease never changes other rows.
 
 -- name: get
 SELECT worker_id, pid, ip, hostname FROM {assign} WHERE worker_id = :worker_id;
+
+-- name: numbers
+-- The numbers of a pool that are taken, from one on.
+SELECT worker_id FROM {assign}
+WHERE worker_id BETWEEN :first AND :last
+ORDER BY worker_id
+{limit};
 
 -- name: add
 INSERT INTO {assign} (worker_id, pid, ip, hostname, create_time)
@@ -15,10 +22,11 @@ WHERE worker_id = :worker_id AND pid = :old_pid AND ip = :old_ip AND hostname = 
 DELETE FROM {assign} WHERE worker_id = :worker_id AND pid = :pid AND ip = :ip AND hostname = :hostname;
 
 -- name: any-foreign
-SELECT worker_id FROM {assign} WHERE ip NOT LIKE 'lease@%' LIMIT 1;
+-- A row where another program has taken a number.
+SELECT name FROM {meta} WHERE name = 'schema' AND EXISTS (SELECT 1 FROM {assign} WHERE ip NOT LIKE 'lease@%');
 
 -- name: note-foreigners
--- A record for each number of a span that somebody took who keeps none, so that claims need not come by again.
+-- A record for each number of a span that another program has taken, so that claims need not look at it again.
 INSERT INTO {window} (
   worker_id, version, era, pool, filed, fence, from_ms, until_ms, seen_clock, clean, floor_ms
 )

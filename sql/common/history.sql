@@ -24,4 +24,13 @@ WHERE h.worker_id = :worker_id
   AND CASE WHEN h.ended_by IS NULL THEN w.until_ms ELSE h.until_ms END > :from_ms
   AND coalesce(h.continued_from, h.from_ms) < :until_ms
 ORDER BY h.fence DESC
-LIMIT :limit;
+{limit};
+
+-- name: prune
+-- One batch. The newest row of a worker ID stays: its index begins with all others, or has only those.
+DELETE FROM {history} WHERE (worker_id, fence) IN (
+  SELECT worker_id, fence FROM {history}
+  WHERE newest = 0 AND until_ms < :before
+  ORDER BY until_ms, worker_id, fence
+  {limit}
+);

@@ -1,10 +1,22 @@
--- The record of one worker ID, read with the row that Java processes see, and written as a whole: what it may become is decided
--- in src/rule/window.ts. A write takes effect only on what was read: same version, same server, same era.
+-- The record of one worker ID, read with the row that Java processes see, and written as a whole: src/rule/window.ts decides what it
+-- becomes. A write takes effect only on what was read: same version, same server, same era.
 
 -- name: get
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM {window} w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
 WHERE w.worker_id = :worker_id;
+
+-- name: add
+INSERT INTO {window} (
+  worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
+  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, recents_from, recents
+)
+SELECT
+  :worker_id, 1, :era, :pool, :filed, :fence, :token, :from_ms, :until_ms, :seen_clock, :clean, :floor_ms,
+  :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
+  :recents_from, :recents
+FROM {meta} m
+WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
 
 -- name: put
 UPDATE {window} SET
@@ -35,8 +47,8 @@ WHERE worker_id = :worker_id AND version = :version
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
 -- name: file
--- Records come to lie under another name, but for those that are kept apart: pinned, or in foreign hands. In this order:
--- the second sees what the first has set.
+-- Files records under another name, but for those that lie apart: pinned, or taken by another program. `filed` comes first: MySQL
+-- and MariaDB compare it with the new `pool` otherwise.
 UPDATE {window} SET
   filed = CASE WHEN filed = pool THEN :pool ELSE filed END,
   pool = :pool,
@@ -44,5 +56,5 @@ UPDATE {window} SET
 WHERE worker_id BETWEEN :first AND :last AND pool <> :pool;
 
 -- name: forget
--- Only what nobody ever used.
+-- Only a number that was never used.
 DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;

@@ -1,6 +1,5 @@
 -- What `snowlease init` runs, section by section from the stored version up; `init --print` shows it. Names in braces are this
--- namespace's: src/registries/sql/tables.ts. Each statement
--- may be run again: this database commits each by itself.
+-- namespace's: src/registries/sql/statements.ts. Each statement may be run again: this database commits each by itself.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 

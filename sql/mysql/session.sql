@@ -51,12 +51,9 @@ ROLLBACK
 -- MariaDB does not: the place where it runs stands for it.
 CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)
 
--- name: clock
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
-
 -- name: touch
--- Nothing can be written without a table: that the transaction was let begin has to do.
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 AS clock;
+-- Nothing can be written without a table: the server let the transaction begin, and that has to do.
+SELECT {clock} AS clock;
 
 -- name: promise
 SELECT

@@ -21,8 +21,8 @@ COMMIT WRITE IMMEDIATE WAIT
 ROLLBACK
 
 -- name: identity
--- An expression, for who may read v$database: which database this is, and which life of it. Opened with RESETLOGS, after a failover,
--- a restore or a flashback, it begins another one. A session stays within one, so it is asked once.
+-- An expression, for a user who may read v$database: which database this is, and which life of it. After a failover, a restore or a
+-- flashback it is opened with RESETLOGS, and its next life begins. A session stays within one, so it asks once.
 (SELECT
   SYS_CONTEXT('USERENV', 'DB_UNIQUE_NAME') || '.' || SYS_CONTEXT('USERENV', 'CON_NAME') || '/' || CAST(d.dbid AS VARCHAR2(40)) || '.'
     || CAST(d.con_dbid AS VARCHAR2(40)) || '.' || CAST(d."RESETLOGS_CHANGE#" AS VARCHAR2(40)) || '.'
@@ -30,22 +30,12 @@ ROLLBACK
 FROM "V$DATABASE" d)
 
 -- name: identity-in-part
--- The same for who may not: every database of a Data Guard has a name of its own.
+-- The same for other users: every database of a Data Guard has a name of its own.
 SYS_CONTEXT('USERENV', 'DB_UNIQUE_NAME') || '.' || SYS_CONTEXT('USERENV', 'CON_NAME') || '/'
 
--- name: clock
--- Of an instant with its zone, so that no zone of the session matters; a statement asks for it once, however often it is named.
-SELECT
-  EXTRACT(DAY FROM c.since) * 86400000 + EXTRACT(HOUR FROM c.since) * 3600000 + EXTRACT(MINUTE FROM c.since) * 60000
-    + FLOOR(EXTRACT(SECOND FROM c.since) * 1000) AS clock
-FROM (SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) - TIMESTAMP '1970-01-01 00:00:00' AS since FROM dual) c;
-
 -- name: touch
--- The server tells nobody without a table whether it takes writes; that it is no standby was asked when the session was opened.
-SELECT
-  EXTRACT(DAY FROM c.since) * 86400000 + EXTRACT(HOUR FROM c.since) * 3600000 + EXTRACT(MINUTE FROM c.since) * 60000
-    + FLOOR(EXTRACT(SECOND FROM c.since) * 1000) AS clock
-FROM (SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) - TIMESTAMP '1970-01-01 00:00:00' AS since FROM dual) c;
+-- Without a table the server does not say whether it takes writes; `open` asked whether it is a standby.
+SELECT {clock} AS clock FROM dual;
 
 -- name: promise
 SELECT {identity} AS identity FROM dual;

@@ -1,5 +1,5 @@
 -- What `snowlease init` runs, section by section from the stored version up; `init --print` shows it. Names in braces are this
--- namespace's: src/registries/sql/tables.ts. Indexes and constraints have names that no table of another namespace can have.
+-- namespace's: src/registries/sql/statements.ts. Indexes and constraints have names that no table of another namespace can have.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 

@@ -5,8 +5,7 @@
 SELECT
   pg_is_in_recovery() AS standby,
   has_function_privilege('pg_catalog.pg_control_system()', 'execute') AS tells_system,
-  current_setting('server_encoding') AS encoding,
-  current_setting('server_version_num')::int AS server_version;
+  current_setting('server_encoding') AS encoding;
 
 -- name: begin
 -- Only for this transaction: behind a proxy the next one may run in another session.
@@ -35,18 +34,12 @@ ROLLBACK
 -- The same where this user may not ask for the cluster.
 '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 
--- name: clock
-SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock;
-
 -- name: touch
 -- Changes nothing, and needs what a change does: a server that takes writes, its disk, and its standbys.
-SELECT
-  floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock,
-  pg_logical_emit_message(true, 'snowlease', '')::text AS written;
+SELECT {clock} AS clock, pg_logical_emit_message(true, 'snowlease', '')::text AS written;
 
 -- name: promise
 SELECT
-  current_setting('synchronous_commit') AS synchronous_commit,
   current_setting('synchronous_standby_names') AS standbys,
   current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS full_page_writes;

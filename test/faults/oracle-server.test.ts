@@ -66,7 +66,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
       expect(promise).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
       expect(schema).toBe(1);
-      const text = loadStatements("oracle").get("session.clock") ?? "";
+      const text = loadStatements("oracle").get("session.touch") ?? "";
       for (const [time, zone] of [
         ["2026-10-25 02:59:59.999", "+02:00"],
         ["2026-10-25 02:00:00.000", "+01:00"],
@@ -84,7 +84,8 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       const [{ host, port } = { host: "", port: 0 }] = servers;
       const place = { host, port, user, password, database: path, tls: false, tlsCa: undefined, beside: undefined };
       const target = { ...place, poolSize: 1, operationTimeout: 5000 };
-      const session = await oracle.connect(await oracle.load(undefined), target).ready;
+      const session = oracle.connection(await oracle.load(undefined), target);
+      await session.open();
       const text = "SELECT parameter, value FROM nls_session_parameters";
       const [answer] = await session.run([{ text, parameters: {} }], {});
       session.destroy();

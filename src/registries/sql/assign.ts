@@ -17,8 +17,9 @@ export interface AssignRow {
 }
 
 const marker = "lease@";
-/** The limits of its columns. */
-const [longestIp, longestHost, largestPid] = [15, 60, 0x7fff_ffff];
+/** The limits of its columns: characters, and the largest number. */
+const [longestIp, longestHost] = [15, 60];
+export const largestInt = 0x7fff_ffff;
 
 /** The row of a record's present or last holder. */
 export function rowOf({ host, pid }: HolderLabel): AssignRow {
@@ -26,7 +27,7 @@ export function rowOf({ host, pid }: HolderLabel): AssignRow {
   // The table may be older than Snowlease, in any character set. Some databases store an empty text as NULL.
   const hostname = Array.from(host, (char) => (/[\x20-\x7e]/.test(char) ? char : "?")).slice(0, longestHost);
   return {
-    pid: Math.min(Math.max(0, Math.trunc(pid)), largestPid),
+    pid: Math.min(Math.max(0, Math.trunc(pid)), largestInt),
     ip: (marker + hash).slice(0, longestIp),
     hostname: hostname.join("").trim() || "?",
   };

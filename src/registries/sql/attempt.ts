@@ -9,7 +9,7 @@ import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
 import { guard, readNamespace, type SqlNamespace } from "./namespace-state.ts";
-import { type StoredRow, storedRowOf } from "./records.ts";
+import { readRecord, type StoredRow } from "./records.ts";
 import { namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
@@ -98,9 +98,7 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
 
   /** The record of a worker ID; undefined without one, and for a value that is no integer. */
   async record(workerId: number): Promise<StoredRow | undefined> {
-    if (!Number.isSafeInteger(workerId)) return undefined;
-    const row = await this.tx.get("record.get", { worker_id: workerId });
-    return row && storedRowOf(row);
+    return Number.isSafeInteger(workerId) ? readRecord(this.tx, workerId) : undefined;
   }
 
   /**

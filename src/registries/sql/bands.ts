@@ -1,8 +1,10 @@
 import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { numberOf, poolName } from "./records.ts";
-import { poolEntry, type SqlNamespace } from "./namespace-state.ts";
+import { numberOf, poolName, type StoredRow, storedRowOf } from "./records.ts";
+import { poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
+import type { SqlParameters } from "./dialect.ts";
 import type { Transaction } from "./transaction.ts";
+import { together } from "../compare-and-set/decide.ts";
 import { Changed } from "../compare-and-set/store.ts";
 
 /*
@@ -30,9 +32,17 @@ function bandsOf({ entries }: SqlNamespace): readonly StoredBand[] {
   });
 }
 
-/** The names under which the records of a pool are filed. */
-export function namesIn(state: SqlNamespace, pool: PoolBounds): readonly string[] {
-  return [...new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name))];
+/** The records that a statement finds under the names of a pool's bands. */
+export async function searchBands(
+  tx: Transaction,
+  state: SqlNamespace,
+  pool: PoolBounds,
+  statement: string,
+  parameters: SqlParameters,
+): Promise<readonly StoredRow[]> {
+  const names = new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name));
+  const rows = await together([...names].map((filed) => tx.all(statement, { filed, ...pool, ...parameters })));
+  return rows.flat().map(storedRowOf);
 }
 
 /** The name of the band of a number. */
@@ -56,7 +66,7 @@ export async function ensurePool(
   const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
   if (state.entries.has(hint) && changed.length === 0) return;
   await tx.write(() => [
-    state.entries.has(hint) || tx.change("meta.add", { name: hint, value: String(pool.first) }),
+    state.entries.has(hint) || setEntry(tx, state, hint, pool.first),
     ...changed.map((band) => putBand(tx, state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band)),
   ]);
   throw new Changed("the pool was noted");
@@ -84,15 +94,7 @@ export async function fileSome(tx: Transaction, state: SqlNamespace, pool: PoolB
   return end === last && more.length === 0;
 }
 
-function putBand(
-  tx: Transaction,
-  { entries }: SqlNamespace,
-  { first, last, name, filed, again }: StoredBand,
-): Promise<unknown> {
+function putBand(tx: Transaction, state: SqlNamespace, { first, last, name, filed, again }: StoredBand): Promise<void> {
   const value = [last, name, filed, ...(again === undefined ? [] : [again])].join(" ");
-  const entry = { name: bandEntry + first, value };
-  const before = entries.get(entry.name);
-  return before === undefined
-    ? tx.change("meta.add", entry)
-    : tx.swap("meta.set", { ...entry, version: before.version });
+  return setEntry(tx, state, bandEntry + first, value);
 }

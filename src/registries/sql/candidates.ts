@@ -6,10 +6,10 @@ import { unusedRecord } from "../../rule/pin.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import { type AssignRow, isForeign, readRow } from "./assign.ts";
 import { type ClaimReader, together } from "../compare-and-set/decide.ts";
-import { namesIn } from "./bands.ts";
+import { searchBands } from "./bands.ts";
 import type { SqlParameters } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
-import { foreign, type StoredRow, storedRowOf, numberOf, ownersPlace, poolName } from "./records.ts";
+import { foreign, numberOf, ownerPlace, poolName, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -62,10 +62,7 @@ export class Candidates implements ClaimReader {
   async byToken(): Promise<undefined> {}
 
   async byId(workerId: number): Promise<Stored | undefined> {
-    const [[stored], found] = await together([
-      this.#read("record.get", { worker_id: workerId }),
-      readRow(this.#tx, workerId),
-    ]);
+    const [stored, found] = await together([readRecord(this.#tx, workerId), readRow(this.#tx, workerId)]);
     if (stored === undefined && found !== undefined) await this.#checkUnused(workerId);
     const row = stored === undefined ? found : stored.assignRow;
     if (!isForeign(row, stored?.record)) return stored && this.#shown(stored);
@@ -85,7 +82,8 @@ export class Candidates implements ClaimReader {
     if (this.#oldest !== undefined) return this.#oldest;
     const found = await this.#findOldest("claim.oldest", pool, {}, limit);
     if (!this.#state.beside || found.some((record) => this.#isFree(record))) return found;
-    return [...found, ...(await this.#list("claim.left-by-foreigners", { ...pool, limit }))];
+    const left = await this.#tx.all("claim.left-by-foreigners", { ...pool, limit });
+    return [...found, ...this.#listed(left.map(storedRowOf))];
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
@@ -95,16 +93,14 @@ export class Candidates implements ClaimReader {
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
     // Most namespaces never have a pin with an owner.
     if (!this.#state.entries.has(ownedEntry)) return [];
-    const found = await this.#read("claim.oldest", { filed: ownersPlace(ip), ...pool, limit });
-    return found.filter(({ assignRow, record }) => !isForeign(assignRow, record)).map((row) => this.#shown(row));
+    const found = await this.#tx.all("claim.oldest", { filed: ownerPlace + ip, ...pool, limit });
+    const rows = found.map(storedRowOf).filter(({ assignRow, record }) => !isForeign(assignRow, record));
+    return rows.map((row) => this.#shown(row));
   }
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
-    const rows = await together(
-      namesIn(this.#state, pool).map((filed) => this.#tx.get("claim.newest-of-host", { filed, ...pool, host })),
-    );
-    const records = rows.flatMap((row) => (row === undefined ? [] : storedRowOf(row).record));
-    return records.toSorted((a, b) => b.until - a.until)[0];
+    const rows = await searchBands(this.#tx, this.#state, pool, "claim.newest-of-host", { host, limit: 1 });
+    return rows.map(({ record }) => record).toSorted((a, b) => b.until - a.until)[0];
   }
 
   /** One record with a passed window is enough. Of the others, some are free after a clock went back. */
@@ -115,10 +111,8 @@ export class Candidates implements ClaimReader {
     limit: number,
   ): Promise<readonly Stored[]> {
     const most = Math.max(limit, this.#spread);
-    const lists = await together(
-      namesIn(this.#state, pool).map((filed) => this.#list(statement, { filed, ...pool, ...more, limit: most })),
-    );
-    const sorted = lists.flat().toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+    const found = await searchBands(this.#tx, this.#state, pool, statement, { ...more, limit: most });
+    const sorted = this.#listed(found).toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
     const ripe = Math.min(this.#request.clock, this.#state.clock);
     const passed = sorted.slice(0, this.#spread).filter((record) => record.until <= ripe);
     if (passed.length > 0) return this.#shuffled(passed);
@@ -164,12 +158,7 @@ export class Candidates implements ClaimReader {
 
   /** @throws Beaten where the number has a record by now: its row came with that. */
   async #checkUnused(workerId: number): Promise<void> {
-    const record = await this.#tx.get("record.get", { worker_id: workerId });
-    if (record !== undefined) throw new Beaten("not unused any more");
-  }
-
-  async #read(statement: string, parameters: SqlParameters): Promise<readonly StoredRow[]> {
-    return (await this.#tx.all(statement, parameters)).map(storedRowOf);
+    if ((await readRecord(this.#tx, workerId)) !== undefined) throw new Beaten("not unused any more");
   }
 
   #shown(row: StoredRow): Stored {
@@ -179,8 +168,7 @@ export class Candidates implements ClaimReader {
   }
 
   /** @throws Foreigners where another program has taken one of them. */
-  async #list(statement: string, parameters: SqlParameters): Promise<readonly Stored[]> {
-    const found = await this.#read(statement, parameters);
+  #listed(found: readonly StoredRow[]): readonly Stored[] {
     const taken = found.find(({ assignRow, record }) => isForeign(assignRow, record))?.record.workerId;
     if (taken !== undefined) throw new Foreigners({ first: taken, last: taken });
     return found.map((row) => this.#shown(row));

@@ -1,7 +1,7 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { TooLate, within } from "../deadline.ts";
-import type { Connecting, SqlConnection } from "./dialect.ts";
+import type { SqlConnection } from "./dialect.ts";
 
 /** How long an idle connection stays open, ms. Short: processes that start together queue for the connections of a server. */
 const idle = 100;
@@ -11,19 +11,19 @@ export class Unheard extends Error {}
 
 /** A bounded number of connections. An idle one does not keep the process alive, and closes soon. */
 export class SqlConnections {
-  readonly #connect: () => Connecting;
+  readonly #make: () => SqlConnection;
   /** How long connecting may take, ms: at first, and now. In a crowd, clients that give up early only connect more often. */
   readonly #firstPatience: number;
   #patience: number;
   readonly #clock: Clock;
   readonly #free = new Map<SqlConnection, NodeJS.Timeout>();
-  readonly #busy = new Set<{ destroy(): void }>();
+  readonly #busy = new Set<SqlConnection>();
   readonly #waiting: (() => void)[] = [];
   #places: number;
   #closed = false;
 
-  constructor(connect: () => Connecting, size: number, patience: number, clock: Clock) {
-    this.#connect = connect;
+  constructor(make: () => SqlConnection, size: number, patience: number, clock: Clock) {
+    this.#make = make;
     this.#places = size;
     this.#firstPatience = patience;
     this.#patience = patience;
@@ -36,17 +36,17 @@ export class SqlConnections {
    */
   async use<Answer>(
     deadline: number,
-    work: (session: SqlConnection) => Promise<Answer>,
+    work: (connection: SqlConnection) => Promise<Answer>,
     settled: () => boolean,
   ): Promise<Answer> {
     await this.#place(deadline);
-    let session: SqlConnection | undefined;
+    let connection: SqlConnection | undefined;
     try {
-      session = this.#takeFree() ?? (await this.#open(deadline));
-      this.#busy.add(session);
-      return await this.#until(deadline, work(session));
+      connection = this.#takeFree() ?? (await this.#open(deadline));
+      this.#busy.add(connection);
+      return await this.#until(deadline, work(connection));
     } finally {
-      if (session !== undefined) this.#putBack(session, settled());
+      if (connection !== undefined) this.#putBack(connection, settled());
       const next = this.#waiting.shift();
       if (next === undefined) this.#places++;
       else next();
@@ -55,12 +55,9 @@ export class SqlConnections {
 
   close(): void {
     this.#closed = true;
-    for (const [session, timer] of this.#free) {
-      clearTimeout(timer);
-      session.destroy();
-    }
+    for (const timer of this.#free.values()) clearTimeout(timer);
+    for (const connection of [...this.#free.keys(), ...this.#busy]) connection.destroy();
     this.#free.clear();
-    for (const one of this.#busy) one.destroy();
   }
 
   /** Waits until one more connection is allowed. */
@@ -84,48 +81,47 @@ export class SqlConnections {
 
   #takeFree(): SqlConnection | undefined {
     this.#check();
-    for (const [session, timer] of this.#free) {
+    for (const [connection, timer] of this.#free) {
       clearTimeout(timer);
-      this.#free.delete(session);
-      if (session.usable) {
-        session.hold(true);
-        return session;
+      this.#free.delete(connection);
+      if (connection.usable) {
+        connection.hold(true);
+        return connection;
       }
-      session.destroy();
+      connection.destroy();
     }
     return undefined;
   }
 
   async #open(deadline: number): Promise<SqlConnection> {
-    const connecting = this.#connect();
-    this.#busy.add(connecting);
+    const connection = this.#make();
+    this.#busy.add(connection);
     try {
-      const session = await this.#until(Math.min(deadline, monotonic(this.#clock) + this.#patience), connecting.ready);
+      await this.#until(Math.min(deadline, monotonic(this.#clock) + this.#patience), connection.open());
       this.#patience = this.#firstPatience;
-      return session;
+      return connection;
     } catch (error) {
-      connecting.destroy();
+      this.#busy.delete(connection);
+      connection.destroy();
       if (!(error instanceof TooLate)) throw error;
       this.#patience *= 2;
       throw new Unheard("it accepted no connection", { cause: error });
-    } finally {
-      this.#busy.delete(connecting);
     }
   }
 
-  #putBack(session: SqlConnection, settled: boolean): void {
-    this.#busy.delete(session);
-    if (!settled || this.#closed || !session.usable) {
-      session.destroy();
+  #putBack(connection: SqlConnection, settled: boolean): void {
+    this.#busy.delete(connection);
+    if (!settled || this.#closed || !connection.usable) {
+      connection.destroy();
       return;
     }
-    session.hold(false);
+    connection.hold(false);
     const timer = setTimeout(() => {
-      this.#free.delete(session);
-      session.destroy();
+      this.#free.delete(connection);
+      connection.destroy();
     }, idle);
     timer.unref();
-    this.#free.set(session, timer);
+    this.#free.set(connection, timer);
   }
 
   #check(): void {

@@ -1,11 +1,11 @@
 import type { ErrorCode } from "../../id/errors.ts";
 import type { SqlSettings } from "./address.ts";
 
-/** A value of a parameter, or of a column that a driver has read. */
-export type SqlValue = number | string | boolean | Uint8Array | null;
+/** A value of a parameter. */
+export type SqlValue = number | string | Uint8Array | null;
 
-/** A row by column name, in lower case. */
-export type SqlRow = Readonly<Record<string, SqlValue>>;
+/** What a driver has read, by column name in lower case. */
+export type SqlRow = Readonly<Record<string, SqlValue | boolean>>;
 
 /** The parameters of a statement by name: `:host` is `host`. */
 export type SqlParameters = Readonly<Record<string, SqlValue | undefined>>;
@@ -38,6 +38,8 @@ export interface SqlResult {
 
 /** One connection. It throws the driver's errors: see `Dialect.meaningOf`. */
 export interface SqlConnection {
+  /** Connects, logs in, and sets the session up: once, before all else. */
+  open(): Promise<void>;
   /** Expressions of this server, for the names in braces in statements. */
   readonly names: Readonly<Record<string, string>>;
   /**
@@ -51,7 +53,7 @@ export interface SqlConnection {
   hold(held: boolean): void;
   /** Whether it can run statements. */
   readonly usable: boolean;
-  /** Closes it at once, also in the middle of a statement. */
+  /** Closes it at once, also while it opens and in the middle of a statement. */
   destroy(): void;
 }
 
@@ -90,19 +92,12 @@ export interface Dialect {
   readonly driver: string;
   /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
   load(client: object | undefined): Promise<unknown>;
-  /** Begins to connect. `driver`: the result of `load`. */
-  connect(driver: unknown, target: SqlTarget): Connecting;
+  /** A connection that is not open yet. `driver`: the result of `load`. */
+  connection(driver: unknown, target: SqlTarget): SqlConnection;
   /** The meaning of an error of the server. Undefined for any other error: whether the operation was done is then unknown. */
   meaningOf(error: unknown): SqlErrorMeaning | undefined;
   /** Whether two identities name the same server and data. */
   sameServer(stored: string, seen: string): boolean;
   /** What acknowledged writes survive, from the statement `session.promise`. */
   promiseOf(row: SqlRow): string;
-}
-
-/** A connection that is being opened. */
-export interface Connecting {
-  readonly ready: Promise<SqlConnection>;
-  /** Stops connecting. */
-  destroy(): void;
 }

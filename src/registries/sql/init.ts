@@ -1,8 +1,8 @@
 import type { NamespaceInfo } from "../../rule/limits.ts";
-import type { Dialect } from "./dialect.ts";
+import type { Dialect, SqlRow } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
-import { maybeText, numberOf } from "./records.ts";
+import { numberOf, textOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
@@ -62,10 +62,10 @@ async function look(tx: Transaction, names: Names): Promise<FoundTables> {
   const tables = ["assign", "window", "history"];
   const [meta, ...others] = await together(["meta", ...tables].map(isThere));
   if (meta !== true) return { schema: 0, lost: [], fixed: false, identity: undefined };
-  const rows = new Map((await tx.all("meta.read")).map((row) => [maybeText(row, "name"), row]));
+  const rows = new Map((await tx.all("meta.read")).map((row) => [textOf(row, "name"), row]));
   const [schema, identity] = [rows.get("schema"), rows.get("identity")];
   return {
-    schema: Number(schema === undefined ? 0 : maybeText(schema, "value")),
+    schema: schema === undefined ? 0 : Number(textOf(schema, "value")),
     lost: schema === undefined ? [] : tables.filter((_, i) => others[i] !== true),
     fixed: rows.has("layout"),
     identity: identity && numberOf(identity, "version"),
@@ -73,23 +73,25 @@ async function look(tx: Transaction, names: Names): Promise<FoundTables> {
 }
 
 async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: NamespaceInfo): Promise<void> {
-  const [clock, foreign, used] = await together([
-    tx.get("session.clock"),
+  const [[row = {} as SqlRow], foreign, used] = await together([
+    tx.all("meta.read"),
     tx.get("assign.any-foreign"),
     tx.get("meta.used"),
   ]);
-  const beside = foreign !== undefined;
   const fixed = {
     layout,
+    maxWindow,
+    maxClockSkew,
+    // Where this table was lost, a quarantine that it may have recorded was lost with it.
+    identity: used === undefined ? textOf(row, "identity") : "lost",
     // Two eras never have the same number, even if this table was lost in between.
-    era: String(numberOf(clock ?? {}, "clock")),
-    max_window: String(maxWindow),
-    max_clock_skew: String(maxClockSkew),
-    beside: beside ? "1" : "0",
+    era: numberOf(row, "clock"),
+    quarantine: 0,
+    beside: foreign === undefined ? 0 : 1,
   };
-  // This table was lost, and a quarantine that it may have recorded with it.
-  const lost = used !== undefined && { name: "identity", value: "lost", version: 1 };
-  await tx.write(() => [tx.change("meta.create", fixed), lost && tx.swap("meta.set", lost)]);
+  await tx.write(() =>
+    Object.entries(fixed).map(([name, value]) => tx.change("meta.add", { name, value: String(value) })),
+  );
 }
 
 /** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */

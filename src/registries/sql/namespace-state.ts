@@ -3,14 +3,10 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { NamespaceState } from "../compare-and-set/store.ts";
 import type { Dialect } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
-import { maybeText, numberOf } from "./records.ts";
+import { numberOf, textOf } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** A row of the table `meta`. */
-interface MetaEntry {
-  readonly value: string;
-  readonly version: number;
-}
+type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
 
 /** What an operation reads first: the table `meta` of the namespace, and which server this is. */
 export interface SqlNamespace extends NamespaceState {
@@ -18,7 +14,8 @@ export interface SqlNamespace extends NamespaceState {
   readonly identity: string;
   /** Whether programs without windows were seen: they may have used any number that Snowlease did not hold all the time. */
   readonly beside: boolean;
-  readonly entries: ReadonlyMap<string, MetaEntry>;
+  /** The rows of the table `meta`. */
+  readonly entries: MetaEntries;
 }
 
 /** The prefix of entries about pools. */
@@ -30,11 +27,8 @@ export const ownedEntry = "owned";
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where the tables are missing, or of another version. */
 export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
   const rows = await tx.all("meta.read");
-  const entries = new Map<string, MetaEntry>(
-    rows.map((row) => [
-      maybeText(row, "name") ?? "",
-      { value: maybeText(row, "value") ?? "", version: numberOf(row, "version") },
-    ]),
+  const entries: MetaEntries = new Map(
+    rows.map((row) => [textOf(row, "name"), { value: textOf(row, "value"), version: numberOf(row, "version") }]),
   );
   const [first] = rows;
   const layout = entries.get("layout")?.value;
@@ -44,7 +38,7 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
   return {
     info: { layout, maxWindow: numberIn(entries, "maxWindow"), maxClockSkew: numberIn(entries, "maxClockSkew") },
     clock: numberOf(first, "clock"),
-    identity: maybeText(first, "identity") ?? "",
+    identity: textOf(first, "identity"),
     era: numberIn(entries, "era"),
     quarantineEnd: numberIn(entries, "quarantine"),
     beside: entries.get("beside")?.value === "1",
@@ -52,8 +46,8 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
   };
 }
 
-function numberIn(entries: ReadonlyMap<string, MetaEntry>, name: string, otherwise?: number): number {
-  const number = Number(entries.get(name)?.value ?? otherwise ?? Number.NaN);
+function numberIn(entries: MetaEntries, name: string, otherwise = Number.NaN): number {
+  const number = Number(entries.get(name)?.value ?? otherwise);
   if (Number.isSafeInteger(number)) return number;
   throw new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -72,10 +66,22 @@ export async function guard(tx: Transaction, dialect: Dialect, state: SqlNamespa
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
   const { era, quarantineEnd } = nextEra(state, clock, info);
   await tx.write(() =>
-    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => {
-      const { version = 0 } = entries.get(name) ?? {};
-      return tx.swap("meta.set", { name, value: String(value), version });
-    }),
+    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) =>
+      setEntry(tx, state, name, value),
+    ),
   );
   return { ...state, era, quarantineEnd };
+}
+
+/** Changes an entry where it is as it was read; adds it where there was none. */
+export async function setEntry(
+  tx: Transaction,
+  { entries }: SqlNamespace,
+  name: string,
+  value: string | number,
+): Promise<void> {
+  const before = entries.get(name);
+  const entry = { name, value: String(value) };
+  if (before === undefined) await tx.change("meta.add", entry);
+  else await tx.swap("meta.set", { ...entry, version: before.version });
 }

@@ -4,6 +4,7 @@ import type { HistoryRow, HolderLabel } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import { type AssignRow, assignRow } from "./assign.ts";
 import type { SqlParameters, SqlRow } from "./dialect.ts";
+import type { Transaction } from "./transaction.ts";
 
 /** A record as a row of the table of windows. */
 export interface StoredRow {
@@ -20,13 +21,8 @@ export interface StoredRow {
 /** Records of numbers that other programs have taken are filed under this. */
 export const foreign = "foreign";
 
-/** The prefix of the address under which a record is filed while it is pinned for a host. */
-const ownerPlace = "owner:";
-
-/** The records that are pinned for an address are filed under this. */
-export function ownersPlace(ip: string): string {
-  return ownerPlace + ip;
-}
+/** Before an address: the records that are pinned for that host are filed under this. */
+export const ownerPlace = "owner:";
 
 /** The longest text of a holder's label that is stored. */
 const longestLabel = 255;
@@ -45,11 +41,18 @@ function clipped(text: string): string {
   return text.length <= longestLabel ? text : Array.from(text).slice(0, longestLabel).join("");
 }
 
+/** Reads the record of a worker ID. */
+export async function readRecord(tx: Transaction, workerId: number): Promise<StoredRow | undefined> {
+  const row = await tx.get("record.get", { worker_id: workerId });
+  return row && storedRowOf(row);
+}
+
 /** Reads a row of the table of windows. */
 export function storedRowOf(row: SqlRow): StoredRow {
   const timestamp = maybeNumber(row, "checkpoint_timestamp");
+  const claimedAt = maybeNumber(row, "claimed_at");
   const begin = maybeNumber(row, "recents_from");
-  const filed = maybeText(row, "filed");
+  const filed = textOf(row, "filed");
   const record: Stored = {
     workerId: numberOf(row, "worker_id"),
     fence: numberOf(row, "fence"),
@@ -61,20 +64,15 @@ export function storedRowOf(row: SqlRow): StoredRow {
     knownFrom: numberOf(row, "floor_ms"),
     checkpoint:
       timestamp === undefined ? undefined : { timestamp, sequence: maybeNumber(row, "checkpoint_sequence") ?? 0 },
-    holder: maybeNumber(row, "claimed_at") === undefined ? undefined : holderOf(row),
-    claimedAt: maybeNumber(row, "claimed_at"),
+    holder: claimedAt === undefined ? undefined : holderOf(row),
+    claimedAt,
     releasedAt: maybeNumber(row, "released_at"),
     pinned: maybeText(row, "pinned"),
-    owner: filed?.startsWith(ownerPlace) === true ? filed.slice(ownerPlace.length) : undefined,
-    recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row, "recents") },
+    owner: filed.startsWith(ownerPlace) ? filed.slice(ownerPlace.length) : undefined,
+    recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row) },
   };
-  return {
-    record,
-    version: numberOf(row, "version"),
-    era: numberOf(row, "era"),
-    pool: maybeText(row, "pool"),
-    assignRow: assignRow(row, "assign_"),
-  };
+  const [version, era] = [numberOf(row, "version"), numberOf(row, "era")];
+  return { record, version, era, pool: maybeText(row, "pool"), assignRow: assignRow(row, "assign_") };
 }
 
 /** The columns of a record. `pool`: the name of its band. `filed`: where it is filed unless it is pinned. */
@@ -83,7 +81,7 @@ export function columnsOf(record: Stored, pool: string | undefined, filed: strin
   return {
     worker_id: record.workerId,
     pool,
-    filed: pinned === undefined ? filed : owner && ownersPlace(owner),
+    filed: pinned === undefined ? filed : owner && ownerPlace + owner,
     fence: record.fence,
     token: record.token,
     from_ms: record.from,
@@ -121,38 +119,39 @@ export function historyRowOf(row: SqlRow): HistoryRow {
 }
 
 function holderOf(row: SqlRow): HolderLabel {
-  const text = (name: string): string => maybeText(row, name) ?? "";
-  return { host: text("host"), ip: text("ip"), pid: maybeNumber(row, "pid") ?? 0, instance: text("instance") };
+  const [host, ip, instance] = [textOf(row, "host"), textOf(row, "ip"), textOf(row, "instance")];
+  return { host, ip, pid: maybeNumber(row, "pid") ?? 0, instance };
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is no integer. */
 export function numberOf(row: SqlRow, name: string): number {
   const number = maybeNumber(row, name);
-  if (number !== undefined) return number;
-  throw odd(row, name);
+  if (number === undefined) throw odd(row, name);
+  return number;
 }
 
 function maybeNumber(row: SqlRow, name: string): number | undefined {
-  const value = row[name];
-  if (value === null || value === undefined) return undefined;
-  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  const value = row[name] ?? undefined;
+  if (value === undefined || (typeof value === "number" && Number.isSafeInteger(value))) return value;
   throw odd(row, name);
 }
 
-/** A text, or undefined where there is none. */
-export function maybeText(row: SqlRow, name: string): string | undefined {
-  const value = row[name];
-  if (value === null || value === undefined) return undefined;
-  if (typeof value === "string") return value;
+/** A text; empty where there is none: some databases store an empty text as NULL. */
+export function textOf(row: SqlRow, name: string): string {
+  return maybeText(row, name) ?? "";
+}
+
+function maybeText(row: SqlRow, name: string): string | undefined {
+  const value = row[name] ?? undefined;
+  if (value === undefined || typeof value === "string") return value;
   throw odd(row, name);
 }
 
-function bytesOf(row: SqlRow, name: string): Uint8Array {
-  const value = row[name];
+function bytesOf(row: SqlRow): Uint8Array {
+  const value = row["recents"] ?? new Uint8Array();
   // A driver has its own kind of bytes.
   if (value instanceof Uint8Array) return Uint8Array.from(value);
-  if (value === null || value === undefined) return new Uint8Array();
-  throw odd(row, name);
+  throw odd(row, "recents");
 }
 
 function odd(row: SqlRow, name: string): SnowleaseError {

@@ -1,12 +1,11 @@
-import type { HistoryRange, HistoryRow, Pong, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { noNamespace, shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import { compareAndSetRegistry } from "../compare-and-set/registry.ts";
-import type { CompareAndSetStore } from "../compare-and-set/store.ts";
-import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs } from "./assign.ts";
+import type { RegistryOptions } from "../store-kind.ts";
+import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs, largestInt, readRow } from "./assign.ts";
 import { SqlAttempt, type SqlMemory } from "./attempt.ts";
-import { dialectOf } from "./dialects.ts";
-import { type SqlDatabase, type SqlOptions, openDatabase, type SqlAddress } from "./execute.ts";
+import { openDatabase, type SqlAddress } from "./execute.ts";
 import { listClaims } from "./history.ts";
 import { numberOf, shortenedLabel, type StoredRow, storedRowOf } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
@@ -15,9 +14,10 @@ import { rehearse } from "./rehearsal.ts";
 const page = 500;
 
 const repeatable = { repeatable: true };
+const once = { repeatable: false };
 
 /** Some worker IDs. `last`: where the next page begins; undefined where this is the last one. */
-interface WorkerPage {
+interface SqlPage {
   readonly records: readonly WorkerRecord[];
   readonly last: number | undefined;
 }
@@ -29,131 +29,116 @@ interface WorkerPage {
  *
  * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
  */
-export async function sqlRegistry(address: SqlAddress, options: SqlOptions): Promise<Registry> {
-  const dialect = await dialectOf(address.kind);
-  return compareAndSetRegistry(new SqlStore(await openDatabase(dialect, address, options)));
-}
+export async function sqlRegistry(address: SqlAddress, options: RegistryOptions): Promise<Registry> {
+  const database = await openDatabase(address, options);
+  const { dialect, where, migrations } = database;
+  const memory: SqlMemory = { rush: { races: 0, at: 0 } };
 
-class SqlStore implements CompareAndSetStore<StoredRow> {
-  readonly kind: string;
-  readonly title: string;
-  readonly pinsTogether = true;
-  readonly labelOf: typeof shortenedLabel = shortenedLabel;
-  readonly #database: SqlDatabase;
-  readonly #memory: SqlMemory = { rush: { races: 0, at: 0 } };
-
-  constructor(database: SqlDatabase) {
-    this.#database = database;
-    this.kind = database.dialect.kind;
-    this.title = `${database.dialect.title} ${database.where}`;
-  }
-
-  isHeld({ assignRow, record }: StoredRow): boolean {
-    return isOurs(assignRow, record);
-  }
-
-  attempt<Answer>(
+  function attempt<Answer>(
     namespace: string,
     options: { readonly repeatable: boolean },
     work: (attempt: SqlAttempt) => Promise<Answer>,
   ): Promise<Answer> {
-    return this.#database.execute(namespace, options, (tried) =>
-      work(new SqlAttempt(tried, this.#database, this.#memory)),
-    );
+    return database.execute(namespace, options, (tried) => work(new SqlAttempt(tried, database, memory)));
   }
 
-  async *pages(
+  /** Reads a namespace; answers `absent` for one that does not exist. */
+  function read<Answer>(
     namespace: string,
-    { after = -1 }: { readonly after?: number | undefined },
-  ): AsyncGenerator<readonly WorkerRecord[], void, undefined> {
-    for (let next: number | undefined = after; next !== undefined;) {
-      const from: number = next;
-      const { records, last } = await this.attempt(namespace, repeatable, (attempt) =>
-        attempt.ifPresent(
-          () => readPage(attempt, from),
-          () => ({ records: [], last: undefined }),
-        ),
-      );
-      yield records;
-      next = last;
-    }
+    work: (attempt: SqlAttempt) => Promise<Answer>,
+    absent: Answer,
+  ): Promise<Answer> {
+    return attempt(namespace, repeatable, (one) =>
+      one.ifPresent(
+        () => work(one),
+        () => absent,
+      ),
+    );
   }
 
-  worker(namespace: string, workerId: number): Promise<WorkerRecord | undefined> {
-    return this.attempt(namespace, repeatable, (attempt) =>
-      attempt.ifPresent(
-        async () => {
-          const { clock } = await attempt.present();
-          const found = await attempt.record(workerId);
+  return compareAndSetRegistry<StoredRow>({
+    kind: dialect.kind,
+    title: `${dialect.title} ${where}`,
+    pinsTogether: true,
+    labelOf: shortenedLabel,
+    isHeld: ({ assignRow: row, record }) => isOurs(row, record),
+    attempt,
+
+    async *pages(namespace, { after = -1 }) {
+      for (let next: number | undefined = after; next !== undefined;) {
+        const from: number = next;
+        const { records, last } = await read<SqlPage>(namespace, (one) => readPage(one, from), {
+          records: [],
+          last: undefined,
+        });
+        yield records;
+        next = last;
+      }
+    },
+
+    worker: (namespace, workerId) =>
+      read(
+        namespace,
+        async (one) => {
+          const { clock } = await one.present();
+          const found = await one.record(workerId);
           if (found !== undefined) return shownRow(found, clock);
-          const row = await attempt.tx.get("assign.get", { worker_id: workerId });
-          return row && shownForeign(workerId, assignRow(row, ""), clock);
+          const row = await readRow(one.tx, workerId);
+          return row && shownForeign(workerId, row, clock);
         },
-        () => undefined,
+        undefined,
       ),
-    );
-  }
 
-  history(namespace: string, workerId: number, range: HistoryRange = {}): Promise<readonly HistoryRow[]> {
-    return this.attempt(namespace, repeatable, (attempt) =>
-      attempt.ifPresent<readonly HistoryRow[]>(
-        () => listClaims(attempt.tx, workerId, range),
-        () => [],
-      ),
-    );
-  }
+    history: (namespace, workerId, range = {}) =>
+      read<readonly HistoryRow[]>(namespace, ({ tx }) => listClaims(tx, workerId, range), []),
 
-  async prune(namespace: string, before: number): Promise<number> {
-    let pruned = 0;
-    for (let more = page; more === page; pruned += more) {
-      [more] = await this.attempt(namespace, { repeatable: false }, (attempt) =>
-        attempt.ifPresent(
-          () => attempt.tx.write(() => [attempt.tx.change("history.prune", { before, limit: page })]),
-          () => {
-            throw noNamespace(namespace);
-          },
-        ),
-      );
-    }
-    return pruned;
-  }
+    async prune(namespace, before) {
+      let pruned = 0;
+      for (let more = page; more === page; pruned += more) {
+        [more] = await attempt(namespace, once, (one) =>
+          one.ifPresent(
+            () => one.tx.write(() => [one.tx.change("history.prune", { before, limit: page })]),
+            () => {
+              throw noNamespace(namespace);
+            },
+          ),
+        );
+      }
+      return pruned;
+    },
 
-  rehearse(namespace: string): Promise<void> {
-    return this.attempt(namespace, repeatable, async (attempt) => rehearse(attempt.tx, await attempt.present()));
-  }
+    rehearse: (namespace) => attempt(namespace, repeatable, async (one) => rehearse(one.tx, await one.present())),
 
-  ping(): Promise<Pong> {
-    const { dialect, migrations } = this.#database;
-    const { namespace } = this.#memory;
-    return this.attempt(namespace ?? "default", repeatable, async ({ tx }) => {
-      const durability = await tx.get("session.promise");
-      const [touched] = await tx.write(() => [
-        tx.get("session.touch"),
-        namespace !== undefined && tx.swap("meta.touch", {}),
-      ]);
-      const clock = numberOf(touched ?? {}, "clock");
-      return { clock, promise: dialect.promiseOf(durability ?? {}), schema: migrations.length };
-    });
-  }
+    ping() {
+      const { namespace } = memory;
+      return attempt(namespace ?? "default", repeatable, async ({ tx }) => {
+        const durability = await tx.get("session.promise");
+        const [touched] = await tx.write(() => [
+          tx.get("session.touch"),
+          namespace !== undefined && tx.swap("meta.touch", {}),
+        ]);
+        const clock = numberOf(touched ?? {}, "clock");
+        return { clock, promise: dialect.promiseOf(durability ?? {}), schema: migrations.length };
+      });
+    },
 
-  async close(): Promise<void> {
-    this.#database.close();
-  }
+    close: async () => database.close(),
+  });
 }
 
-async function readPage(attempt: SqlAttempt, after: number): Promise<WorkerPage> {
+async function readPage(attempt: SqlAttempt, after: number): Promise<SqlPage> {
   const { tx } = attempt;
   const { clock } = await attempt.present();
   const ours = (await tx.all("workers.page", { after, limit: page })).map(storedRowOf);
   const full = ours.length === page ? ours.at(-1)?.record.workerId : undefined;
-  const span = { after, last: full ?? Number.MAX_SAFE_INTEGER, limit: page };
-  const theirs = await tx.all("workers.foreign", span);
+  const theirs = await tx.all("workers.foreign", { after, last: full ?? largestInt, limit: page });
   const records = [
     ...ours.map((row) => shownRow(row, clock)),
     ...theirs.map((row) => shownForeign(numberOf(row, "worker_id"), assignRow(row, ""), clock)),
   ].toSorted((a, b) => a.workerId - b.workerId);
-  const cut = theirs.length === page ? records.slice(0, page) : records;
-  return { records: cut, last: theirs.length === page ? cut.at(-1)?.workerId : full };
+  if (theirs.length < page) return { records, last: full };
+  const cut = records.slice(0, page);
+  return { records: cut, last: cut.at(-1)?.workerId };
 }
 
 function shownRow({ record, assignRow: row }: StoredRow, clock: number): WorkerRecord {

@@ -1,11 +1,10 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isOurs } from "./assign.ts";
-import { namesIn } from "./bands.ts";
+import { searchBands } from "./bands.ts";
 import { Beaten } from "../compare-and-set/store.ts";
-import { foreign, type StoredRow, storedRowOf } from "./records.ts";
+import { foreign, type StoredRow } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
-import { together } from "../compare-and-set/decide.ts";
 import { put } from "./write.ts";
 
 /*
@@ -27,10 +26,7 @@ export async function restingNumbers(
 ): Promise<readonly StoredRow[]> {
   const latest = state.clock - state.info.maxClockSkew;
   if (!state.beside || pool.first > 0 || state.quarantineEnd > latest) return [];
-  const rows = await together(
-    namesIn(state, pool).map((filed) => tx.all("claim.oldest", { filed, ...pool, limit: few + 1 })),
-  );
-  const found = rows.flat().map(storedRowOf);
+  const found = await searchBands(tx, state, pool, "claim.oldest", { limit: few + 1 });
   return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
 }
 

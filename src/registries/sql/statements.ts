@@ -1,19 +1,33 @@
 import { readStatements } from "../../assets.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
+import type { SqlStatement, SqlValue } from "./dialect.ts";
 
-const files = ["session", "meta", "record", "claim", "assign", "history", "workers"];
-/** The files of `sql/common/`: a dialect's own file replaces some of their statements. */
-const commonFiles = ["meta", "record", "assign", "history"];
+const commonFiles = ["assign", "claim", "history", "meta", "record", "workers"];
 
-/** The statements of a dialect by name, such as `claim.oldest`, without their comments. */
+/** The statements of a dialect by name, such as `claim.oldest`, without their comments: its own ones replace those of `sql/common/`. */
 export function loadStatements(dialect: string): ReadonlyMap<string, string> {
-  return new Map([...statementsIn("common", commonFiles), ...statementsIn(dialect, files)]);
+  const differences = sectionsOf(`${dialect}/differences.sql`);
+  const texts = new Map([
+    ...commonFiles.flatMap((file) => sectionsOf(`common/${file}.sql`, `${file}.`)),
+    ...sectionsOf(`${dialect}/session.sql`, "session."),
+    ...differences,
+  ]);
+  // A section such as `{limit}` is a part of statements.
+  for (const [part, text] of differences.filter(([name]) => name.startsWith("{"))) {
+    texts.delete(part);
+    for (const [name, whole] of texts) texts.set(name, whole.replaceAll(part, text));
+  }
+  return texts;
 }
 
-function statementsIn(folder: string, files: readonly string[]): readonly (readonly [name: string, text: string])[] {
-  return files.flatMap((file) =>
-    [...readStatements(`${folder}/${file}.sql`)].map(([name, text]) => [`${file}.${name}`, bare(text)] as const),
-  );
+function sectionsOf(file: string, prefix = ""): readonly (readonly [name: string, text: string])[] {
+  return [...readStatements(file)].map(([name, text]) => [prefix + name, bare(text)]);
+}
+
+/** The statements about sessions of a dialect, by their names in `session.sql`. */
+export function sessionStatements(dialect: string): (name: string) => string {
+  const statements = loadStatements(dialect);
+  return (name) => statements.get(`session.${name}`) ?? "";
 }
 
 /** The steps of a dialect's schema, each a list of statements: the first makes version 1. */
@@ -62,3 +76,14 @@ export function named(text: string, names: Names): string {
 
 /** A parameter: `:name`, but neither `::type` nor a time of day. */
 export const placeholder: RegExp = /(?<![:\w]):([a-z_]+)/g;
+
+/** A statement without parameters: a server takes several at once only without bound ones. */
+export function withLiterals({ text, parameters }: SqlStatement, literal: (value: SqlValue) => string): string {
+  return text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
+}
+
+export function integerLiteral(value: number | null): string {
+  if (value === null) return "NULL";
+  if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
+  return String(value);
+}

@@ -28,14 +28,14 @@ export class Transaction {
   #asked: QueuedStatement[] = [];
   /** What goes around the statements that are sent next. */
   #around: TransactionEdges = {};
-  readonly #session: SqlConnection;
+  readonly #connection: SqlConnection;
   readonly #statements: ReadonlyMap<string, string>;
   readonly #names: Names;
 
-  constructor(session: SqlConnection, statements: ReadonlyMap<string, string>, names: Names) {
-    this.#session = session;
+  constructor(connection: SqlConnection, statements: ReadonlyMap<string, string>, names: Names) {
+    this.#connection = connection;
     this.#statements = statements;
-    this.#names = { ...names, ...session.names };
+    this.#names = { ...names, ...connection.names };
   }
 
   /** Whether nothing is under way on the connection: another operation may use it. */
@@ -84,23 +84,19 @@ export class Transaction {
   async #within<Answer>(around: TransactionEdges, work: () => Promise<Answer>): Promise<Answer> {
     this.#open++;
     this.#around = around;
-    try {
-      const answer = await work();
+    const end = (): void => {
       this.unclear = false;
       this.#open--;
+    };
+    try {
+      const answer = await work();
+      end();
       return answer;
     } catch (error) {
       this.#around = {};
       if (error instanceof Unconfirmed) throw error;
       // Where this fails, the connection is destroyed, and the server rolls back by itself, unless it had committed.
-      const undone = await this.#session.rollback().then(
-        () => true,
-        () => false,
-      );
-      if (undone) {
-        this.unclear = false;
-        this.#open--;
-      }
+      await this.#connection.rollback().then(end, () => undefined);
       throw error;
     }
   }
@@ -139,6 +135,6 @@ export class Transaction {
     const around = this.#around;
     this.#around = {};
     this.unclear ||= around.commits === true;
-    return this.#session.run(statements, around);
+    return this.#connection.run(statements, around);
   }
 }

@@ -3,8 +3,8 @@ import type { Stored } from "../../rule/window.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
-import { columnsOf, foreign, type StoredRow, storedRowOf } from "./records.ts";
-import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
+import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
+import { ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
@@ -48,9 +48,8 @@ function conditions({ identity, era }: SqlNamespace): { identity: string; presen
 
 /** Notes that Java processes take numbers here, too. @throws Changed where that was not noted before. */
 export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<void> {
-  const entry = state.entries.get("beside");
-  if (state.beside || entry === undefined) return;
-  await tx.write(() => [tx.swap("meta.set", { name: "beside", value: "1", version: entry.version })]);
+  if (state.beside) return;
+  await tx.write(() => [setEntry(tx, state, "beside", 1)]);
   throw new Changed("those beside us were noted");
 }
 
@@ -58,15 +57,12 @@ export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<
 export async function noteForeigners(tx: Transaction, state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
   await tx.atomically(async () => {
     let noted = await tx.change("assign.note-foreigners", { first, last });
-    const row = await tx.get("record.get", { worker_id: first });
-    const kept = row && storedRowOf(row);
+    const kept = await readRecord(tx, first);
     if (kept !== undefined && isForeign(kept.assignRow, kept.record)) {
       await put(tx, state, kept, kept.record, kept);
       noted++;
     }
-    const beside = state.entries.get("beside");
-    if (noted === 0 || state.beside || beside === undefined) return;
-    await tx.swap("meta.set", { name: "beside", value: "1", version: beside.version });
+    if (noted > 0 && !state.beside) await setEntry(tx, state, "beside", 1);
   });
 }
 
@@ -93,7 +89,7 @@ export async function putPinned(
   const isFirst = changes.some(({ after }) => after.owner !== undefined) && !state.entries.has(ownedEntry);
   await together([
     // A claim looks for pins with an owner only where there were any.
-    isFirst && tx.change("meta.add", { name: ownedEntry, value: "1" }),
+    isFirst && setEntry(tx, state, ownedEntry, 1),
     ...changes.map(({ before, after }) =>
       before === undefined ? add(tx, state, after, undefined) : put(tx, state, before, after, before),
     ),

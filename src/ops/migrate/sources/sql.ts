@@ -1,6 +1,5 @@
 import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
 import type { SqlRow } from "../../../registries/sql/dialect.ts";
-import { dialectOf } from "../../../registries/sql/dialects.ts";
 import { openDatabase } from "../../../registries/sql/execute.ts";
 import type { SourceRequest } from "../source.ts";
 
@@ -10,7 +9,7 @@ export async function readSql(
   select: string,
   what: string,
 ): Promise<readonly SqlRow[]> {
-  const database = await openDatabase(await dialectOf(address.kind), address, { operationTimeout });
+  const database = await openDatabase(address, { operationTimeout });
   try {
     return await database.execute("default", { repeatable: true }, ({ tx }) => tx.execute(select));
   } catch (error) {

@@ -2,7 +2,6 @@ import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
 import type {
   TransactionEdges,
-  Connecting,
   Dialect,
   SqlResult,
   SqlRow,
@@ -11,14 +10,13 @@ import type {
   SqlTarget,
   SqlValue,
 } from "../dialect.ts";
-import { loadStatements, named, placeholder } from "../statements.ts";
+import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
 type MysqlDriver = typeof mysql2;
 
-const statements = loadStatements("mysql");
-const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+const statement = sessionStatements("mysql");
 
 /** How long the server keeps an idle session, s. A client that still runs closes it much sooner. */
 const idleTimeout = 60;
@@ -34,51 +32,25 @@ export const mysql: Dialect = {
     return (await import("mysql2")).default;
   },
 
-  connect: (driver, target) => connect(driver as MysqlDriver, target),
+  connection: (driver, target) => new MysqlConnection(driver as MysqlDriver, target),
 
   sameServer: (stored, seen) => stored === seen,
 
-  promiseOf(row) {
-    const kept = row["flush_log"] === 1 && (row["log_bin"] === 0 || row["sync_binlog"] === 1);
-    const survives =
-      row["flush_log"] !== 1
-        ? "Acknowledged writes survive the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)"
-        : kept
-          ? "Acknowledged writes survive kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)"
-          : "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (sync_binlog is not 1)";
-    return `${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
+  promiseOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog }) {
+    let survives = "kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)";
+    if (flushLog !== 1) {
+      survives = "the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)";
+    } else if (logBin !== 0 && syncLog !== 1) {
+      survives = "kill -9 of this server, and may be lost with its machine (sync_binlog is not 1)";
+    }
+    return `Acknowledged writes survive ${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
   },
 };
 
-function connect(driver: MysqlDriver, target: SqlTarget): Connecting {
-  const { client, operationTimeout } = target;
-  const connection = driver.createConnection({
-    ...(client === undefined ? targetConfig(target) : poolConfig(client)),
-    connectTimeout: operationTimeout,
-    charset: "utf8mb4",
-    supportBigNumbers: true,
-    dateStrings: true,
-    multipleStatements: true,
-  });
-  const session = new MysqlConnection(connection, target);
-  return { ready: session.open(), destroy: () => session.destroy() };
-}
-
 function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlTarget): mysql2.ConnectionOptions {
-  return {
-    host,
-    port,
-    ...(user !== undefined && { user }),
-    ...(password !== undefined && { password }),
-    database,
-    ...(tls && {
-      ssl: {
-        rejectUnauthorized: true,
-        verifyIdentity: true,
-        ...(tlsCa !== undefined && { ca: tlsCa }),
-      },
-    }),
-  };
+  const ssl = { rejectUnauthorized: true, verifyIdentity: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
+  const login = { ...(user !== undefined && { user }), ...(password !== undefined && { password }) };
+  return { host, port, ...login, database, ...(tls && { ssl }) };
 }
 
 class MysqlConnection implements SqlConnection {
@@ -87,14 +59,21 @@ class MysqlConnection implements SqlConnection {
   #usable = true;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(connection: mysql2.Connection, { operationTimeout }: SqlTarget) {
-    this.#connection = connection;
+  constructor(driver: MysqlDriver, target: SqlTarget) {
+    const { client, operationTimeout } = target;
+    this.#connection = driver.createConnection({
+      ...(client === undefined ? targetConfig(target) : poolConfig(client)),
+      connectTimeout: operationTimeout,
+      charset: "utf8mb4",
+      supportBigNumbers: true,
+      dateStrings: true,
+      multipleStatements: true,
+    });
     this.#lockTimeout = Math.max(1, Math.floor(operationTimeout / 1000));
-    connection.on("error", () => (this.#usable = false));
-    connection.on("end", () => (this.#usable = false));
+    for (const event of ["error", "end"]) this.#connection.on(event, () => (this.#usable = false));
   }
 
-  async open(): Promise<SqlConnection> {
+  async open(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
     });
@@ -108,7 +87,6 @@ class MysqlConnection implements SqlConnection {
       });
     }
     this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
-    return this;
   }
 
   get usable(): boolean {
@@ -117,9 +95,9 @@ class MysqlConnection implements SqlConnection {
 
   async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
     const texts = begins ? [statement("begin")] : [];
-    const places = statements.map(({ text, parameters, swaps }) => {
-      const place = texts.push(text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null))) - 1;
-      if (swaps) texts.push(statement("one-row"));
+    const places = statements.map((one) => {
+      const place = texts.push(withLiterals(one, literal)) - 1;
+      if (one.swaps) texts.push(statement("one-row"));
       return place;
     });
     if (commits) texts.push(statement("commit"));
@@ -170,16 +148,11 @@ function resultOf(answer: unknown): SqlResult {
 }
 
 /**
- * A value as a literal in hex digits: no setting of the server about quotes and backslashes matters. The server takes several
- * statements at once only without bound parameters; the driver would also send bound integers as DOUBLE.
+ * A value as a literal in hex digits: no setting of the server about quotes and backslashes matters. The driver would send bound
+ * integers as DOUBLE.
  */
 export function literal(value: SqlValue): string {
-  if (value === null) return "NULL";
-  if (typeof value === "number") {
-    if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
-    return String(value);
-  }
-  if (typeof value === "boolean") return value ? "1" : "0";
   if (typeof value === "string") return `_utf8mb4 X'${Buffer.from(value, "utf8").toString("hex")}'`;
-  return `X'${Buffer.from(value).toString("hex")}'`;
+  if (value instanceof Uint8Array) return `X'${Buffer.from(value).toString("hex")}'`;
+  return integerLiteral(value);
 }

@@ -1,28 +1,25 @@
 import type { SqlErrorMeaning } from "../dialect.ts";
-import { meanings, meaningsOf } from "../errors.ts";
+import * as meanings from "../meanings.ts";
 
-const { login, rights, noDatabase, missing, readOnly, full, connections, starting, raced, slow, text } = meanings;
-
-const noLog: SqlErrorMeaning = {
-  code: "CONFIG_INVALID",
-  says: "cannot log what it is asked to do",
-  advice: "set binlog_format to ROW or MIXED there, or grant this user BINLOG ADMIN (in MySQL SESSION_VARIABLES_ADMIN)",
-};
+const noLog = meanings.config(
+  "cannot log what it is asked to do",
+  "set binlog_format to ROW or MIXED there, or grant this user BINLOG ADMIN (in MySQL SESSION_VARIABLES_ADMIN)",
+);
 
 /** The numbers of errors of MySQL and MariaDB, which share most of them. `session.one-row` fails with 1242. */
-const known = meaningsOf<SqlErrorMeaning>(
-  [raced, "1020 1050 1062 1205 1213 1242 1412"],
-  [full, "1021 1114"],
-  [readOnly, "1036 1290 1792 1836"],
-  [connections, "1040 1203 1226"],
-  [rights, "1044 1142 1143 1227 1370"],
-  [login, "1045 1130 1251 1524 1698"],
-  [noDatabase, "1049"],
-  [starting, "1053 1927"],
-  [missing, "1054 1146"],
-  [{ ...login, says: "has shut this host out", advice: "run FLUSH HOSTS there" }, "1129"],
-  [text, "1264 1366 1406"],
-  [slow, "1317 1969 3024"],
+const known = meanings.byCode<SqlErrorMeaning>(
+  [meanings.raced, "1020 1050 1062 1205 1213 1242 1412"],
+  [meanings.full, "1021 1114"],
+  [meanings.readOnly, "1036 1290 1792 1836"],
+  [meanings.connections, "1040 1203 1226"],
+  [meanings.rights, "1044 1142 1143 1227 1370"],
+  [meanings.login, "1045 1130 1251 1524 1698"],
+  [meanings.noDatabase, "1049"],
+  [meanings.starting, "1053 1927"],
+  [meanings.missing, "1054 1146"],
+  [{ ...meanings.login, says: "has shut this host out", advice: "run FLUSH HOSTS there" }, "1129"],
+  [meanings.text, "1264 1366 1406"],
+  [meanings.slow, "1317 1969 3024"],
   [noLog, "1665"],
 );
 
@@ -31,5 +28,5 @@ export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
   // An error of the connection has a number of the operating system, or none.
   if (!(error instanceof Error) || !("errno" in error) || !("sqlState" in error)) return undefined;
   if (typeof error.errno !== "number" || error.errno < 1000) return undefined;
-  return known.get(String(error.errno)) ?? { ...starting, says: "failed" };
+  return known.get(String(error.errno)) ?? { ...meanings.starting, says: "failed" };
 }

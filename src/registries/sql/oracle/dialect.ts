@@ -5,7 +5,6 @@ import type oracledb from "oracledb";
 import { shown, SnowleaseError } from "../../../id/errors.ts";
 import {
   type TransactionEdges,
-  type Connecting,
   type Dialect,
   type SqlResult,
   type SqlRow,
@@ -16,13 +15,12 @@ import {
   type SqlValue,
 } from "../dialect.ts";
 import { Beaten } from "../../compare-and-set/store.ts";
-import { loadStatements, named, placeholder } from "../statements.ts";
+import { named, placeholder, sessionStatements } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
 
 type OracleDriver = typeof oracledb;
 
-const statements = loadStatements("oracle");
-const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+const statement = sessionStatements("oracle");
 
 /** How long a connection may take to log off, ms. */
 const farewell = 1000;
@@ -49,7 +47,7 @@ export const oracle: Dialect = {
     return (await import("oracledb")).default;
   },
 
-  connect: (driver, target) => connect(driver as OracleDriver, target),
+  connection: (driver, target) => new OracleConnection(driver as OracleDriver, target),
 
   sameServer(stored, seen) {
     const [name, life = ""] = stored.split("/");
@@ -73,23 +71,18 @@ subscribe("net.client.socket", (message) => {
   connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
 });
 
-function connect(driver: OracleDriver, target: SqlTarget): Connecting {
-  const session = new OracleConnection(driver, target.operationTimeout);
-  return { ready: connecting.run(session, () => session.open(target)), destroy: () => session.destroy() };
-}
-
 class OracleConnection implements SqlConnection {
   readonly #driver: OracleDriver;
-  readonly #timeout: number;
+  readonly #target: SqlTarget;
   #connection: oracledb.Connection | undefined;
   #socket: Socket | undefined;
   #running = 0;
   #ended = false;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(driver: OracleDriver, timeout: number) {
+  constructor(driver: OracleDriver, target: SqlTarget) {
     this.#driver = driver;
-    this.#timeout = timeout;
+    this.#target = target;
   }
 
   /** Takes over a socket that the driver opened for it. A listener may redirect to another one. */
@@ -99,29 +92,8 @@ class OracleConnection implements SqlConnection {
     if (this.#ended) this.#cut();
   }
 
-  async open(target: SqlTarget): Promise<SqlConnection> {
-    const { host, port, user, password, database, tls, tlsCa } = target;
-    if (!/^[\w.$#-]+$/.test(database)) throw noService(database);
-    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) throw noWallet();
-    const place = `(ADDRESS=(PROTOCOL=${tls ? "tcps" : "tcp"})(HOST=${host})(PORT=${port}))`;
-    this.#running++;
-    try {
-      const connection = await this.#driver.getConnection({
-        ...ofConnections,
-        user,
-        password,
-        connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
-        // In whole seconds: the deadline of the operation comes first.
-        connectTimeout: Math.ceil(this.#timeout / 1000),
-        ...(tlsCa !== undefined && { walletContent: tlsCa }),
-      });
-      connection.callTimeout = this.#timeout;
-      this.#connection = connection;
-    } catch (error) {
-      throw oneLine(error);
-    } finally {
-      this.#running--;
-    }
+  async open(): Promise<void> {
+    await connecting.run(this, () => this.#connect());
     await this.#do("settings");
     const { identity, database_role: role, charset } = await this.#introduction();
     if (role !== null && role !== "PRIMARY") throw refused("ORA-16000", `the database is a ${String(role)}`);
@@ -129,7 +101,30 @@ class OracleConnection implements SqlConnection {
       throw refused("ORA-01482", `the database has the character set ${String(charset)}`);
     }
     this.names = { identity: `'${String(identity).replaceAll("'", "''")}'` };
-    return this;
+  }
+
+  async #connect(): Promise<void> {
+    const { host, port, user, password, database, tls, tlsCa, operationTimeout } = this.#target;
+    if (!/^[\w.$#-]+$/.test(database)) throw noService(database);
+    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) throw noWallet();
+    const place = `(ADDRESS=(PROTOCOL=${tls ? "tcps" : "tcp"})(HOST=${host})(PORT=${port}))`;
+    this.#running++;
+    try {
+      this.#connection = await this.#driver.getConnection({
+        ...ofConnections,
+        user,
+        password,
+        connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
+        // In whole seconds: the deadline of the operation comes first.
+        connectTimeout: Math.ceil(operationTimeout / 1000),
+        ...(tlsCa !== undefined && { walletContent: tlsCa }),
+      });
+      this.#connection.callTimeout = operationTimeout;
+    } catch (error) {
+      throw oneLine(error);
+    } finally {
+      this.#running--;
+    }
   }
 
   /** What the server says about itself. A user who may read `v$database` learns more. */

@@ -3,7 +3,6 @@ import type { Duplex } from "node:stream";
 import type pg from "pg";
 import {
   type TransactionEdges,
-  type Connecting,
   type Dialect,
   type SqlResult,
   type SqlRow,
@@ -13,7 +12,7 @@ import {
   Unconfirmed,
   type SqlValue,
 } from "../dialect.ts";
-import { loadStatements, named, placeholder } from "../statements.ts";
+import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
 
@@ -24,8 +23,7 @@ type PgAnswer = pg.QueryResult<SqlRow>;
 /** A client, with the properties that its type leaves out. */
 type PgClient = pg.Client & { ref(): void; unref(): void; readonly connection: { readonly stream: Duplex } };
 
-const statements = loadStatements("postgres");
-const statement = (name: string): string => statements.get(`session.${name}`) ?? "";
+const statement = sessionStatements("postgres");
 
 /** PostgreSQL 13 and newer. */
 export const postgres: Dialect = {
@@ -38,7 +36,7 @@ export const postgres: Dialect = {
     return client ?? (await import("pg")).default;
   },
 
-  connect: (driver, target) => connect(driver as PgDriver, target),
+  connection: (driver, target) => new PostgresConnection(driver as PgDriver, target),
 
   sameServer(stored, seen) {
     const [cluster = "", timeline] = stored.split("/");
@@ -47,26 +45,15 @@ export const postgres: Dialect = {
     return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
   },
 
-  promiseOf(row) {
-    if (row["fsync"] !== "on" || row["full_page_writes"] !== "on") {
+  promiseOf({ fsync, full_page_writes: wholePages, standbys }) {
+    if (fsync !== "on" || wholePages !== "on") {
       return "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (fsync or full_page_writes off).";
     }
-    const standbys = row["standbys"] !== "";
-    return standbys
+    return standbys !== ""
       ? "Acknowledged writes survive kill -9 and power loss of this server and of its synchronous standbys; another server in its place starts a quarantine."
       : "Acknowledged writes survive kill -9 and power loss of this server; there is no synchronous standby, and another server in its place starts a quarantine.";
   },
 };
-
-function connect(driver: PgDriver, target: SqlTarget): Connecting {
-  const { client: pool, host, port, user, password, database, tls, tlsCa } = target;
-  const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
-  const config: pg.ClientConfig = pool === undefined ? { host, port, user, password, database, ssl } : poolConfig(pool);
-  const { stream = () => new Socket() } = config;
-  const client = new driver.Client({ ...config, stream, application_name: "snowlease" });
-  const session = new PostgresConnection(client as PgClient, target);
-  return { ready: session.open(), destroy: () => session.destroy() };
-}
 
 /** The types of columns: booleans, bytes, and integers up to 64 bits; any other type is read as text. */
 const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
@@ -79,23 +66,26 @@ class PostgresConnection implements SqlConnection {
   #warned = false;
   names: Readonly<Record<string, string>> = {};
 
-  constructor(client: PgClient, { operationTimeout }: SqlTarget) {
-    this.#client = client;
+  constructor(driver: PgDriver, target: SqlTarget) {
+    const { client: pool, host, port, user, password, database, tls, tlsCa, operationTimeout } = target;
+    const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
+    const own: pg.ClientConfig = { host, port, user, password, database, ssl };
+    const { stream = () => new Socket(), ...config } = pool === undefined ? own : poolConfig(pool);
+    this.#client = new driver.Client({ ...config, stream, application_name: "snowlease" }) as PgClient;
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
-    client.on("error", () => (this.#usable = false));
-    client.on("end", () => (this.#usable = false));
+    this.#client.on("error", () => (this.#usable = false));
+    this.#client.on("end", () => (this.#usable = false));
     // The severity is in the server's language; the code of a plain notice has the class 00.
-    client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
+    this.#client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
 
-  async open(): Promise<SqlConnection> {
+  async open(): Promise<void> {
     await this.#client.connect();
     const [answer] = await this.run([{ text: statement("open"), parameters: {} }], {});
     const [{ standby, tells_system, encoding } = {} as SqlRow] = answer?.rows ?? [];
     if (standby === true) throw refused("25006", "the server is a standby");
     if (encoding !== "UTF8") throw refused("22P05", `the database has the encoding ${String(encoding)}`);
     this.names = { identity: statement(tells_system === true ? "identity" : "identity-in-part") };
-    return this;
   }
 
   get usable(): boolean {
@@ -103,17 +93,14 @@ class PostgresConnection implements SqlConnection {
   }
 
   async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
-    const texts = statements.map(({ text, parameters, swaps }) => {
-      const full = text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
-      return swaps ? named(statement("one-row"), { statement: full }) : full;
+    const texts = statements.map((one) => {
+      const text = withLiterals(one, literal);
+      return one.swaps ? named(statement("one-row"), { statement: text }) : text;
     });
+    const all = [...(begins ? [this.#begin] : []), ...texts, ...(commits ? [statement("commit")] : [])];
     const types = { getTypeParser: (type: number) => this.#reader(type) };
-    const around = [...(begins ? [this.#begin] : []), ...texts, ...(commits ? [statement("commit")] : [])];
     this.#warned = false;
-    const answer: PgAnswer | PgAnswer[] = await this.#client.query<SqlRow>({
-      text: around.join(";\n"),
-      types,
-    } as pg.QueryConfig);
+    const answer: PgAnswer | PgAnswer[] = await this.#client.query<SqlRow>({ text: all.join(";\n"), types });
     const answers = Array.isArray(answer) ? answer : [answer];
     if (commits) {
       if (answers.pop()?.command !== "COMMIT") throw refused("40000", "the transaction was rolled back");
@@ -141,7 +128,7 @@ class PostgresConnection implements SqlConnection {
     else stream.destroy();
   }
 
-  #reader(type: number): (text: string) => SqlValue {
+  #reader(type: number): (text: string) => SqlRow[string] {
     if (numberTypes.has(type)) return Number;
     if (type === booleanType) return (text) => text === "t";
     if (type === bytesType) return this.#client.getTypeParser(bytesType) as (text: string) => SqlValue;
@@ -150,17 +137,12 @@ class PostgresConnection implements SqlConnection {
 }
 
 /**
- * A value as a literal; no setting of the server about backslashes matters. The server takes several statements at once only without
- * bound parameters. A text stands without a function around it: with one, the server would use no index.
+ * A value as a literal; no setting of the server about backslashes matters. A text stands without a function around it: with one, the
+ * server would use no index.
  */
 export function literal(value: SqlValue): string {
-  if (value === null) return "NULL";
-  if (typeof value === "number") {
-    if (!Number.isSafeInteger(value)) throw new RangeError(`not a whole number: ${value}`);
-    return String(value);
-  }
-  if (typeof value === "boolean") return String(value);
-  if (typeof value !== "string") return `decode('${Buffer.from(value).toString("hex")}', 'hex')`;
+  if (value instanceof Uint8Array) return `decode('${Buffer.from(value).toString("hex")}', 'hex')`;
+  if (typeof value !== "string") return integerLiteral(value);
   if (value.includes("\0")) throw refused("22021", "a text with a character 0");
   return `E'${value.replaceAll("\\", "\\\\").replaceAll("'", "''")}'`;
 }

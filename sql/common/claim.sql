@@ -1,5 +1,5 @@
 -- What a claim looks at before it decides (src/rule/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records.
+-- number of records: Oracle needs the hints for that, and PostgreSQL reads them as comments.
 
 -- name: by-token
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -8,43 +8,41 @@ WHERE w.token = :token;
 
 -- name: numbers
 -- The numbers of a pool that have a record, from one on: the first that is missing is the first unused.
-SELECT worker_id FROM {window}
-WHERE worker_id BETWEEN :first AND :last
-ORDER BY worker_id
-LIMIT :limit;
+SELECT /*+ INDEX_ASC(w {window_key}) */ w.worker_id FROM {window} w
+WHERE w.worker_id BETWEEN :first AND :last
+ORDER BY w.worker_id
+{limit};
 
 -- name: oldest
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
-  SELECT * FROM {window}
-  WHERE filed = :filed AND worker_id BETWEEN :first AND :last
-  ORDER BY until_ms, worker_id
-  LIMIT :limit
+  SELECT /*+ INDEX_ASC(f {until_index}) */ f.* FROM {window} f
+  WHERE f.filed = :filed AND f.worker_id BETWEEN :first AND :last
+  ORDER BY f.until_ms, f.worker_id
+  {limit}
 ) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
 ORDER BY w.until_ms, w.worker_id;
 
 -- name: oldest-of-host
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
-  SELECT * FROM {window}
-  WHERE filed = :filed AND host = :host AND worker_id BETWEEN :first AND :last
-  ORDER BY until_ms, worker_id
-  LIMIT :limit
+  SELECT /*+ INDEX_ASC(f {host_index}) */ f.* FROM {window} f
+  WHERE f.filed = :filed AND f.host = :host AND f.worker_id BETWEEN :first AND :last
+  ORDER BY f.until_ms, f.worker_id
+  {limit}
 ) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
 ORDER BY w.until_ms, w.worker_id;
 
 -- name: newest-of-host
-SELECT w.*, NULL AS assign_pid, NULL AS assign_ip, NULL AS assign_hostname
-FROM {window} w
+SELECT /*+ INDEX_DESC(w {host_index}) */ w.* FROM {window} w
 WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms DESC, w.worker_id DESC
-LIMIT 1;
+{limit};
 
 -- name: left-by-foreigners
--- Numbers that were in foreign hands and are in nobody's now.
-SELECT w.*, NULL AS assign_pid, NULL AS assign_ip, NULL AS assign_hostname
-FROM {window} w
+-- Numbers that another program had taken and has given back.
+SELECT /*+ INDEX_ASC(w {until_index}) */ w.* FROM {window} w
 WHERE w.filed = 'foreign' AND w.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {assign} a WHERE a.worker_id = w.worker_id)
 ORDER BY w.until_ms, w.worker_id
-LIMIT :limit;
+{limit};

@@ -1,0 +1,67 @@
+-- Where this dialect differs from ../common/: the texts of names in braces, and statements. MariaDB makes a temporary table for a
+-- SELECT from another SELECT, on its disk because of the columns of text and bytes: so no statement has one. FORCE INDEX makes sure
+-- that each statement of a claim reads only the first few entries of an index.
+
+-- name: {clock}
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
+
+-- name: {limit}
+LIMIT :limit
+
+-- name: claim.by-token
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM {window} w FORCE INDEX ({token_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.token = :token;
+
+-- name: claim.numbers
+SELECT worker_id FROM {window} FORCE INDEX (PRIMARY)
+WHERE worker_id BETWEEN :first AND :last
+ORDER BY worker_id
+LIMIT :limit;
+
+-- name: claim.oldest
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM {window} w FORCE INDEX ({until_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.filed = :filed AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
+
+-- name: claim.oldest-of-host
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM {window} w FORCE INDEX ({host_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
+
+-- name: claim.newest-of-host
+SELECT w.* FROM {window} w FORCE INDEX ({host_index})
+WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms DESC, w.worker_id DESC
+LIMIT :limit;
+
+-- name: claim.left-by-foreigners
+SELECT w.* FROM {window} w FORCE INDEX ({until_index})
+WHERE w.filed = 'foreign' AND w.worker_id BETWEEN :first AND :last
+  AND NOT EXISTS (SELECT 1 FROM {assign} a WHERE a.worker_id = w.worker_id)
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
+
+-- name: history.prune
+DELETE FROM {history} WHERE newest = 0 AND until_ms < :before ORDER BY until_ms, worker_id, fence LIMIT :limit;
+
+-- name: meta.exists
+SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
+
+-- name: meta.lock
+-- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
+SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;
+
+-- name: meta.unlock
+SELECT RELEASE_LOCK(CONCAT('snowlease ', :table_name)) AS unlocked;
+
+-- name: workers.page
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM {window} w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.worker_id > :after
+ORDER BY w.worker_id
+LIMIT :limit;

@@ -1,0 +1,27 @@
+-- Where this dialect differs from ../common/: the texts of names in braces, and statements.
+
+-- name: {clock}
+-- Of an instant with its zone, so that no zone of the session matters; a statement asks for it once, however often it is named.
+(SELECT
+  EXTRACT(DAY FROM c.since) * 86400000 + EXTRACT(HOUR FROM c.since) * 3600000 + EXTRACT(MINUTE FROM c.since) * 60000
+    + FLOOR(EXTRACT(SECOND FROM c.since) * 1000)
+FROM (SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) - TIMESTAMP '1970-01-01 00:00:00' AS since FROM dual) c)
+
+-- name: {limit}
+FETCH FIRST :limit ROWS ONLY
+
+-- name: meta.exists
+-- Also where a synonym points to them.
+SELECT CASE WHEN COUNT(*) > 0 THEN 1 ELSE 0 END AS present
+FROM all_objects
+WHERE object_name = UPPER(:table_name)
+  AND object_type IN ('TABLE', 'VIEW', 'SYNONYM')
+  AND owner IN (SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), 'PUBLIC');
+
+-- name: meta.lock
+-- Locks nothing: a lock that outlives the commits of the schema's statements takes PL/SQL. Several processes may run each of these
+-- statements at once, and again; the last one, which notes the version, takes effect once.
+SELECT 1 AS locked FROM dual;
+
+-- name: meta.unlock
+SELECT 1 AS unlocked FROM dual;
