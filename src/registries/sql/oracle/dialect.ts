@@ -204,7 +204,7 @@ class OracleConnection implements SqlConnection {
     if (value instanceof Uint8Array) return { type: BUFFER, val: Buffer.from(value) };
     if (value === null) return { type: name === "recents" ? BUFFER : STRING, val: null };
     if (typeof value === "string") return { type: STRING, val: value };
-    return { type: NUMBER, val: Number(value) };
+    return { type: NUMBER, val: value };
   }
 
   async rollback(): Promise<void> {
