@@ -1,5 +1,6 @@
 import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { SqliteRow } from "./driver.ts";
 import type { SqliteStatements } from "./statements.ts";
 
 /** The bands of one namespace during one transaction. */
@@ -9,12 +10,8 @@ export class SqliteBands {
 
   constructor(sql: SqliteStatements) {
     this.#sql = sql;
-    this.#bands = sql.all("band.list").map((row) => ({
-      first: Number(row["first"]),
-      last: Number(row["last"]),
-      name: String(row["name"]),
-      filed: Number(row["filed"]),
-    }));
+    // The columns have the names of a band's fields.
+    this.#bands = sql.all("band.list") as readonly (SqliteRow & Band)[];
   }
 
   /** Cuts the bands at the limits of a pool, and files some of its records under their band. Returns whether all are filed. */

@@ -2,7 +2,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { SqliteTransaction, TransactionWork } from "./transaction.ts";
 
-/** Writes in one transaction at most: more would keep other processes waiting for the file, and this one for its event loop. */
+/** Writes in one transaction at most: more would keep other processes waiting, and the event loop of this one. */
 const mostWrites = 64;
 /** How long a transaction waits for further writes at most while they keep coming, ms. */
 const longestGathering = 10;
@@ -12,22 +12,22 @@ const quietTurns = 3;
 /** A write that waits for its transaction. */
 interface QueuedWrite {
   readonly work: TransactionWork<unknown>;
-  /** When it was requested, on the monotonic clock, ms. */
+  /** On the monotonic clock, ms. */
   readonly requestedAt: number;
   resolve(answer: unknown): void;
   reject(error: unknown): void;
 }
 
 /** The transactions of a database. */
-export interface WriteTransactions {
+interface WriteTransactions {
   /** Runs a transaction after those before it. Resolves once it is durable. */
   run<Answer>(work: TransactionWork<Answer>): Promise<Answer>;
-  /** Runs a part of the present transaction. Where the part throws, only its writes are undone; throws where all are. */
-  part<Answer>(work: () => Answer): PartOutcome<Answer>;
+  /**
+   * Runs a part of the present transaction. Where the part throws, only its writes are undone, and `failed` answers for it; throws
+   * where the writes of all parts are undone.
+   */
+  part<Answer>(work: () => Answer, failed: (error: unknown) => Answer): Answer;
 }
-
-/** What a part of a transaction answered, or threw. */
-export type PartOutcome<Answer> = { readonly answer: Answer } | { readonly error: unknown };
 
 /**
  * Puts writes that wait at the same time into one transaction: one sync of the log costs as much as many writes, and a daemon with
@@ -79,21 +79,18 @@ export class WriteBatches {
 
   /** Runs writes one after the other. Returns the calls that answer them, to be made once all are durable. */
   #runAll(some: readonly QueuedWrite[], transaction: SqliteTransaction): readonly (() => void)[] {
-    const [only] = some;
-    if (some.length === 1 && only !== undefined) {
-      const answer = only.work(transaction);
-      return [() => only.resolve(answer)];
-    }
-    return some.map((write, i) => {
-      // The first one waited only for the lock.
-      const own = i === 0 ? transaction : this.#laterIn(transaction, write);
-      const outcome = this.#transactions.part(() => write.work(own));
-      return "error" in outcome ? () => write.reject(outcome.error) : () => write.resolve(outcome.answer);
+    return some.map(({ work, requestedAt, resolve, reject }, i) => {
+      const run = (): (() => void) => {
+        // The first one waited only for the lock.
+        const answer = work(i === 0 ? transaction : this.#laterIn(transaction, requestedAt));
+        return () => resolve(answer);
+      };
+      return some.length === 1 ? run() : this.#transactions.part(run, (error) => () => reject(error));
     });
   }
 
   /** The transaction for a write that runs after earlier ones in it. */
-  #laterIn(transaction: SqliteTransaction, { requestedAt }: QueuedWrite): SqliteTransaction {
+  #laterIn(transaction: SqliteTransaction, requestedAt: number): SqliteTransaction {
     return { ...transaction, now: this.#clock.now(), waited: Math.floor(monotonic(this.#clock) - requestedAt) };
   }
 }

@@ -1,11 +1,10 @@
 import { readFileSync, statSync } from "node:fs";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import type { SqliteRow } from "./driver.ts";
 import type { SqliteStatements } from "./statements.ts";
 
 /*
- * Holder and registry share one clock, so that comparing them shows nothing. But a wall clock cannot go faster than the time since
- * boot: after a jump ahead every window would look as if it had passed, and `until` would be stored far in the future.
+ * Holder and registry share one clock, so that comparing them shows nothing. But the wall clock is compared with the time since boot:
+ * after a jump ahead every window would look as if it had passed, and `until` would be stored far in the future.
  */
 
 /** The time since boot. */
@@ -19,10 +18,7 @@ export interface Uptime {
 /** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
 const resolution = 20;
 
-/**
- * This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start,
- * which begins anew during one boot.
- */
+/** This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start. */
 export function machineUptime(): Uptime | undefined {
   try {
     if (statSync("/proc/uptime").dev !== statSync("/proc").dev) return undefined;
@@ -51,7 +47,7 @@ export function guardClock(
   const { boot, ms } = uptime;
   const own = sql.get("clock.of-namespace", { namespace_id: id, boot });
   const ahead = now - ms;
-  const accepted = Number((own ?? leastAccepted(sql, boot))?.["ahead"] ?? ahead);
+  const accepted = Number((own ?? sql.get("clock.least", { boot }))?.["ahead"] ?? ahead);
   const by = ahead - accepted;
   if (by > maxClockSkew) {
     throw new SnowleaseError(
@@ -70,9 +66,9 @@ export function guardClock(
 export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): void {
   if (uptime === undefined) return;
   const { boot, ms } = uptime;
-  const most = sql.get("clock.most", { boot })?.["ahead"] ?? null;
+  const most = sql.get("clock.most", { boot })?.["ahead"] ?? Infinity;
   const by = now - ms - Number(most);
-  if (most === null || by <= 0) return;
+  if (by <= 0) return;
   throw new SnowleaseError(
     "CLOCK_SKEW",
     `The clock shows ${timeText(now)}, and by the time since boot that is ${by} ms more than is tolerated; ${advice}.`,
@@ -85,13 +81,9 @@ export function acceptClock(sql: SqliteStatements, now: number, uptime: Uptime |
   if (uptime === undefined) return 0;
   const { boot, ms } = uptime;
   const ahead = now - ms;
-  const by = ahead - Number(leastAccepted(sql, boot)?.["ahead"] ?? ahead);
+  const by = ahead - Number(sql.get("clock.least", { boot })?.["ahead"] ?? ahead);
   sql.run("clock.accept-for-all", { boot, ahead });
   const detail = `${by} ms ahead, at ${timeText(now)}`;
   sql.run("clock.note-operation", { done_at: now, kind: "accept-clock", detail });
   return by;
-}
-
-function leastAccepted(sql: SqliteStatements, boot: string): SqliteRow | undefined {
-  return sql.get("clock.least", { boot });
 }

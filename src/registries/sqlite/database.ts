@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import { StoreFile } from "../../store-file.ts";
-import { type PartOutcome, WriteBatches, type WriteTransactions } from "./batches.ts";
+import { WriteBatches } from "./batches.ts";
 import { loadSqlite, type SqliteConnection, type SqliteDriver } from "./driver.ts";
 import { closedError, commitError, fileError, fileRemovedError, fileReplacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
@@ -19,26 +19,27 @@ const beginWriting = "BEGIN IMMEDIATE";
 export interface SqliteDatabaseOptions {
   readonly path: string;
   readonly clock: Clock;
-  /** How long an operation waits for its turn and the lock while no process writes, ms. */
+  /** How long an operation waits for the lock while no process writes, ms. */
   readonly operationTimeout: number;
   /** No window begins before this, Unix ms. Default 0. */
   readonly earliest?: number | undefined;
 }
 
-/** One connection to a registry's file. Runs one transaction at a time; does not block the event loop while another process has the lock. */
+/** One connection to a registry's file. Runs one transaction at a time; waits for the lock without blocking the event loop. */
 export class SqliteDatabase {
   /** Opens a registry's file, or creates it. */
   static async open(options: SqliteDatabaseOptions): Promise<SqliteDatabase> {
     const path = prepareFile(options.path);
+    const name = resolve(options.path);
     const driver = await loadSqlite();
     const lock = new FileLock(path, options.operationTimeout);
     if (isThere(path)) {
       refuseForeign(driver, path);
       await refuseRemovedLog(driver, path, lock);
     } else makePrivateFile(path);
-    const database = new SqliteDatabase(driver, lock, { ...options, path }, resolve(options.path));
+    const database = new SqliteDatabase(driver, lock, { ...options, path });
     try {
-      await database.#prepare();
+      await database.#prepare(name);
       alignModes(path);
       warnOfExposure(path);
       return database;
@@ -48,35 +49,30 @@ export class SqliteDatabase {
     }
   }
 
+  /** With links resolved. */
   readonly #path: string;
-  /** The path as it was given: a link in it may point elsewhere later. */
-  readonly #name: string;
   readonly #clock: Clock;
   readonly #lock: FileLock;
   readonly #earliest: number;
   readonly #connection: SqliteConnection;
   readonly #sql: ReturnType<typeof statementsOn>;
   /** The files that were opened, the registry first. Other files under the same names are another registry. */
-  #files: readonly StoreFile[] = [];
+  readonly #files: StoreFile[] = [];
   /** Settles when all operations so far have ended. */
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
   readonly #batches: WriteBatches;
   #closed: Promise<void> | undefined;
 
-  private constructor(
-    driver: SqliteDriver,
-    lock: FileLock,
-    { path, clock, earliest = 0 }: SqliteDatabaseOptions,
-    name: string,
-  ) {
+  private constructor(driver: SqliteDriver, lock: FileLock, { path, clock, earliest = 0 }: SqliteDatabaseOptions) {
     this.#path = path;
     this.#earliest = earliest;
-    this.#name = name;
     this.#clock = clock;
     this.#lock = lock;
-    const run: WriteTransactions["run"] = (work) => this.#inTurn(beginWriting, work);
-    this.#batches = new WriteBatches({ run, part: (work) => this.#part(work) }, clock);
+    this.#batches = new WriteBatches(
+      { run: (work) => this.#inTurn(beginWriting, work), part: (work, failed) => this.#part(work, failed) },
+      clock,
+    );
     try {
       this.#connection = driver.open(path);
     } catch (error) {
@@ -107,9 +103,9 @@ export class SqliteDatabase {
   }
 
   /**
-   * libsql has no call that ends a statement: a closed connection keeps its two or three file descriptors open, and its share of the
-   * file, until its statements are collected as garbage. So this object forgets them, and a turn of the event loop releases those
-   * that were collected: 1000 registries opened and closed in a row kept 3000 descriptors without that turn, and some 100 with it.
+   * libsql has no call that ends a statement: a closed connection keeps its file descriptors open until its statements are collected
+   * as garbage. So this object forgets them, and a turn of the event loop releases those that were collected: 1000 registries opened
+   * and closed in a row kept 3000 descriptors without that turn, and some 100 with it.
    */
   async #end(): Promise<void> {
     try {
@@ -124,13 +120,18 @@ export class SqliteDatabase {
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  async #prepare(): Promise<void> {
+  /** `name`: the path as it was given: a link in it may point elsewhere later. */
+  async #prepare(name: string): Promise<void> {
     // `#lock` waits instead: it does not block the event loop.
     this.#connection.exec("PRAGMA busy_timeout = 0");
     if (await this.read(() => this.#isNew())) {
       // Holders of a file that was here before may notice the new file up to a millisecond late.
       await systemClock.sleep(2);
-      await this.#inTurn("BEGIN EXCLUSIVE", ({ now }) => this.#isNew() && this.#create(now));
+      await this.#inTurn("BEGIN EXCLUSIVE", ({ sql, now }) => {
+        if (!this.#isNew()) return;
+        createSchema(this.#connection);
+        sql.run("registry.make", { made_at: now });
+      });
     }
     // Not earlier: the header of a registry has to be readable without a log. FULL syncs the log at each commit.
     await this.#lock.whenFree(() => {
@@ -142,20 +143,15 @@ export class SqliteDatabase {
       const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
       if (mode !== "wal") throw new Error("a write-ahead log is not possible there");
     });
-    const names = [this.#name, ...beside(this.#path)];
-    const missing = names.find((name) => !isThere(name));
-    this.#files = names.map((name) => StoreFile.at(name)).filter((file) => file !== undefined);
-    if (missing !== undefined || this.#files.length < names.length)
-      throw fileRemovedError(missing ?? this.#path, this.#path);
+    for (const each of [name, ...beside(this.#path)]) {
+      const file = StoreFile.at(each);
+      if (file === undefined) throw fileRemovedError(each, this.#path);
+      this.#files.push(file);
+    }
   }
 
   #isNew(): boolean {
     return checkSchema(this.#connection, this.#path) === "new";
-  }
-
-  #create(now: number): void {
-    createSchema(this.#connection);
-    this.#sql.run("registry.make", { made_at: now });
   }
 
   #inTurn<Answer>(begin: string, work: TransactionWork<Answer>): Promise<Answer> {
@@ -166,17 +162,18 @@ export class SqliteDatabase {
       const waited = waits || behindOthers ? Math.floor(monotonic(this.#clock) - requestedAt) : 0;
       return this.#transaction(begin, work, waited);
     };
-    const isWrite = begin === beginWriting;
-    const before = isWrite ? this.#queue.then(() => this.#batches.gather()) : this.#queue;
-    const answer = before.then(() => this.#lock.whenFree(tryOnce, { inTurn: isWrite }));
+    const answer = this.#queue.then(async () => {
+      const inTurn = begin === beginWriting;
+      if (inTurn) await this.#batches.gather();
+      return this.#lock.whenFree(tryOnce, { inTurn });
+    });
     this.#queue = answer.catch(() => undefined).finally(() => this.#queued--);
     return answer;
   }
 
   /**
-   * `begin` has to take the lock, because a later statement must not fail on it: libsql keeps a prepared statement that did so open
-   * until it is collected as garbage, and with it the state of the file that it saw. SQLite would refuse every later transaction
-   * while other processes write (BUSY_SNAPSHOT).
+   * `begin` has to take the lock: libsql keeps a prepared statement that failed on it open until it is collected as garbage, and with it
+   * the state of the file that it saw. SQLite would refuse every later transaction while other processes write (BUSY_SNAPSHOT).
    */
   #transaction<Answer>(begin: string, work: TransactionWork<Answer>, waited: number): Answer {
     this.#checkFiles();
@@ -200,12 +197,12 @@ export class SqliteDatabase {
     return answer;
   }
 
-  #part<Answer>(work: () => Answer): PartOutcome<Answer> {
+  #part<Answer>(work: () => Answer, failed: (error: unknown) => Answer): Answer {
     this.#connection.exec("SAVEPOINT part");
     try {
       const answer = work();
       this.#connection.exec("RELEASE part");
-      return { answer };
+      return answer;
     } catch (error) {
       try {
         this.#connection.exec("ROLLBACK TO part; RELEASE part");
@@ -213,7 +210,7 @@ export class SqliteDatabase {
         // SQLite has rolled back the whole transaction by itself.
         throw error;
       }
-      return { error };
+      return failed(error);
     }
   }
 

@@ -4,18 +4,18 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 /** The value of a parameter or a column. */
 type SqliteValue = number | string | Uint8Array | null;
 
-/** A row by column name. The schema is STRICT, so that a reader may rely on the type of each column. */
+/**
+ * A row by column name: the schema is STRICT, so that a reader may rely on the type of each column. Or all parameters of a statement,
+ * and no other, by name: `$host` is `host`.
+ */
 export type SqliteRow = Readonly<Record<string, SqliteValue>>;
-
-/** All parameters of a statement, and no other, by name: `$host` is `host`. */
-export type SqliteParameters = Readonly<Record<string, SqliteValue>>;
 
 /** A prepared statement. */
 export interface SqliteStatement {
-  get(parameters?: SqliteParameters): SqliteRow | undefined;
-  all(parameters?: SqliteParameters): readonly SqliteRow[];
+  get(parameters?: SqliteRow): SqliteRow | undefined;
+  all(parameters?: SqliteRow): readonly SqliteRow[];
   /** Returns how many rows it changed. */
-  run(parameters?: SqliteParameters): number;
+  run(parameters?: SqliteRow): number;
 }
 
 /** An open database. Its errors are the driver's own: see `sqliteCode`. */
@@ -104,7 +104,7 @@ function connectionTo(database: NativeDatabase): SqliteConnection {
 }
 
 /** Both drivers bind a number as a float. A bigint stays an integer in every expression, and exact up to 2^53. */
-function bound(parameters: SqliteParameters = {}): Readonly<Record<string, unknown>> {
+function bound(parameters: SqliteRow = {}): Readonly<Record<string, unknown>> {
   const bound: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) {
     if (typeof value === "number" && !Number.isSafeInteger(value)) {

@@ -2,9 +2,6 @@ import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
 
-/** SQLite's result codes that mean that another connection has a lock. */
-const busyCodes: ReadonlySet<number> = new Set([5 /* BUSY */, 15 /* PROTOCOL: a race for the log's index */]);
-
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
 /** What has to be done before a process may start without the stored windows. */
 const stopAll =
@@ -13,13 +10,12 @@ const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: 
 
 /** What a failure of SQLite means for the registry. */
 interface FileFailure {
-  readonly code: ErrorCode;
+  /** Default: REGISTRY_UNAVAILABLE. */
+  readonly code?: ErrorCode;
   readonly says: string;
   readonly advice: string;
 }
 
-/** SQLite's text of a missing part of the schema. Its code, 1, is that of every statement that it cannot run. */
-const missing = /\bno such (?:table|column|index)\b|\bhas no column\b/;
 const incomplete: FileFailure = {
   code: "SCHEMA_INCOMPATIBLE",
   says: "lacks a part of what this version of Snowlease needs",
@@ -30,22 +26,18 @@ const incomplete: FileFailure = {
 const failures: Readonly<Record<number, FileFailure>> = {
   3: { code: "CONFIG_INVALID", says: "may not be used", advice: access },
   8: { code: "CONFIG_INVALID", says: "is read-only", advice: access },
-  10: {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "cannot be read or written",
-    advice: "check the disk, and whether it is full",
-  },
-  11: { code: "REGISTRY_UNAVAILABLE", says: "is damaged", advice: damaged },
-  13: { code: "REGISTRY_UNAVAILABLE", says: "cannot grow: the disk is full", advice: "free some space" },
+  10: { says: "cannot be read or written", advice: "check the disk, and whether it is full" },
+  11: { says: "is damaged", advice: damaged },
+  13: { says: "cannot grow: the disk is full", advice: "free some space" },
   14: { code: "CONFIG_INVALID", says: "cannot be opened", advice: access },
   26: { code: "CONFIG_INVALID", says: "is not a database", advice: "name another file" },
 };
 
-const otherFailure: FileFailure = { code: "REGISTRY_UNAVAILABLE", says: "did not answer", advice: "try again" };
-
 /** Whether an operation failed only because another connection has a lock. Then it has changed nothing. */
 export function isBusy(error: unknown): boolean {
-  return busyCodes.has(sqliteCode(error) ?? 0);
+  const code = sqliteCode(error);
+  // BUSY, and PROTOCOL: a race for the log's index.
+  return code === 5 || code === 15;
 }
 
 /** Whether SQLite could not make sense of a file. */
@@ -56,14 +48,17 @@ export function isDamage(error: unknown): boolean {
 
 /** Whether a table, a column or an index is missing. */
 export function isIncomplete(error: unknown): boolean {
-  return error instanceof Error && missing.test(error.message);
+  // By the text: SQLite's code, 1, is that of every statement that it cannot run.
+  return error instanceof Error && /\bno such (?:table|column|index)\b|\bhas no column\b/.test(error.message);
 }
 
-/** A driver's error as a SnowleaseError. With a code that is not in the table, the operation may have been applied: REGISTRY_UNAVAILABLE. */
+/** A driver's error as a SnowleaseError. With a code that is not in the table, the operation may have been applied. */
 export function fileError(cause: unknown, path: string): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const text = cause instanceof Error ? cause.message : String(cause);
-  const { code, says, advice } = isIncomplete(cause) ? incomplete : (failures[sqliteCode(cause) ?? 0] ?? otherFailure);
+  const other: FileFailure = { says: "did not answer", advice: "try again" };
+  const failure = isIncomplete(cause) ? incomplete : (failures[sqliteCode(cause) ?? 0] ?? other);
+  const { code = "REGISTRY_UNAVAILABLE", says, advice } = failure;
   const details = { path, ...(isDamage(cause) && { lasting: true }) };
   return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${text}); ${advice}.`, details, { cause });
 }
@@ -83,7 +78,7 @@ export function commitError(cause: unknown, path: string): SnowleaseError {
   return unavailable(path, fileError(cause, path).message, { cause });
 }
 
-/** A file of an open registry was removed: a process that starts now would not see what this one writes. */
+/** A file of an open registry was removed: a process that starts now does not see what this one writes. */
 export function fileRemovedError(removed: string, path: string): SnowleaseError {
   const isBeside = removed !== path && /-(?:wal|shm)$/.test(removed);
   const what = isBeside

@@ -21,8 +21,7 @@ const networkFileSystems: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * Checks that a registry can be stored there, and creates the folder (mode 0700) when it is missing. Returns the absolute path, with
- * links resolved.
+ * Checks that a registry can be stored there, and creates a missing folder (mode 0700). Returns the absolute path, with links resolved.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function prepareFile(given: string): string {
@@ -49,7 +48,7 @@ function unusable(path: string, problem: string, options?: ErrorOptions): Snowle
 
 function checkFile(path: string, asFolder: boolean): string {
   const found = statSync(path, { throwIfNoEntry: false });
-  if (asFolder || (found !== undefined && !found.isFile())) {
+  if (asFolder || found?.isFile() === false) {
     const what = asFolder || found?.isDirectory() === true ? "a folder" : "not a regular file";
     throw unusable(path, `is ${what}: name a file.`);
   }
@@ -87,18 +86,14 @@ export function checkFileSystem(type: number, path: string): void {
 /** Refuses a file that is a mount of its own, as containers can make it: no process outside would see its log. */
 function checkMount(file: string): void {
   const escaped = file.replace(/[ \t\n\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
-  if (!mountPoints().includes(escaped)) return;
-  throw unusable(file, "is mounted by itself, and its log would not be that of others: mount its folder.");
-}
-
-function mountPoints(): readonly (string | undefined)[] {
+  let mounts = "";
   try {
-    return readFileSync("/proc/self/mountinfo", "utf8")
-      .split("\n")
-      .map((line) => line.split(" ")[4]);
+    mounts = readFileSync("/proc/self/mountinfo", "utf8");
   } catch {
-    return [];
+    // Not Linux.
   }
+  if (mounts.split("\n").every((line) => line.split(" ")[4] !== escaped)) return;
+  throw unusable(file, "is mounted by itself, and its log would not be that of others: mount its folder.");
 }
 
 /** Refuses a file that is missing or empty although its log is not: the windows in it are lost, and might be granted again. */
@@ -120,20 +115,11 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** The files that SQLite keeps beside an open registry: its log, which holds the last writes, and the log's index. */
+/** The files that SQLite keeps beside an open registry: its log, with the last writes, and the log's index. */
 export function beside(file: string): readonly [log: string, index: string] {
   return [`${file}-wal`, `${file}-shm`];
 }
 
 export function isThere(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
-}
-
-/**
- * Whether a log was removed whose index is still there. SQLite creates the log before the index and removes it after the index, so that
- * the log has to be missing both before and after the index is found.
- */
-export function isLogGone(file: string): boolean {
-  const [log, index] = beside(file);
-  return !isThere(log) && isThere(index) && !isThere(log);
 }

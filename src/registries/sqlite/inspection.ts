@@ -1,14 +1,10 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import type { SqliteConnection, SqliteDriver } from "./driver.ts";
 import { fileError, isBusy, isDamage, isIncomplete, fileRemovedError } from "./errors.ts";
-import { beside, hasLog, isLogGone, isThere } from "./file.ts";
+import { beside, hasLog, isThere } from "./file.ts";
 import type { FileLock } from "./lock.ts";
 import { checkSchema } from "./schema.ts";
 import { statementTexts } from "./statements.ts";
-
-/*
- * Looks at a file before it is opened as a registry.
- */
 
 /**
  * Refuses a file that is another program's, or damaged. Reads it without any lock or log: opening a database with a write-ahead log
@@ -47,8 +43,9 @@ function problemOf(driver: SqliteDriver, path: string): unknown {
  * have it open where its lock cannot be had alone; its log is then there, except for the moment in which one of them opens it.
  */
 export async function refuseRemovedLog(driver: SqliteDriver, path: string, lock: FileLock): Promise<void> {
-  const [log] = beside(path);
-  if (isLogGone(path)) throw fileRemovedError(log, path);
+  const [log, index] = beside(path);
+  // SQLite creates the log before the index and removes it after the index: a removed log is missing before and after a look at it.
+  if (!isThere(log) && isThere(index) && !isThere(log)) throw fileRemovedError(log, path);
   await lock.whenFree(() => isThere(log) || lockAlone(driver, path), { otherwise: () => fileRemovedError(log, path) });
 }
 

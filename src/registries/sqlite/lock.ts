@@ -44,10 +44,10 @@ export class FileLock {
   async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: LockWish = {}): Promise<Answer> {
     const { inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
     let place: QueuePlace | undefined;
-    let standstill: Standstill | undefined;
+    let standstill: (() => number) | undefined;
     try {
       if (inTurn && this.#queue.isThere) {
-        standstill = new Standstill(this.#path);
+        standstill = standstillOf(this.#path);
         place = await this.#queue.join();
       }
       for (let [tries, isLast] = [0, false]; ;) {
@@ -61,8 +61,8 @@ export class FileLock {
           if (isLast) throw otherwise();
           tries++;
         }
-        standstill ??= new Standstill(this.#path);
-        isLast = standstill.look() >= this.#operationTimeout;
+        standstill ??= standstillOf(this.#path);
+        isLast = standstill() >= this.#operationTimeout;
         if (isLast) continue;
         if (place === undefined) place = await this.#queue.join();
         // Random, so that processes without a queue do not try at the same time each time.
@@ -74,25 +74,18 @@ export class FileLock {
   }
 }
 
-/** For how long nothing was written to a registry's file while a process waits for its lock. */
-class Standstill {
-  readonly #path: string;
-  #seen: string;
-  #looked = monotonic(systemClock);
-  #lasted = 0;
-
-  constructor(path: string) {
-    this.#path = path;
-    this.#seen = stateOf(path);
-  }
-
-  /** Time since the last write, ms; on a crowded machine divided by the tasks that share a core. */
-  look(): number {
-    const [seen, looked] = [stateOf(this.#path), monotonic(systemClock)];
-    this.#lasted = seen === this.#seen ? this.#lasted + (looked - this.#looked) / tasksPerCore() : 0;
-    [this.#seen, this.#looked] = [seen, looked];
-    return this.#lasted;
-  }
+/**
+ * Returns a function that says for how long nothing was written to a registry's file since this call, ms; on a crowded machine
+ * divided by the tasks that share a core.
+ */
+function standstillOf(path: string): () => number {
+  let [seen, looked, lasted] = [stateOf(path), monotonic(systemClock), 0];
+  return () => {
+    const [seenBefore, lookedBefore] = [seen, looked];
+    [seen, looked] = [stateOf(path), monotonic(systemClock)];
+    lasted = seen === seenBefore ? lasted + (looked - lookedBefore) / tasksPerCore() : 0;
+    return lasted;
+  };
 }
 
 /** How many tasks of the machine share a core now, from 1 to `mostPatience`. 1 where there is no `/proc`. */

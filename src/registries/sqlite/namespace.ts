@@ -5,7 +5,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
 import { guardClock, type Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
-import { holderColumns, type HolderColumns, holderOf, recordOfRow, SqliteRecords } from "./records.ts";
+import { holderColumns, holderOf, recordOfRow, SqliteRecords } from "./records.ts";
 import { type SqliteStatements, statementsFor } from "./statements.ts";
 import type { SqliteTransaction } from "./transaction.ts";
 
@@ -14,24 +14,6 @@ const mostReturned = 250;
 const mostLookedAt = 10_000;
 /** Claims that one step of `prune` deletes: other processes wait for it to end. */
 const pruneBatch = 500;
-
-interface NamespaceColumns {
-  readonly namespace_id: number;
-  readonly layout: string;
-  readonly max_window: number;
-  readonly max_clock_skew: number;
-}
-
-interface ClaimColumns extends HolderColumns {
-  readonly worker_id: number;
-  readonly fence: number;
-  readonly from_ms: number;
-  readonly until_ms: number;
-  readonly continued_from: number | null;
-  readonly claimed_at: number;
-  readonly ended_at: number | null;
-  readonly ended_by: HistoryRow["end"] | null;
-}
 
 /** A namespace during one transaction. */
 export class SqliteNamespace extends SqliteRecords implements StepNamespace {
@@ -42,11 +24,12 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   readonly #uptime: () => Uptime | undefined;
 
   constructor(transaction: SqliteTransaction, row: SqliteRow, uptime: () => Uptime | undefined) {
-    const { namespace_id, layout, max_window, max_clock_skew } = row as SqliteRow & NamespaceColumns;
-    const sql = statementsFor(transaction.sql, namespace_id);
+    const id = Number(row["namespace_id"]);
+    const sql = statementsFor(transaction.sql, id);
     super(sql, transaction.now);
-    this.info = { layout, maxWindow: max_window, maxClockSkew: max_clock_skew };
-    this.#id = namespace_id;
+    const [maxWindow, maxClockSkew] = [Number(row["max_window"]), Number(row["max_clock_skew"])];
+    this.info = { layout: String(row["layout"]), maxWindow, maxClockSkew };
+    this.#id = id;
     this.#transaction = transaction;
     this.#sql = sql;
     this.#uptime = uptime;
@@ -68,17 +51,9 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   }
 
   noteClaim(claim: HistoryRow, before: Stored | undefined): void {
-    const { workerId, fence, from, until, continuedFrom = null, holder, claimedAt } = claim;
+    const { workerId } = claim;
     if (before !== undefined) this.#sql.run("history.supersede", { worker_id: workerId, fence: before.fence });
-    this.#sql.run("history.add", {
-      worker_id: workerId,
-      fence,
-      from_ms: from,
-      until_ms: until,
-      continued_from: continuedFrom,
-      ...holderColumns(holder),
-      claimed_at: claimedAt,
-    });
+    this.#sql.run("history.add", columnsOfClaim(claim));
   }
 
   noteEnd({ workerId, fence, until }: Stored, endedAt: number, end: NonNullable<HistoryRow["end"]>): void {
@@ -108,9 +83,17 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   }
 }
 
+function columnsOfClaim({ workerId, fence, from, until, continuedFrom, holder, claimedAt }: HistoryRow) {
+  const window = { from_ms: from, until_ms: until, continued_from: continuedFrom ?? null };
+  return { worker_id: workerId, fence, ...window, ...holderColumns(holder), claimed_at: claimedAt };
+}
+
 /** A row of the statement `history.list` as a claim. */
 function claimOf(columns: SqliteRow): HistoryRow {
-  const row = columns as SqliteRow & ClaimColumns;
+  const row = columns as ReturnType<typeof columnsOfClaim> & {
+    readonly ended_at: number | null;
+    readonly ended_by: HistoryRow["end"] | null;
+  };
   return {
     workerId: row.worker_id,
     fence: row.fence,

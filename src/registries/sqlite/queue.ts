@@ -7,11 +7,11 @@ import { systemClock } from "../../lease/clock.ts";
 import { alignMode } from "./file-mode.ts";
 
 /*
- * SQLite has no queue for its lock: every waiting process tries again and again, and one of them succeeds. Of 120 processes on two
- * cores most got no lock within 5 s, and their tries took CPU time from the process that had the lock.
+ * SQLite has no queue for its lock: every waiting process tries again and again. Of 120 processes on two cores most got no lock within
+ * 5 s, and their tries took CPU time from the process that had the lock.
  *
- * So the waiting processes form a queue in a folder beside the file. Each listens on a socket there, whose name is the time since when
- * it waits, and is connected to the process before it. That connection ends when the process before it has had its turn, or died.
+ * So the waiting processes form a queue in a folder beside the file. Each listens on a socket there, named by its time of arrival, and
+ * is connected to the process before it. That connection ends when the process before it has had its turn, or died.
  *
  * Safety does not rest on the queue: the lock is SQLite's. After a step of the clock, or where a stopped process was passed over, two
  * processes may both be first: they try as if there were no queue.
@@ -21,7 +21,7 @@ import { alignMode } from "./file-mode.ts";
 const placeName = /^\d{13}-[0-9a-f]{6}$/;
 /** The longest path of a socket that every system allows, bytes. */
 const longestPath = 103;
-/** How long a place waits from one look to the next for each place before it, ms. */
+/** How long a place waits between two looks for each place before it, ms: a look costs time for each of them, and every place looks. */
 const lookCost = 20;
 
 /** Where a connection stands in the queue. */
@@ -67,18 +67,15 @@ export class LockQueue {
     const name = `${Date.now()}-${randomBytes(3).toString("hex")}`;
     const path = join(this.#folder, name);
     if (Buffer.byteLength(path) > longestPath) return nowhere;
-    this.#makeFolder();
+    if (!existsSync(this.#folder)) {
+      mkdirSync(this.#folder);
+      alignMode(this.#folder, dirname(this.#folder), 0o7777);
+    }
     const server = createServer({ pauseOnConnect: true });
     server.unref().listen({ path, exclusive: true });
     await once(server, "listening");
     alignMode(path, this.#file, 0o666);
     return new SocketPlace(this.#folder, name, server);
-  }
-
-  #makeFolder(): void {
-    if (existsSync(this.#folder)) return;
-    mkdirSync(this.#folder);
-    alignMode(this.#folder, dirname(this.#folder), 0o7777);
   }
 }
 
@@ -106,13 +103,13 @@ class SocketPlace implements QueuePlace {
   async isFirst(patience: number): Promise<boolean> {
     for (;;) {
       const before = this.#before();
-      if (before === undefined) return true;
-      const ended = this.#follow(before.last);
-      // A look costs time in proportion to the length of the queue, and every place looks.
-      await systemClock.sleep(Math.max(patience, before.count * lookCost), { signal: ended });
+      const [first, last] = [before[0], before.at(-1)];
+      if (first === undefined || last === undefined) return true;
+      const ended = this.#follow(last);
+      await systemClock.sleep(Math.max(patience, before.length * lookCost), { signal: ended });
       if (ended.aborted) continue;
       // The first process was stopped, or has much to do: it tries without a place.
-      if (existsSync(join(this.#folder, before.first))) this.#pass(before.first);
+      if (existsSync(join(this.#folder, first))) this.#pass(first);
       return false;
     }
   }
@@ -130,16 +127,14 @@ class SocketPlace implements QueuePlace {
     }
   }
 
-  /** The places before this one; undefined: none. */
-  #before(): { readonly count: number; readonly first: string; readonly last: string } | undefined {
-    let [count, first, last] = [0, this.#name, ""];
-    for (const name of namesIn(this.#folder)) {
-      if (name >= this.#name || this.#passed.has(name) || !placeName.test(name)) continue;
-      count++;
-      if (name < first) first = name;
-      if (name > last) last = name;
+  /** The names of the places before this one, in their order. */
+  #before(): readonly string[] {
+    try {
+      const names = readdirSync(this.#folder).filter((name) => name < this.#name && placeName.test(name));
+      return names.filter((name) => !this.#passed.has(name)).toSorted();
+    } catch {
+      return [];
     }
-    return count === 0 ? undefined : { count, first, last };
   }
 
   /** Connects to another place. The signal aborts when that place is gone. */
@@ -165,13 +160,5 @@ class SocketPlace implements QueuePlace {
     } catch {
       // The name is another user's.
     }
-  }
-}
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
   }
 }

@@ -14,13 +14,13 @@ export class SqliteRecords implements PoolView {
   #ripe = 0;
   #isFiled = true;
 
-  /** `sql`: the statements of the namespace. `now`: the registry's clock, Unix ms. */
+  /** `sql`: the statements of the namespace. */
   constructor(sql: SqliteStatements, now: number) {
     this.#sql = sql;
     this.#now = now;
   }
 
-  /** False after `prepare`: some records of the claim's pool are not in the indexes yet in which the claim looks for them. */
+  /** False: some records of the claim's pool are not in the indexes yet in which the claim looks for them. */
   get isFiled(): boolean {
     return this.#isFiled;
   }
@@ -75,16 +75,16 @@ export class SqliteRecords implements PoolView {
 
   forget(workerId: number): void {
     this.#sql.run("record.delete", { worker_id: workerId });
-    this.#putGap(workerId, workerId);
+    this.#sql.run("record.put-gap", { first: workerId, last: workerId });
   }
 
   /** Takes a worker ID out of the gap that it is in. */
   #fillGap(workerId: number): void {
     const gap = this.#gapOf(workerId);
     if (gap === undefined || gap.first > workerId) return;
-    if (gap.last > workerId) this.#putGap(workerId + 1, gap.last);
+    if (gap.last > workerId) this.#sql.run("record.put-gap", { first: workerId + 1, last: gap.last });
     else this.#sql.run("record.delete-gap", { last: gap.last });
-    if (gap.first < workerId) this.#putGap(gap.first, workerId - 1);
+    if (gap.first < workerId) this.#sql.run("record.put-gap", { first: gap.first, last: workerId - 1 });
   }
 
   #one(statement: string, parameters: SqliteRow): Stored | undefined {
@@ -93,12 +93,7 @@ export class SqliteRecords implements PoolView {
   }
 
   #gapOf(workerId: number): PoolBounds | undefined {
-    const row = this.#sql.get("record.gap-of", { worker_id: workerId });
-    return row && { first: Number(row["first"]), last: Number(row["last"]) };
-  }
-
-  #putGap(first: number, last: number): void {
-    this.#sql.run("record.put-gap", { first, last });
+    return this.#sql.get("record.gap-of", { worker_id: workerId }) as (SqliteRow & PoolBounds) | undefined;
   }
 
   /** One record is enough where its window has passed; of those that rest or are held, the first few matter. */
@@ -125,7 +120,7 @@ function limitsOf({ first, last }: PoolBounds): SqliteRow {
 /** A row of the table `worker` as a record. */
 export function recordOfRow(columns: SqliteRow): Stored {
   const row = columns as ReturnType<typeof columnsOfRecord>;
-  const { checkpoint_timestamp, checkpoint_sequence, recents_from, recents } = row;
+  const { checkpoint_timestamp: timestamp, checkpoint_sequence: sequence, recents_from: from, recents } = row;
   return {
     workerId: row.worker_id,
     fence: row.fence,
@@ -135,16 +130,13 @@ export function recordOfRow(columns: SqliteRow): Stored {
     seenClock: row.seen_clock,
     clean: row.clean === 1,
     knownFrom: row.floor_ms,
-    checkpoint:
-      checkpoint_timestamp === null
-        ? undefined
-        : { timestamp: checkpoint_timestamp, sequence: checkpoint_sequence ?? 0 },
+    checkpoint: timestamp === null ? undefined : { timestamp, sequence: sequence ?? 0 },
     holder: row.host === null ? undefined : holderOf(row),
     claimedAt: row.claimed_at ?? undefined,
     releasedAt: row.released_at ?? undefined,
     pinned: row.pinned ?? undefined,
     owner: row.owner ?? undefined,
-    recents: recents_from === null ? undefined : { from: recents_from, bytes: recents ?? new Uint8Array() },
+    recents: from === null ? undefined : { from, bytes: recents ?? new Uint8Array() },
   };
 }
 
@@ -173,12 +165,7 @@ function columnsOfRecord(record: Stored) {
 }
 
 /** The columns of a holder's label; all of them are null where there is none. */
-export interface HolderColumns {
-  readonly host: string | null;
-  readonly ip: string | null;
-  readonly pid: number | null;
-  readonly instance: string | null;
-}
+export type HolderColumns = { readonly [Name in keyof HolderLabel]: HolderLabel[Name] | null };
 
 export function holderOf({ host, ip, pid, instance }: HolderColumns): HolderLabel {
   return { host: host ?? "", ip: ip ?? "", pid: pid ?? 0, instance: instance ?? "" };

@@ -1,25 +1,22 @@
-import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { claimInStep, operationsInOneStep } from "../in-one-step/registry.ts";
+import type { RegistryOptions } from "../store-kind.ts";
 import { acceptClock, checkClock, machineUptime, type Uptime } from "./clock-guard.ts";
 import { damageError, unfiledError } from "./errors.ts";
-import { ReopeningDatabase } from "./reopening.ts";
+import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
-import { SqliteStep } from "./step.ts";
+import { stepIn } from "./step.ts";
 
 /** Where an embedded registry lives. */
-export interface SqliteOptions {
+export interface SqliteOptions extends RegistryOptions {
   /**
    * The file: created when it is missing (mode 0600; where a group may write to its folder, 0660 less the umask), with the folders
-   * above it (0700). All users that share it need read and write access to the file and its folder. Where every user of the machine may
-   * open it, a process warning says so. Not on a network file system.
+   * above it (0700). All users that share it need read and write access to both. Not on a network file system.
    */
   readonly path: string;
-  readonly clock?: Clock | undefined;
   /** The time since boot. Default: this machine's, with the default clock; none with another one. */
   readonly uptime?: (() => Uptime | undefined) | undefined;
-  /** How long an operation waits for a lock that other processes hold while none of them writes anything, ms. */
-  readonly operationTimeout: number;
 }
 
 const promise =
@@ -28,11 +25,7 @@ const promise =
 /**
  * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction, and waits in a
  * queue for its turn to write. An operation that does not get the lock while no process has written for `operationTimeout` throws
- * REGISTRY_UNAVAILABLE, and has changed nothing.
- *
- * Holder and registry share one clock, so that comparing them would show nothing. Instead, a claim or renewal throws CLOCK_SKEW while
- * the wall clock has moved ahead of the time since boot by more than `maxClockSkew`; `acceptClock` takes the clock as it is. Where
- * there is no such time (not Linux, some containers), nothing is compared.
+ * REGISTRY_UNAVAILABLE, and has changed nothing. A claim or renewal throws CLOCK_SKEW where `clock-guard.ts` refuses the wall clock.
  *
  * @throws SnowleaseError CONFIG_INVALID for a path that cannot be used, SCHEMA_INCOMPATIBLE for the file of another program or of a
  *   newer version, DRIVER_MISSING; the file is then as it was.
@@ -44,21 +37,21 @@ export async function sqliteRegistry({
   operationTimeout,
 }: SqliteOptions): Promise<Registry> {
   const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
-  const database = await ReopeningDatabase.open({ path, clock, operationTimeout });
+  const database = await openReopening({ path, clock, operationTimeout });
 
   return {
     kind: "sqlite",
 
     ...operationsInOneStep({
-      read: (work) => database.read((transaction) => work(new SqliteStep(transaction, timeSinceBoot))),
-      write: (work) => database.write((transaction) => work(new SqliteStep(transaction, timeSinceBoot))),
+      read: (work) => database.read((transaction) => work(stepIn(transaction, timeSinceBoot))),
+      write: (work) => database.write((transaction) => work(stepIn(transaction, timeSinceBoot))),
     }),
 
     async claim(request) {
       const begun = monotonic(clock);
       for (let asked = request; ;) {
         const { answer, file, isFiled } = await database.write((transaction) => {
-          const step = new SqliteStep(transaction, timeSinceBoot);
+          const step = stepIn(transaction, timeSinceBoot);
           return { answer: claimInStep(step, asked), file: transaction.file, isFiled: step.isFiled };
         });
         if (answer.outcome === "granted") return { ...answer, store: file };

@@ -1,15 +1,15 @@
 import { readStatements } from "../../assets.ts";
-import type { SqliteConnection, SqliteParameters, SqliteRow, SqliteStatement } from "./driver.ts";
+import type { SqliteConnection, SqliteRow, SqliteStatement } from "./driver.ts";
 
 /** The files of `sql/sqlite` that hold statements. */
 const statementFiles = ["band", "claim", "clock", "history", "namespace", "ping", "record", "registry", "workers"];
 
 /** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
 export interface SqliteStatements {
-  get(name: string, parameters?: SqliteParameters): SqliteRow | undefined;
-  all(name: string, parameters?: SqliteParameters): readonly SqliteRow[];
+  get(name: string, parameters?: SqliteRow): SqliteRow | undefined;
+  all(name: string, parameters?: SqliteRow): readonly SqliteRow[];
   /** Returns how many rows it changed. */
-  run(name: string, parameters?: SqliteParameters): number;
+  run(name: string, parameters?: SqliteRow): number;
 }
 
 /** The texts of all statements, by file and name. */

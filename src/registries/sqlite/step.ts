@@ -1,45 +1,34 @@
-import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { StoreStep } from "../in-one-step/store.ts";
 import type { Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
 import { SqliteNamespace } from "./namespace.ts";
 import type { SqliteTransaction } from "./transaction.ts";
 
-/** A transaction as a step of one operation. */
-export class SqliteStep implements StoreStep {
-  readonly now: number;
-  readonly waited: number;
-  readonly #transaction: SqliteTransaction;
-  readonly #uptime: () => Uptime | undefined;
-  #namespace: SqliteNamespace | undefined;
+/** A transaction as a step of one operation. `isFiled`: as of the namespace that a claim looked at. */
+export function stepIn(
+  transaction: SqliteTransaction,
+  uptime: () => Uptime | undefined,
+): StoreStep & Pick<SqliteNamespace, "isFiled"> {
+  const { sql, now, waited } = transaction;
+  let namespace: SqliteNamespace | undefined;
+  const open = (row: SqliteRow): SqliteNamespace => (namespace = new SqliteNamespace(transaction, row, uptime));
 
-  constructor(transaction: SqliteTransaction, uptime: () => Uptime | undefined) {
-    this.now = transaction.now;
-    this.waited = transaction.waited;
-    this.#transaction = transaction;
-    this.#uptime = uptime;
-  }
-
-  /** False after a claim: some records of its pool are not filed yet, so that the claim did not see them. */
-  get isFiled(): boolean {
-    return this.#namespace?.isFiled !== false;
-  }
-
-  find(name: string): SqliteNamespace | undefined {
-    const row = this.#transaction.sql.get("namespace.find", { name });
-    return row && this.#open(row);
-  }
-
-  create(name: string, { layout, maxWindow, maxClockSkew }: NamespaceInfo): SqliteNamespace {
-    const limits = { max_window: maxWindow, max_clock_skew: maxClockSkew };
-    const row = this.#transaction.sql.get("namespace.add", { name, layout, ...limits, created_at: this.now });
-    if (row === undefined) throw new Error(`the namespace ${name} could not be added`);
-    this.#transaction.sql.run("namespace.add-gap", { namespace_id: row["namespace_id"] ?? null });
-    return this.#open(row);
-  }
-
-  #open(row: SqliteRow): SqliteNamespace {
-    this.#namespace = new SqliteNamespace(this.#transaction, row, this.#uptime);
-    return this.#namespace;
-  }
+  return {
+    now,
+    waited,
+    get isFiled() {
+      return namespace?.isFiled !== false;
+    },
+    find(name) {
+      const row = sql.get("namespace.find", { name });
+      return row && open(row);
+    },
+    create(name, { layout, maxWindow, maxClockSkew }) {
+      const limits = { max_window: maxWindow, max_clock_skew: maxClockSkew };
+      const row = sql.get("namespace.add", { name, layout, ...limits, created_at: now });
+      if (row === undefined) throw new Error(`the namespace ${name} could not be added`);
+      sql.run("namespace.add-gap", { namespace_id: row["namespace_id"] ?? null });
+      return open(row);
+    },
+  };
 }
