@@ -58,11 +58,14 @@ export class ScriptAnswer {
   }
 
   #unknown(): SnowleaseError {
-    return new SnowleaseError(
-      "SCHEMA_INCOMPATIBLE",
+    return incompatible(
       `Redis ${this.#where} gave an answer to the script ${this.#script} that no version of Snowlease knows: check what runs at this address.`,
     );
   }
+}
+
+function incompatible(message: string): SnowleaseError {
+  return new SnowleaseError("SCHEMA_INCOMPATIBLE", message);
 }
 
 function listOf(reply: RedisReply | undefined): readonly RedisReply[] {
@@ -88,10 +91,7 @@ export function optionalText(fields: AnswerFields, name: string): string | undef
 export function numberOf(fields: AnswerFields, name: string): number {
   const number = optionalNumber(fields, name);
   if (number !== undefined) return number;
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `A Redis script answered without \`${name}\`: check what runs at the address of the registry.`,
-  );
+  throw incompatible(`A Redis script answered without \`${name}\`: check what runs at the address of the registry.`);
 }
 
 /** A number, or undefined where there is none. @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is not an integer. */
@@ -100,8 +100,7 @@ export function optionalNumber(fields: AnswerFields, name: string): number | und
   if (text === "") return undefined;
   const number = Number(text);
   if (/^-?\d+$/.test(text) && Number.isSafeInteger(number)) return number;
-  throw new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
+  throw incompatible(
     `The Redis registry stores \`${text.slice(0, 40)}\` as \`${name}\`, which Snowlease never wrote: correct the record, or release the worker ID.`,
   );
 }

@@ -7,21 +7,12 @@ import { checkLimits } from "../../rule/limits.ts";
 import { bytesOf, numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import { withLock } from "./lock.ts";
-import type { RedisSettings } from "./address.ts";
 import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, infoOf, recordOf } from "./records.ts";
 import type { RedisScripts } from "./scripts.ts";
 
 /** How often a claim looks at processes that may have died before it takes another worker ID. */
 const mostLooks = 3;
-
-interface RedisClaimOptions {
-  readonly settings: RedisSettings;
-  /** Deadline of one operation, ms. */
-  readonly operationTimeout: number;
-  /** Gives back a grant that too few replicas confirmed. */
-  readonly release: Registry["release"];
-}
 
 /** What the caller knows of the processes that held claims of its host: names of claims, as claim.lua has them. */
 interface ProcessLook {
@@ -31,12 +22,17 @@ interface ProcessLook {
   readonly there: readonly string[];
 }
 
-/** Claims a worker ID: one script, or several where the caller has to look whether other processes of its host still run. */
+/**
+ * Claims a worker ID: one script, or several where the caller has to look whether other processes of its host still run.
+ * `release`: gives back a grant that too few replicas confirmed.
+ */
 export function claimOn(
   connection: RedisConnection,
   scripts: RedisScripts,
-  { settings, operationTimeout, release }: RedisClaimOptions,
+  release: Registry["release"],
 ): Registry["claim"] {
+  const { maxLag, beside } = connection.settings;
+
   async function claimOnce(request: ClaimRequest, look: ProcessLook, deadline: number): Promise<ScriptAnswer> {
     const { namespace, token, clock, pool, preferred = [], holder, limits } = request;
     const args = {
@@ -51,7 +47,7 @@ export function claimOn(
       poolName: isWhole(request) ? "*" : `${pool.first}-${pool.last}`,
       first: pool.first,
       last: pool.last,
-      maxLag: settings.maxLag,
+      maxLag,
       reuse: request.reuse,
       continues: request.continues ?? true,
       lead: request.lead,
@@ -63,7 +59,7 @@ export function claimOn(
         .join(" "),
       maxWindow: limits?.maxWindow,
       maxClockSkew: limits?.maxClockSkew,
-      beside: settings.beside,
+      beside,
       looks: look.looks,
       gone: look.gone.join(" "),
       there: look.there.join(" "),
@@ -74,7 +70,7 @@ export function claimOn(
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
     for (;;) {
-      const answer = await scripts.runConfirmed("claim", namespace, args, undo, deadline);
+      const answer = await scripts.run("claim", namespace, args, { undo, deadline });
       // A pool with new limits: each script files some of its records anew, so that other clients are served in between.
       if (answer.outcome !== "unfiled") return answer;
     }
@@ -86,7 +82,7 @@ export function claimOn(
     const there: string[] = [];
     let unclear = fields;
     const lock = `${scripts.prefixOf(request.namespace)}:lok:lease@${request.holder.ip}`;
-    return withLock(connection, lock, operationTimeout, deadline, async () => {
+    return withLock(connection, lock, deadline, async () => {
       for (let tries = 1; ; tries++) {
         for (const name of unclear.keys()) (isGone(textOf(unclear, name)) ? gone : there).push(name);
         const answer = await claimOnce(request, { looks: tries < mostLooks, gone, there }, deadline);

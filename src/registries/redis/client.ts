@@ -2,17 +2,12 @@ import type { ClientTarget } from "../store-kind.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
 /** The used part of a ready client of ioredis, 5.9 or 6. */
-interface ReadyRedis {
-  readonly isCluster?: false;
-  readonly options: IoredisSettings;
-  duplicate(options: object): unknown;
-}
-
-interface ReadyCluster {
-  readonly isCluster: true;
+interface ReadyClient {
   readonly options: IoredisSettings & { readonly redisOptions?: IoredisSettings };
-  readonly startupNodes: readonly unknown[];
-  duplicate(nodes: readonly unknown[], options: object): unknown;
+  duplicate(...nodesAndOptions: readonly unknown[]): unknown;
+  readonly isCluster?: boolean;
+  /** Present for a cluster. */
+  readonly startupNodes?: readonly unknown[];
 }
 
 type IoredisSettings = Readonly<Record<string, unknown>>;
@@ -47,8 +42,8 @@ export function redisClient(client: object): ClientTarget | undefined {
   const { options, duplicate, callBuffer } = client as IoredisSettings;
   if (typeof options !== "object" || options === null) return undefined;
   if (typeof duplicate !== "function" || typeof callBuffer !== "function") return undefined;
-  const ready = client as ReadyRedis | ReadyCluster;
-  const { isCluster } = ready;
+  const ready = client as ReadyClient;
+  const { isCluster, startupNodes = [] } = ready;
   const node: IoredisSettings = isCluster === true ? (ready.options.redisOptions ?? {}) : ready.options;
   if (ready.options["keyPrefix"] || node["keyPrefix"]) {
     throw new SnowleaseError(
@@ -59,7 +54,7 @@ export function redisClient(client: object): ClientTarget | undefined {
   const { username } = node;
   const user = typeof username === "string" && username !== "" ? username : undefined;
   if (isCluster === true) {
-    return { scheme: "redis+cluster", servers: ready.startupNodes.map(nodeServer), user, path: "" };
+    return { scheme: "redis+cluster", servers: startupNodes.map(nodeServer), user, path: "" };
   }
   const { sentinels, name, path, db = 0, tls } = ready.options;
   if (Array.isArray(sentinels)) {
@@ -75,11 +70,12 @@ export function redisClient(client: object): ClientTarget | undefined {
  * replies): what `settings` leaves out has the driver's default.
  */
 export function sameTarget(client: object, settings: IoredisSettings, clusterSettings: IoredisSettings): unknown {
-  const ready = client as ReadyRedis | ReadyCluster;
-  if (ready.isCluster !== true) return ready.duplicate({ ...places(ready.options), ...settings });
-  const nodes = ready.startupNodes.map((node) => (typeof node === "object" ? places(node as IoredisSettings) : node));
-  const redisOptions = { ...places(ready.options.redisOptions ?? {}), ...settings };
-  return ready.duplicate(nodes, { ...places(ready.options), ...clusterSettings, redisOptions });
+  const ready = client as ReadyClient;
+  const { isCluster, options, startupNodes = [] } = ready;
+  if (isCluster !== true) return ready.duplicate({ ...places(options), ...settings });
+  const nodes = startupNodes.map((node) => (typeof node === "object" ? places(node as IoredisSettings) : node));
+  const redisOptions = { ...places(options.redisOptions ?? {}), ...settings };
+  return ready.duplicate(nodes, { ...places(options), ...clusterSettings, redisOptions });
 }
 
 /** Sets all other settings to undefined, the driver's default: a duplicate copies each setting that is left out. */

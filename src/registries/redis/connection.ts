@@ -1,5 +1,5 @@
 import { type ServerAddress, whereOf } from "../url.ts";
-import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { within } from "../deadline.ts";
@@ -21,13 +21,16 @@ import {
   replyError,
   silentError,
 } from "./errors.ts";
-import type { RedisSettings } from "./address.ts";
+import { readRedisSettings, type RedisSettings } from "./address.ts";
 
 /** One Redis server, the primary behind sentinels, or a cluster. The first operation connects. */
 export interface RedisConnection {
   /** For messages, without a password. */
   readonly where: string;
   readonly cluster: boolean;
+  readonly settings: RedisSettings;
+  /** Deadline of one operation, connecting included, ms. */
+  readonly operationTimeout: number;
   /** When an operation that begins now must end: on the monotonic clock, ms. */
   deadline(): number;
   /**
@@ -41,18 +44,9 @@ export interface RedisConnection {
   close(): Promise<void>;
 }
 
-interface RedisConnectionOptions {
-  /** Deadline of one operation, connecting included, ms. */
-  readonly operationTimeout: number;
-  readonly clock?: Clock | undefined;
-}
-
-/** @throws SnowleaseError DRIVER_MISSING */
-export async function openConnection(
-  address: ServerAddress,
-  settings: RedisSettings,
-  { operationTimeout, clock = systemClock }: RedisConnectionOptions,
-): Promise<RedisConnection> {
+/** @throws SnowleaseError CONFIG_INVALID for impossible settings, DRIVER_MISSING */
+export async function openConnection(address: ServerAddress, operationTimeout: number): Promise<RedisConnection> {
+  const settings = readRedisSettings(address);
   const client = await makeClient(address, settings, operationTimeout);
   const where = whereOf(address.servers);
   /** Why the client failed to connect: it emits this, and rejects no promise with it. */
@@ -85,25 +79,22 @@ export async function openConnection(
     emitted = undefined;
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
-      const left = deadline - monotonic(clock);
+      const left = deadline - monotonic(systemClock);
       if (left <= 0) throw silentError(where, operationTimeout, false, emitted);
       if (isReady()) return;
       attempt ??= connect().finally(() => (attempt = undefined));
-      const failed = await within(left, attempt).then(
-        () => undefined,
-        (error: unknown) => error,
-      );
+      const failed: unknown = await within(left, attempt).catch((error: unknown) => error);
       if (isSnowleaseError(failed) && !isTemporary(failed.cause)) throw failed;
       emitted ??= failed;
       const reply = replyBehind(emitted);
       const refused = reply && replyError(reply, where);
       if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
-      if (!isReady()) await clock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(clock))));
+      if (!isReady()) await systemClock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(systemClock))));
     }
   }
 
   async function exchange(commands: readonly RedisCommand[], deadline: number): Promise<(RedisReply | Error)[]> {
-    const left = Math.max(1, deadline - monotonic(clock));
+    const left = Math.max(1, deadline - monotonic(systemClock));
     const replies = commands.map((command) => (client.callBuffer(...command) as Promise<RedisReply>).catch(errorReply));
     try {
       return await within(left, Promise.all(replies));
@@ -117,8 +108,10 @@ export async function openConnection(
   return {
     where,
     cluster: address.scheme === "redis+cluster",
+    settings,
+    operationTimeout,
 
-    deadline: () => monotonic(clock) + operationTimeout,
+    deadline: () => monotonic(systemClock) + operationTimeout,
 
     async send(deadline, ...commands) {
       try {
@@ -126,9 +119,9 @@ export async function openConnection(
           if (closed || !isReady()) await ready(deadline);
           const replies = await exchange(commands, deadline);
           const [first] = replies;
-          if (!isTemporary(first) || monotonic(clock) + pause >= deadline) return replies;
+          if (!isTemporary(first) || monotonic(systemClock) + pause >= deadline) return replies;
           if (isElsewhere(first)) client.disconnect();
-          await clock.sleep(pause);
+          await systemClock.sleep(pause);
         }
       } finally {
         // The client may still be connecting, and a cluster connects to its nodes one by one.

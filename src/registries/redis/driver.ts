@@ -56,22 +56,18 @@ export async function makeClient(
   if (client !== undefined) return sameTarget(client, single, cluster) as IoredisClient;
 
   const { Redis, Cluster } = await loadDriver();
-  const common = {
-    ...(user !== undefined && { username: user }),
-    ...(password !== undefined && { password }),
-    ...(settings.tls && { tls: {} }),
-    db: settings.database,
-    ...single,
-  };
+  const tls = settings.tls ? {} : undefined;
+  const common = { ...single, username: user, password, tls, db: settings.database };
   if (scheme === "redis+cluster") return new Cluster(servers, { ...cluster, redisOptions: common });
   if (scheme === "redis+sentinel") {
     return new Redis({
       ...common,
       sentinels: servers,
       name: settings.primary ?? "",
-      ...(settings.sentinelUser !== undefined && { sentinelUsername: settings.sentinelUser }),
-      ...(settings.sentinelPassword !== undefined && { sentinelPassword: settings.sentinelPassword }),
-      ...(settings.tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
+      sentinelUsername: settings.sentinelUser,
+      sentinelPassword: settings.sentinelPassword,
+      enableTLSForSentinelMode: settings.tls,
+      sentinelTLS: tls,
     });
   }
   const [{ host, port } = { host: "localhost", port: 6379 }] = servers;
@@ -93,7 +89,7 @@ async function loadDriver(): Promise<IoredisModule> {
 
 /** Resolves when the client is ready; rejects when it cannot connect. */
 export async function connectClient(client: IoredisClient): Promise<void> {
-  if (client.status === "wait" || client.status === "end" || client.status === "close") {
+  if (["wait", "end", "close"].includes(client.status)) {
     await client.connect();
     return;
   }

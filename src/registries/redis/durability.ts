@@ -1,4 +1,5 @@
 import { SnowleaseError } from "../../id/errors.ts";
+import { bytesOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisReply } from "./driver.ts";
 import { replyError } from "./errors.ts";
@@ -13,7 +14,7 @@ const decoder = new TextDecoder();
 export async function checkEviction(connection: RedisConnection, deadline: number): Promise<void> {
   const [reply = null] = await connection.send(deadline, ["INFO", "memory"]);
   if (reply instanceof Error) throw replyError(reply, connection.where);
-  const policy = /^maxmemory_policy:(\S+)/m.exec(reply instanceof Uint8Array ? decoder.decode(reply) : "")?.[1];
+  const policy = /^maxmemory_policy:(\S+)/m.exec(decoder.decode(bytesOf(reply)))?.[1];
   if (policy === undefined || policy === "noeviction" || policy.startsWith("volatile-")) return;
   throw new SnowleaseError(
     "CONFIG_INVALID",
@@ -32,18 +33,15 @@ export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (
     no: "Acknowledged writes may be lost when this server stops (appendonly or appendfsync no)",
   };
   const survives = known[fsync ?? ""] ?? "What acknowledged writes survive this server does not tell";
-  const across =
-    wait > 0
-      ? `holds across a partition as long as its replicas number at most ${wait}`
-      : acrossPartition(settings, maxLag);
-  return `${survives}; a restart, a promotion or a flush starts a quarantine; ${across}.`;
+  return `${survives}; a restart, a promotion or a flush starts a quarantine; ${acrossPartition(settings, wait, maxLag)}.`;
 }
 
 /** A server counts its replicas once a second, with clocks of whole seconds: so long it takes writes after `min-replicas-max-lag`, ms. */
 const countingLag = 2000;
 
-/** Whether an old primary stops writing after another one was promoted, without `wait`. */
-function acrossPartition(config: ReadonlyMap<string, string>, maxLag: number): string {
+/** Whether an old primary stops writing after another one was promoted. */
+function acrossPartition(config: ReadonlyMap<string, string>, wait: number, maxLag: number): string {
+  if (wait > 0) return `holds across a partition as long as its replicas number at most ${wait}`;
   const replicas = Number(config.get("min-replicas-to-write") ?? 0);
   const seconds = Number(config.get("min-replicas-max-lag") ?? 0);
   const never = "not across a partition with two primaries at once";
@@ -56,8 +54,6 @@ function acrossPartition(config: ReadonlyMap<string, string>, maxLag: number): s
 
 function pairs(reply: RedisReply | Error): [string, string][] {
   if (!Array.isArray(reply)) return [];
-  const texts = (reply as readonly RedisReply[]).map((part) =>
-    part instanceof Uint8Array ? decoder.decode(part) : "",
-  );
+  const texts = (reply as readonly RedisReply[]).map((part) => decoder.decode(bytesOf(part)));
   return texts.flatMap((name, i) => (i % 2 === 0 ? [[name, texts[i + 1] ?? ""] as [string, string]] : []));
 }

@@ -1,5 +1,6 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 
+/** What an error reply means for the registry. */
 interface RedisErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
@@ -11,7 +12,8 @@ interface RedisErrorMeaning {
 }
 
 const unavailable = "REGISTRY_UNAVAILABLE";
-const login = "correct user and password, or the ACL of the server";
+const later = { code: unavailable, advice: "try again", temporary: true } as const;
+const login = { code: "UNAUTHORIZED", advice: "correct user and password, or the ACL of the server" } as const;
 const clusterNode: RedisErrorMeaning = {
   code: "CONFIG_INVALID",
   says: "is a node of a cluster",
@@ -20,8 +22,8 @@ const clusterNode: RedisErrorMeaning = {
 
 /** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
 const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
-  NOAUTH: { code: "UNAUTHORIZED", says: "wants a login", advice: login },
-  WRONGPASS: { code: "UNAUTHORIZED", says: "refused the login", advice: login },
+  NOAUTH: { ...login, says: "wants a login" },
+  WRONGPASS: { ...login, says: "refused the login" },
   NOPERM: {
     code: "FORBIDDEN",
     says: "does not let this user do that",
@@ -30,31 +32,14 @@ const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
   MOVED: clusterNode,
   CROSSSLOT: clusterNode,
   OOM: { code: unavailable, says: "has no memory left", advice: "raise maxmemory" },
-  READONLY: {
-    code: unavailable,
-    says: "is a replica",
-    advice: "name the primary, or its sentinels",
-    temporary: true,
-    elsewhere: true,
-  },
-  LOADING: { code: unavailable, says: "is loading its data", advice: "try again", temporary: true },
-  MASTERDOWN: {
-    code: unavailable,
-    says: "has lost its primary",
-    advice: "try again",
-    temporary: true,
-    elsewhere: true,
-  },
-  CLUSTERDOWN: { code: unavailable, says: "is a cluster that is down", advice: "try again", temporary: true },
-  TRYAGAIN: { code: unavailable, says: "is moving keys", advice: "try again", temporary: true },
-  BUSY: { code: unavailable, says: "is busy with another script", advice: "try again", temporary: true },
+  READONLY: { ...later, says: "is a replica", advice: "name the primary, or its sentinels", elsewhere: true },
+  LOADING: { ...later, says: "is loading its data" },
+  MASTERDOWN: { ...later, says: "has lost its primary", elsewhere: true },
+  CLUSTERDOWN: { ...later, says: "is a cluster that is down" },
+  TRYAGAIN: { ...later, says: "is moving keys" },
+  BUSY: { ...later, says: "is busy with another script" },
   MISCONF: { code: unavailable, says: "cannot save its data", advice: "look at its log and its disk" },
-  NOREPLICAS: {
-    code: unavailable,
-    says: "has too few replicas to take writes",
-    advice: "look at its replicas",
-    temporary: true,
-  },
+  NOREPLICAS: { ...later, says: "has too few replicas to take writes", advice: "look at its replicas" },
   WRONGTYPE: { code: "SCHEMA_INCOMPATIBLE", says: "holds a key of another program", advice: "use another namespace" },
 };
 

@@ -20,11 +20,10 @@ type Redlock = new (
 export async function withLock<Result>(
   connection: RedisConnection,
   name: string,
-  ttl: number,
   deadline: number,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const taking = takeLock(connection, name, ttl, deadline);
+  const taking = takeLock(connection, name, deadline);
   const given = new AbortController();
   const longest = Math.max(0, (deadline - monotonic(systemClock)) / 2);
   await Promise.race([taking, sleep(longest, undefined, { signal: given.signal }).catch(() => undefined)]);
@@ -37,16 +36,12 @@ export async function withLock<Result>(
   }
 }
 
-async function takeLock(
-  connection: RedisConnection,
-  name: string,
-  ttl: number,
-  deadline: number,
-): Promise<TakenLock | undefined> {
+/** Takes a lock that expires when an operation would. */
+async function takeLock(connection: RedisConnection, name: string, deadline: number): Promise<TakenLock | undefined> {
   try {
     const { default: Redlock } = (await import("redlock")) as unknown as { default: Redlock };
     const options = { retryCount: 10, retryDelay: 50, retryJitter: 50 };
-    return await new Redlock([await connection.client(deadline)], options).lock(name, ttl);
+    return await new Redlock([await connection.client(deadline)], options).lock(name, connection.operationTimeout);
   } catch {
     return undefined;
   }

@@ -1,7 +1,8 @@
 import { Layout } from "../../id/layout.ts";
+import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
-import { type Checkpoint, type HistoryRow, type Pin, type Registry, type WorkerRecord } from "../../rule/registry.ts";
+import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
   checkLayout,
   checkLimits,
@@ -18,13 +19,7 @@ import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
 import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
-import { readRedisSettings } from "./address.ts";
 import { scriptsOn } from "./scripts.ts";
-
-interface RedisRegistryOptions {
-  /** Deadline of one operation, connecting included, ms. */
-  readonly operationTimeout: number;
-}
 
 /** Of the keys that `sql/redis/includes/namespace.lua` lists. */
 const schemaVersion = 1;
@@ -42,20 +37,19 @@ const foreignLast = 1023;
  */
 export async function redisRegistry(
   address: ServerAddress,
-  { operationTimeout }: RedisRegistryOptions,
+  { operationTimeout }: Pick<RegistryOptions, "operationTimeout">,
 ): Promise<Registry> {
-  const settings = readRedisSettings(address);
-  const connection = await openConnection(address, settings, { operationTimeout });
-  const scripts = scriptsOn(connection, { settings, operationTimeout });
-  const release: Registry["release"] = (request) => registry.release(request);
-  const claim = claimOn(connection, scripts, { settings, operationTimeout, release });
+  const connection = await openConnection(address, operationTimeout);
+  const scripts = scriptsOn(connection);
+  const claim = claimOn(connection, scripts, (request) => registry.release(request));
+  const { where, settings } = connection;
   const { maxLag } = settings;
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
     const deadline = connection.deadline();
     for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-      const { fields } = await scripts.run("find-key", namespace, { cursor }, deadline);
+      const { fields } = await scripts.run("find-key", namespace, { cursor }, { deadline });
       if (fields.has("key")) return textOf(fields, "key");
       cursor = optionalText(fields, "next");
     }
@@ -71,7 +65,7 @@ export async function redisRegistry(
       const found = isNew ? await findKey(namespace) : undefined;
       const args = { layout, maxWindow, maxClockSkew, maxLag, isNew, found };
       const { outcome, fields } = await scripts.run("init", namespace, args);
-      if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, connection.where));
+      if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, where));
       const info = infoOf(fields);
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
@@ -90,9 +84,10 @@ export async function redisRegistry(
 
     async renew(request) {
       const { namespace, workerId, fence, token, clock, window, checkpoint } = request;
-      const args = { workerId, fence, token, clock, window, maxLag, ...checkpointArguments(checkpoint) };
+      const [lastTimestamp, lastSequence] = [checkpoint?.timestamp, checkpoint?.sequence];
+      const args = { workerId, fence, token, clock, window, maxLag, lastTimestamp, lastSequence };
       // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
-      const answer = await scripts.runConfirmed("renew", namespace, args, async () => undefined);
+      const answer = await scripts.run("renew", namespace, args, { undo: async () => undefined });
       const { outcome } = answer;
       if (outcome === "lost") return { outcome };
       if (outcome === "renewed") {
@@ -104,7 +99,7 @@ export async function redisRegistry(
       checkWindow(window, info);
       checkSkew(clock, now, info);
       if (fields.has("workerId")) renewed(recordOf(fields), request, now);
-      throw unexplainedRefusal("renew", connection.where);
+      throw unexplainedRefusal("renew", where);
     },
 
     async release(request) {
@@ -115,14 +110,15 @@ export async function redisRegistry(
         token,
         clock,
         ends: used?.until,
-        ...checkpointArguments(used?.checkpoint),
+        lastTimestamp: used?.checkpoint?.timestamp,
+        lastSequence: used?.checkpoint?.sequence,
         recentFrom: used?.recents?.from,
         recent: used?.recents?.bytes,
         maxLag,
       });
       if (outcome === "lost" || outcome === "released") return { outcome };
       released(recordOf(fields), request, numberOf(fields, "clock"));
-      throw unexplainedRefusal("release", connection.where);
+      throw unexplainedRefusal("release", where);
     },
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
@@ -188,11 +184,8 @@ export async function redisRegistry(
 
     async ping() {
       const { answer, config } = await scripts.ping();
-      return {
-        clock: numberOf(answer.fields, "clock"),
-        promise: durabilityOf(settings, config),
-        schema: schemaVersion,
-      };
+      const promise = durabilityOf(settings, config);
+      return { clock: numberOf(answer.fields, "clock"), promise, schema: schemaVersion };
     },
 
     close: () => connection.close(),
@@ -212,7 +205,7 @@ export async function redisRegistry(
         if (outcome !== "refused") return;
         checkPin(pin, highest, numberOf(fields, "clock"), infoOf(fields));
         pinnedRecord(recordOf(fields), reason, owner);
-        throw unexplainedRefusal("pin", connection.where);
+        throw unexplainedRefusal("pin", where);
       }),
     );
   }
@@ -226,12 +219,6 @@ export async function redisRegistry(
 async function together<Result>(running: readonly Promise<Result>[]): Promise<readonly Result[]> {
   await Promise.allSettled(running);
   return Promise.all(running);
-}
-
-function checkpointArguments(
-  checkpoint: Checkpoint | undefined,
-): Record<"lastTimestamp" | "lastSequence", number | undefined> {
-  return { lastTimestamp: checkpoint?.timestamp, lastSequence: checkpoint?.sequence };
 }
 
 /** Why a namespace is not new. */

@@ -7,7 +7,6 @@ import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
 import { checkEviction } from "./durability.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
-import type { RedisSettings } from "./address.ts";
 
 /** What a script takes, under the names that its first lines give to ARGV; an argument is left out where it is undefined. */
 type ScriptArguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
@@ -19,41 +18,33 @@ interface LoadedScript {
   readonly names: readonly string[];
 }
 
-interface ScriptOptions {
-  readonly settings: RedisSettings;
-  /** Deadline of one operation, ms. */
-  readonly operationTimeout: number;
+interface RunOptions {
+  /** On the monotonic clock, ms; by default that of an operation which begins now. */
+  readonly deadline?: number;
+  /**
+   * Given for a claim or a renewal, which then waits until the replicas that `wait` asks for confirm it: takes back what too few
+   * confirmed.
+   */
+  readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
 }
 
 /** The scripts of `sql/redis`, on a server that does not delete records by itself. */
 export interface RedisScripts {
   /** The beginning of the names of a namespace's keys. */
   prefixOf(namespace: string): string;
-  /** Runs a script. `deadline`: on the monotonic clock, ms; by default that of an operation which begins now. */
-  run(name: string, namespace: string, args: ScriptArguments, deadline?: number): Promise<ScriptAnswer>;
-  /**
-   * Runs a claim or a renewal, and waits until the replicas confirm it that `wait` asks for. `undo`: takes back what too few confirmed.
-   * @throws SnowleaseError REGISTRY_UNAVAILABLE when too few confirmed.
-   */
-  runConfirmed(
-    name: string,
-    namespace: string,
-    args: ScriptArguments,
-    undo: (answer: ScriptAnswer) => Promise<unknown>,
-    deadline?: number,
-  ): Promise<ScriptAnswer>;
+  /** Runs a script. @throws SnowleaseError REGISTRY_UNAVAILABLE also where too few replicas confirmed. */
+  run(name: string, namespace: string, args: ScriptArguments, options?: RunOptions): Promise<ScriptAnswer>;
   /** The server's clock, and what CONFIG GET replies about its persistence and its replicas. */
   ping(): Promise<{ readonly answer: ScriptAnswer; readonly config: readonly (RedisReply | Error)[] }>;
 }
 
-export function scriptsOn(connection: RedisConnection, { settings, operationTimeout }: ScriptOptions): RedisScripts {
-  const { where } = connection;
-  const { wait, maxLag } = settings;
+export function scriptsOn(connection: RedisConnection): RedisScripts {
+  const { where, operationTimeout } = connection;
+  const { wait, maxLag } = connection.settings;
   const loaded = new Map<string, LoadedScript>();
   // A server that lacks the script is asked twice, and each time has to wait.
   const confirmTime = Math.max(1, Math.floor(operationTimeout / 3));
-  let checking: Promise<void> | undefined;
-  let checked = false;
+  let eviction: Promise<void> | undefined;
 
   function prefixOf(namespace: string): string {
     const prefix = namespace === "default" ? "workerId" : `workerId/${namespace}`;
@@ -62,23 +53,18 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
   }
 
   function load(name: string, args: ScriptArguments): LoadedScript {
-    let script = loaded.get(name);
-    if (script === undefined) {
-      script = readScript(name, Object.keys(args));
-      loaded.set(name, script);
-    }
+    const script = loaded.get(name) ?? readScript(name, Object.keys(args));
+    loaded.set(name, script);
     return script;
   }
 
-  /** A server that evicts keys would forget windows unnoticed. */
-  async function checkOnce(deadline: number): Promise<void> {
-    checking ??= checkEviction(connection, deadline);
-    try {
-      await checking;
-      checked = true;
-    } finally {
-      checking = undefined;
-    }
+  /** Passes once in the life of a connection. */
+  function checkedEviction(deadline: number): Promise<void> {
+    eviction ??= checkEviction(connection, deadline).catch((error: unknown) => {
+      eviction = undefined;
+      throw error;
+    });
+    return eviction;
   }
 
   /** Runs a script, and commands right behind it over the same connection. */
@@ -87,7 +73,7 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
     namespace: string,
     args: ScriptArguments,
     deadline: number,
-    ...behind: readonly RedisCommand[]
+    behind: readonly RedisCommand[],
   ): Promise<readonly [ScriptAnswer, ...(RedisReply | Error)[]]> {
     const { text, sha, names } = load(name, args);
     const list = [1, prefixOf(namespace), ...names.map((each) => argumentOf(args[each]))];
@@ -101,46 +87,26 @@ export function scriptsOn(connection: RedisConnection, { settings, operationTime
     return [answer, ...others];
   }
 
-  const run: RedisScripts["run"] = async (name, namespace, args, deadline = connection.deadline()) => {
-    if (!checked) await checkOnce(deadline);
-    return (await runWith(name, namespace, args, deadline))[0];
-  };
-
-  async function confirmed(
-    name: string,
-    namespace: string,
-    args: ScriptArguments,
-    undo: (answer: ScriptAnswer) => Promise<unknown>,
-    deadline: number,
-  ): Promise<ScriptAnswer> {
-    if (!checked) await checkOnce(deadline);
-    const [answer, replicas] = await runWith(name, namespace, args, deadline, ["WAIT", wait, confirmTime]);
-    if (answer.outcome !== "granted" && answer.outcome !== "renewed") return answer;
-    const confirming = typeof replicas === "number" ? replicas : 0;
-    if (confirming >= wait) return answer;
-    await undo(answer);
-    throw new SnowleaseError(
-      "REGISTRY_UNAVAILABLE",
-      `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
-    );
-  }
-
   return {
     prefixOf,
-    run,
 
-    runConfirmed: (name, namespace, args, undo, deadline = connection.deadline()) =>
-      wait === 0 ? run(name, namespace, args, deadline) : confirmed(name, namespace, args, undo, deadline),
+    async run(name, namespace, args, { deadline = connection.deadline(), undo } = {}) {
+      await checkedEviction(deadline);
+      const needed = undo === undefined ? 0 : wait;
+      const behind: readonly RedisCommand[] = needed === 0 ? [] : [["WAIT", needed, confirmTime]];
+      const [answer, replicas] = await runWith(name, namespace, args, deadline, behind);
+      const confirming = typeof replicas === "number" ? replicas : 0;
+      if (confirming >= needed || (answer.outcome !== "granted" && answer.outcome !== "renewed")) return answer;
+      await undo?.(answer);
+      throw new SnowleaseError(
+        "REGISTRY_UNAVAILABLE",
+        `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
+      );
+    },
 
     async ping() {
-      const [answer, ...config] = await runWith(
-        "ping",
-        "default",
-        {},
-        connection.deadline(),
-        ["CONFIG", "GET", "append*"],
-        ["CONFIG", "GET", "min-replicas-*"],
-      );
+      const reads = ["append*", "min-replicas-*"].map((names) => ["CONFIG", "GET", names] as const);
+      const [answer, ...config] = await runWith("ping", "default", {}, connection.deadline(), reads);
       return { answer, config };
     },
   };

@@ -1,7 +1,6 @@
 import { openConnection } from "../../../registries/redis/connection.ts";
 import type { IoredisClient, RedisCommand, RedisReply } from "../../../registries/redis/driver.ts";
 import { isReply, replyError, silentError } from "../../../registries/redis/errors.ts";
-import { readRedisSettings } from "../../../registries/redis/address.ts";
 import type { SourceRequest } from "../source.ts";
 
 /** A Redis that is only read. */
@@ -19,7 +18,7 @@ export async function readRedis<Result>(
   { address, operationTimeout }: SourceRequest,
   read: (source: RedisSource) => Promise<Result>,
 ): Promise<Result> {
-  const connection = await openConnection(address, readRedisSettings(address), { operationTimeout });
+  const connection = await openConnection(address, operationTimeout);
   const { where } = connection;
   const ask: RedisSource["ask"] = async (...commands) => {
     const replies = await connection.send(connection.deadline(), ...commands);
