@@ -98,25 +98,17 @@ local function isFree(record)
   if record.pinned ~= nil and record.owner ~= ip then
     return false
   end
-  if record.owner ~= nil and ((record.clean and sameEra(record)) or record.fence == 0) then
-    return true
-  end
-  if record['until'] <= passed then
-    return true
-  end
-  if not record.clean or not sameEra(record) then
-    return false
-  end
-  return record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)
+  local isClean = record.clean and sameEra(record)
+  return record['until'] <= passed
+    or (record.owner ~= nil and (isClean or record.fence == 0))
+    or (isClean and (record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)))
 end
 
 -- `rollbackOf` in rule/window.ts.
 local function rollbackOf(record)
   local behind = record.seenClock - clock
   local tolerated = record.host == host and overtaking or skew
-  if behind > tolerated then
-    return behind
-  end
+  return behind > tolerated and behind or nil
 end
 
 -- Such programs may have used a worker ID at any time at which no holder of ours had it.
@@ -287,15 +279,11 @@ end)
 
 -- The record with the newest window of this host shows whether the host's clock was set back.
 local newest = nil
-if #names == 1 and #ofHost < look then
-  newest = ofHost[1] and load(ofHost[#ofHost])
-else
-  for _, name in ipairs(names) do
-    local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
-    local record = n and inPool(n) and load(n)
-    if record and (newest == nil or record['until'] > newest['until']) then
-      newest = record
-    end
+for _, name in ipairs(names) do
+  local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
+  local record = n and inPool(n) and load(n)
+  if record and (newest == nil or record['until'] > newest['until']) then
+    newest = record
   end
 end
 local rollback = newest and rollbackOf(newest)
@@ -308,14 +296,12 @@ end
 -- The record of a worker ID that can be granted now, or nil.
 local function available(n)
   local record = load(n)
-  if record == nil or not isFree(record) then
-    return nil
-  end
-  if foreignUse(n, record) then
+  if record ~= nil and isFree(record) then
+    if not foreignUse(n, record) then
+      return record
+    end
     noteForeign(n, record)
-    return nil
   end
-  return record
 end
 
 local stalled = nil
@@ -374,10 +360,7 @@ end
 
 -- The lowest worker ID that was never used. One that another program has is put aside when a claim first meets it.
 while true do
-  local from, to = rangeAt(first)
-  if meta.layout == nil then
-    from, to = 0, last
-  end
+  local from = meta.layout == nil and 0 or rangeAt(first)
   if from == nil or from > last then
     break
   end

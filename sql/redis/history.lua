@@ -35,8 +35,4 @@ for _, text in ipairs(found) do
   last = unpackRecord(key, text)
   add(last)
 end
-if #found == page and count < limit then
-  table.insert(list, 'next')
-  table.insert(list, last.fence)
-end
-return list
+return listed(list, { next = #found == page and count < limit and last.fence or nil })

@@ -48,49 +48,40 @@ end
 
 -- Cuts the bands at the limits of a pool, so that the pool consists of whole bands: `cutBands` in registries/bands.ts.
 local function cutBands(first, last, poolName)
-  local inside, outside = {}, {}
+  local function nameOf(a, b)
+    return a == first and b == last and poolName or string.format('%.0f-%.0f', a, b)
+  end
+  local cut, at = {}, first
+  local function add(a, b, filed, name)
+    if a <= b then
+      filed = math.min(math.max(filed, a), b + 1)
+      table.insert(cut, { first = a, last = b, name = name or nameOf(a, b), filed = filed })
+    end
+  end
   for _, band in ipairs(bands) do
-    local begins = { band.first }
-    for _, at in ipairs({ first, last + 1 }) do
-      if at > band.first and at <= band.last then
-        table.insert(begins, at)
-      end
+    local a, b = math.max(band.first, first), math.min(band.last, last)
+    if a <= b then
+      -- No worker ID between two bands has a record.
+      add(at, a - 1, a)
+      at = b + 1
     end
-    bandsChanged = bandsChanged or #begins > 1
-    for i, a in ipairs(begins) do
-      local b = (begins[i + 1] or band.last + 1) - 1
-      local part = { first = a, last = b, name = band.name, filed = math.min(math.max(band.filed, a), b + 1) }
-      table.insert(a >= first and b <= last and inside or outside, part)
-    end
+    add(band.first, math.min(band.last, first - 1), band.filed, band.name)
+    add(a, b, band.filed, band.name)
+    add(math.max(band.first, last + 1), band.last, band.filed, band.name)
   end
-
-  bands = outside
-  local function add(a, b, name, filed)
-    bandsChanged = bandsChanged or name == nil
-    name = name or (a == first and b == last and poolName) or string.format('%.0f-%.0f', a, b)
-    table.insert(bands, { first = a, last = b, name = name, filed = filed })
-  end
-  local at, others = first, #outside
-  for _, band in ipairs(inside) do
-    -- No worker ID between two bands has a record.
-    if band.first > at then
-      add(at, band.first - 1, nil, band.first)
-    end
-    local name, filed = band.name, band.filed
-    for i = 1, others do
-      if isMixed(band, outside[i]) then
-        name, filed = nil, band.first
-      end
-    end
-    add(band.first, band.last, name, filed)
-    at = band.last + 1
-  end
-  if at <= last then
-    add(at, last, nil, last + 1)
-  end
-  table.sort(bands, function(a, b)
+  add(at, last, last + 1)
+  table.sort(cut, function(a, b)
     return a.first < b.first
   end)
+  bands, bandsChanged = cut, bandsChanged or #cut > #bands
+
+  for _, band in ipairs(bandsIn(first, last)) do
+    for _, other in ipairs(bands) do
+      if (other.last < first or other.first > last) and isMixed(band, other) then
+        band.name, band.filed, bandsChanged = nameOf(band.first, band.last), band.first, true
+      end
+    end
+  end
 end
 
 -- Whether a record is filed under another name than that of its band, and can be filed anew.

@@ -76,27 +76,22 @@ export function claimOn(
     }
   }
 
-  /** Looks whether the processes in the answer still run, and claims again. */
-  async function claimBehind(request: ClaimRequest, { fields }: ScriptAnswer, deadline: number): Promise<ScriptAnswer> {
-    const gone: string[] = [];
-    const there: string[] = [];
-    let unclear = fields;
-    const lock = `${scripts.prefixOf(request.namespace)}:lok:lease@${request.holder.ip}`;
-    return withLock(connection, lock, deadline, async () => {
-      for (let tries = 1; ; tries++) {
-        for (const name of unclear.keys()) (isGone(textOf(unclear, name)) ? gone : there).push(name);
-        const answer = await claimOnce(request, { looks: tries < mostLooks, gone, there }, deadline);
-        if (answer.outcome !== "look") return answer;
-        unclear = answer.fields;
-      }
-    });
-  }
-
   return async (request) => {
     const deadline = connection.deadline();
     const looks = place !== undefined && request.holder.pid === process.pid;
-    const first = await claimOnce(request, { looks, gone: [], there: [] }, deadline);
-    const answer = first.outcome === "look" ? await claimBehind(request, first, deadline) : first;
+    const gone: string[] = [];
+    const there: string[] = [];
+    let answer = await claimOnce(request, { looks, gone, there }, deadline);
+    if (answer.outcome === "look") {
+      const lock = `${scripts.prefixOf(request.namespace)}:lok:lease@${request.holder.ip}`;
+      await withLock(connection, lock, deadline, async () => {
+        for (let tries = 1; answer.outcome === "look"; tries++) {
+          const { fields } = answer;
+          for (const name of fields.keys()) (isGone(textOf(fields, name)) ? gone : there).push(name);
+          answer = await claimOnce(request, { looks: tries < mostLooks, gone, there }, deadline);
+        }
+      });
+    }
     return claimAnswer(answer, request, connection.where);
   };
 }
@@ -139,24 +134,18 @@ function grantedBy(answer: ScriptAnswer): Grant {
 }
 
 /** All worker IDs of the layouts of earlier claims: a process uses few layouts, and parses each once. */
-const wholePools = new Map<string, PoolBounds | undefined>();
+const wholePools = new Map<string, PoolBounds>();
 
 /** Whether a claim may have any worker ID of its layout. */
 function isWhole({ layout, pool }: ClaimRequest): boolean {
-  if (!wholePools.has(layout)) {
+  try {
     // A daemon claims for many layouts.
     if (wholePools.size === 100) wholePools.clear();
-    wholePools.set(layout, wholePool(layout));
-  }
-  const whole = wholePools.get(layout);
-  return whole?.first === pool.first && whole.last === pool.last;
-}
-
-function wholePool(layout: string): PoolBounds | undefined {
-  try {
-    return Layout.parse(layout).pool;
+    const whole = wholePools.get(layout) ?? Layout.parse(layout).pool;
+    wholePools.set(layout, whole);
+    return whole.first === pool.first && whole.last === pool.last;
   } catch (error) {
-    if (isSnowleaseError(error)) return undefined;
+    if (isSnowleaseError(error)) return false;
     throw error;
   }
 }

@@ -11,20 +11,10 @@ import { isUnknownScript, replyError } from "./errors.ts";
 /** What a script takes, under the names that its first lines give to ARGV; an argument is left out where it is undefined. */
 type ScriptArguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
 
-interface LoadedScript {
-  readonly text: string;
-  readonly sha: string;
-  /** The names of its arguments, in the order of ARGV. */
-  readonly names: readonly string[];
-}
-
 interface RunOptions {
   /** On the monotonic clock, ms; by default that of an operation which begins now. */
   readonly deadline?: number;
-  /**
-   * Given for a claim or a renewal, which then waits until the replicas that `wait` asks for confirm it: takes back what too few
-   * confirmed.
-   */
+  /** Given for a claim or a renewal, which waits for the replicas that `wait` asks for: takes back what too few confirmed. */
   readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
 }
 
@@ -41,7 +31,7 @@ export interface RedisScripts {
 export function scriptsOn(connection: RedisConnection): RedisScripts {
   const { where, operationTimeout } = connection;
   const { wait, maxLag } = connection.settings;
-  const loaded = new Map<string, LoadedScript>();
+  const loaded = new Map<string, ReturnType<typeof readScript>>();
   // A server that lacks the script is asked twice, and each time has to wait.
   const confirmTime = Math.max(1, Math.floor(operationTimeout / 3));
   let eviction: Promise<void> | undefined;
@@ -50,12 +40,6 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     const prefix = namespace === "default" ? "workerId" : `workerId/${namespace}`;
     // On a cluster, the braces put all keys of a namespace on one node.
     return connection.cluster ? `{${prefix}}` : prefix;
-  }
-
-  function load(name: string, args: ScriptArguments): LoadedScript {
-    const script = loaded.get(name) ?? readScript(name, Object.keys(args));
-    loaded.set(name, script);
-    return script;
   }
 
   /** Passes once in the life of a connection. */
@@ -75,7 +59,9 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     deadline: number,
     behind: readonly RedisCommand[],
   ): Promise<readonly [ScriptAnswer, ...(RedisReply | Error)[]]> {
-    const { text, sha, names } = load(name, args);
+    const script = loaded.get(name) ?? readScript(name, Object.keys(args));
+    loaded.set(name, script);
+    const { text, sha, names } = script;
     const list = [1, prefixOf(namespace), ...names.map((each) => argumentOf(args[each]))];
     let replies = await connection.send(deadline, ["EVALSHA", sha, ...list], ...behind);
     // The server did not run it, so it may get the text.
@@ -112,8 +98,11 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
   };
 }
 
-/** Reads a script, with the files that its line `-- include: NAME NAME` names. `given`: the arguments of its first call. */
-function readScript(name: string, given: readonly string[]): LoadedScript {
+/**
+ * Reads a script, with the files that its line `-- include: NAME NAME` names. `given`: the arguments of its first call; the returned
+ * names have the order of ARGV.
+ */
+function readScript(name: string, given: readonly string[]) {
   const own = readSql(`redis/${name}.lua`);
   const text = own.replace(/^-- include: (.*)$/m, (_, files: string) =>
     files

@@ -22,10 +22,7 @@ interface QueuedWrite {
 interface WriteTransactions {
   /** Runs a transaction after those before it. Resolves once it is durable. */
   run<Answer>(work: TransactionWork<Answer>): Promise<Answer>;
-  /**
-   * Runs a part of the present transaction. Where the part throws, only its writes are undone, and `failed` answers for it; throws
-   * where the writes of all parts are undone.
-   */
+  /** Runs a part of a transaction. Where it throws, its writes are undone, and `failed` answers; throws where all writes are undone. */
   part<Answer>(work: () => Answer, failed: (error: unknown) => Answer): Answer;
 }
 
@@ -53,8 +50,8 @@ export class WriteBatches {
   }
 
   /**
-   * Waits until a transaction is full, or for a few turns of the event loop no further write has come. Node accepts one connection a
-   * turn: when a daemon restarts and its thousands of holders come back, a transaction in each turn would serve some 300 a second.
+   * Waits until a transaction is full, or no further write comes for a few turns of the event loop. Node accepts one connection a turn:
+   * with a transaction in each turn, a restarted daemon would serve some 300 of its returning holders a second.
    */
   async gather(): Promise<void> {
     const end = performance.now() + longestGathering;

@@ -34,10 +34,8 @@ export interface SqliteDriver {
 }
 
 /** What this file uses of both `node:sqlite` and `libsql`. */
-interface NativeDatabase {
-  exec(sql: string): unknown;
+interface NativeDatabase extends Pick<SqliteConnection, "exec" | "close"> {
   prepare(sql: string): NativeStatement;
-  close(): unknown;
   defaultSafeIntegers?(on: boolean): unknown;
 }
 
@@ -63,8 +61,7 @@ export async function loadSqlite(): Promise<SqliteDriver> {
 
 function loadBuiltin(): NativeConstructor | undefined {
   const { emitWarning } = process;
-  // Node 22 warns once in each process that its SQLite is experimental; a user of Snowlease cannot do anything about that. Loading is
-  // synchronous, so that no other warning is lost.
+  // Node 22 warns once in each process that its SQLite is experimental. Loading is synchronous, so that no other warning is lost.
   process.emitWarning = () => undefined;
   try {
     return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: NativeConstructor } | undefined)?.DatabaseSync;
@@ -90,8 +87,8 @@ function connectionTo(database: NativeDatabase): SqliteConnection {
   // Without this, libsql rounds an integer above 2^53 silently; node:sqlite throws.
   database.defaultSafeIntegers?.(true);
   return {
-    exec: (sql) => void database.exec(sql),
-    close: () => void database.close(),
+    exec: (sql) => database.exec(sql),
+    close: () => database.close(),
     prepare(sql) {
       const statement = database.prepare(sql);
       return {
@@ -115,10 +112,7 @@ function bound(parameters: SqliteRow = {}): Readonly<Record<string, unknown>> {
   return bound;
 }
 
-/**
- * A driver's row with the types of a `SqliteRow`: bigint becomes number, any kind of bytes Uint8Array. Changes the row itself: a copy would
- * double the cost of a million rows.
- */
+/** Gives a driver's row the types of a `SqliteRow`. Changes the row itself: a copy would double the cost of a million rows. */
 function rowOf(native: unknown): SqliteRow | undefined {
   if (native === undefined || native === null) return undefined;
   const row = native as Record<string, unknown>;

@@ -23,9 +23,7 @@ export function makePrivateFile(path: string): void {
  * registry's. By name, since to close a file here would drop the locks that this process has on it.
  */
 export function alignModes(path: string): void {
-  for (const file of beside(path)) {
-    if (lstatSync(file, { throwIfNoEntry: false })?.isFile() === true) alignMode(file, path);
-  }
+  for (const file of beside(path)) if (lstatSync(file, { throwIfNoEntry: false })?.isFile()) alignMode(file, path);
 }
 
 /** Gives a path the group of another one, and as much of its mode as `mask` has. Changes nothing where this user may not. */
@@ -43,8 +41,8 @@ export function alignMode(path: string, like: string, mask = 0o777): void {
 /** The files of a registry that every user may read or write. */
 export function exposedFiles(path: string): readonly string[] {
   return [path, ...beside(path)].filter((file) => {
-    const found = statSync(file, { throwIfNoEntry: false });
-    return found !== undefined && (found.mode & otherUsers) !== 0;
+    const { mode = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    return (mode & otherUsers) !== 0;
   });
 }
 

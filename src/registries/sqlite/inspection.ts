@@ -16,8 +16,7 @@ export function refuseForeign(driver: SqliteDriver, path: string): void {
     if (error instanceof SnowleaseError || isIncomplete(error)) throw fileError(error, path);
     // Not there yet, or Node 22.13, whose SQLite opens no file this way.
     if (!isDamage(error)) return;
-    // A file in use may look damaged. Then a log or journal is beside it, and opening it shows more; if that is gone since, a
-    // second look shows more.
+    // A file in use may look damaged. Then a log or journal is beside it, and opening it shows more; without one, a second look does.
     if (hasLog(path)) return;
     if (look === 2) throw fileError(error, path);
   }

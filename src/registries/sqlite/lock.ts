@@ -74,10 +74,7 @@ export class FileLock {
   }
 }
 
-/**
- * Returns a function that says for how long nothing was written to a registry's file since this call, ms; on a crowded machine
- * divided by the tasks that share a core.
- */
+/** Returns a function that says for how long nothing was written to a file since this call, ms; the more tasks share a core, the less. */
 function standstillOf(path: string): () => number {
   let [seen, looked, lasted] = [stateOf(path), monotonic(systemClock), 0];
   return () => {

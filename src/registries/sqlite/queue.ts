@@ -25,12 +25,7 @@ const longestPath = 103;
 const lookCost = 20;
 
 /** Where a connection stands in the queue. */
-export interface QueuePlace {
-  /** Waits until no place is before this one, and answers true; or for `patience` ms, and answers false. */
-  isFirst(patience: number): Promise<boolean>;
-  /** Lets the next one have its turn. */
-  leave(): void;
-}
+export type QueuePlace = Pick<SocketPlace, "isFirst" | "leave">;
 
 /** The place of a process for which no queue is possible. */
 const nowhere: QueuePlace = { isFirst: () => Promise.resolve(true), leave: () => undefined };
@@ -79,7 +74,7 @@ export class LockQueue {
   }
 }
 
-class SocketPlace implements QueuePlace {
+class SocketPlace {
   readonly #folder: string;
   readonly #name: string;
   readonly #server: Server;
@@ -100,6 +95,7 @@ class SocketPlace implements QueuePlace {
     });
   }
 
+  /** Waits until no place is before this one, and answers true; or for `patience` ms, and answers false. */
   async isFirst(patience: number): Promise<boolean> {
     for (;;) {
       const before = this.#before();
@@ -114,6 +110,7 @@ class SocketPlace implements QueuePlace {
     }
   }
 
+  /** Lets the next one have its turn. */
   leave(): void {
     this.#ahead?.socket.destroy();
     this.#ahead = undefined;
