@@ -16,11 +16,7 @@ local recent = ARGV[9] -- the recents
 local maxLag = tonumber(ARGV[10]) -- how much longer a quarantine lasts, ms
 
 local record = load(workerId)
-local doubtful = false
-if meta.replId ~= nil then
-  local _
-  _, doubtful = checkQuarantine(maxLag, clock)
-end
+local doubtful = meta.replId ~= nil and select(2, checkQuarantine(maxLag, clock))
 if record ~= nil and record.token == nil and record.fence == fence then
   -- It was released before; or an operator ended the claim, and what was used can no longer be stored.
   return { (record.clean or ends == nil) and 'released' or 'lost' }
