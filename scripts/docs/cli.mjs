@@ -1,5 +1,5 @@
 import { commands } from "../../dist/cli/commands.js";
-import { optionTable } from "../../dist/config/config.js";
+import { optionTable } from "../../dist/config/options.js";
 import { table } from "./table.mjs";
 
 const all = await Promise.all(Object.values(commands).map((load) => load()));

@@ -1,4 +1,4 @@
-import { optionTable } from "../../dist/config/config.js";
+import { optionTable } from "../../dist/config/options.js";
 import { fail } from "../setup.mjs";
 
 /** Lines of a comment have at most so many columns. */

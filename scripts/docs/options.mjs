@@ -1,4 +1,4 @@
-import { optionTable } from "../../dist/config/config.js";
+import { optionTable } from "../../dist/config/options.js";
 import { table } from "./table.mjs";
 
 /** Every option, as src/config/options.ts has it. */

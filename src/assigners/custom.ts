@@ -13,11 +13,11 @@ type AssignerAnswer = number | Lease | undefined;
  * aborted, and a lease that it answers later is given back.
  */
 export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssigner {
-  if (typeof custom !== "string") checkShape(custom, "The assigner");
-  const name = typeof custom === "string" ? resolve(custom) : custom.name;
+  const isPath = typeof custom === "string";
+  const name = isPath ? resolve(custom) : checkShape(custom, "The assigner").name;
 
   async function ask(request: AssignRequest, signal: AbortSignal): Promise<AssignerAnswer> {
-    const own = typeof custom === "string" ? checkShape(await load(name), `The default export of ${name}`) : custom;
+    const own = isPath ? checkShape(await load(name), `The default export of ${name}`) : custom;
     try {
       return await own.assign(request, signal);
     } catch (cause) {
@@ -28,7 +28,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
   }
 
   return {
-    name: typeof custom === "string" ? custom : name,
+    name: isPath ? custom : name,
     assign: (request, signal) => inTime(name, request, signal, (until) => ask(request, until)),
   };
 }
@@ -63,13 +63,10 @@ async function inTime(
 
 async function load(file: string): Promise<unknown> {
   try {
-    const module = (await import(pathToFileURL(file).href)) as { readonly default?: unknown };
-    return module.default;
+    return ((await import(pathToFileURL(file).href)) as { readonly default?: unknown }).default;
   } catch (cause) {
-    throw configInvalid(
-      `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`,
-      cause,
-    );
+    const message = `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`;
+    throw configInvalid(message, cause);
   }
 }
 
@@ -80,7 +77,6 @@ function saidBy(cause: unknown): string {
 function checkShape(value: unknown, what: string): WorkerIdAssigner {
   const { name, assign } = (value ?? {}) as Partial<WorkerIdAssigner>;
   if (typeof name === "string" && typeof assign === "function") return value as WorkerIdAssigner;
-  throw configInvalid(
-    `${what} is no WorkerIdAssigner; it has to be an object with a \`name\` and a function \`assign\`.`,
-  );
+  const rule = "it has to be an object with a `name` and a function `assign`";
+  throw configInvalid(`${what} is no WorkerIdAssigner; ${rule}.`);
 }

@@ -30,11 +30,9 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
  * @throws SnowleaseError CONFIG_INVALID where an interface is named that is not there, or has no such address.
  */
 export function hostAddress(name?: string, interfaces: Interfaces = networkInterfaces()): string | undefined {
-  const addresses = name === undefined ? Object.values(interfaces).flat() : interfaces[name];
-  const outer = (addresses ?? []).filter((address) => address !== undefined && !address.internal);
-  const found =
-    outer.find((address) => address?.family === "IPv4") ??
-    outer.find((address) => address?.family === "IPv6" && !/^fe[89ab]/i.test(address.address));
+  const addresses = Object.entries(interfaces).flatMap(([key, list = []]) => (key === (name ?? key) ? list : []));
+  const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab].:/i.test(address));
+  const found = outer.find(({ family }) => family === "IPv4") ?? outer.find(({ family }) => family === "IPv6");
   if (found === undefined && name !== undefined) {
     throw configInvalid(
       `Expected \`interface\` to be one of ${Object.keys(interfaces).join(", ")}, with an address that is not loopback, got ${shown(name)}; name one of them, or the address (\`ip\`).`,
@@ -45,20 +43,21 @@ export function hostAddress(name?: string, interfaces: Interfaces = networkInter
 
 /** The last bits of an address, as many as the layout has for worker IDs. @throws SnowleaseError CONFIG_INVALID for text that is no address. */
 export function addressWorkerId(ip: string, { workerBits }: Layout): number {
+  if (isIP(ip) === 0) {
+    throw configInvalid(`Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}; correct it.`);
+  }
   return lastBits(ip) % 2 ** workerBits;
 }
 
 /** The last 32 bits of an address. */
 function lastBits(ip: string): number {
-  if (isIP(ip) === 0) {
-    throw configInvalid(`Expected \`ip\` to be an IPv4 or IPv6 address, got ${shown(ip)}; correct it.`);
-  }
   if (!isIPv6(ip)) return ip.split(".").reduce((bits, octet) => bits * 256 + Number(octet), 0);
   // The URL parser writes every form the same way, without dots: at most one `::`, and groups without leading zeros.
-  const [, tail = ""] = /([0-9a-f:]*)\]$/.exec(new URL(`http://[${ip.replace(/%.*$/, "")}]`).host) ?? [];
-  const [lower = "0", upper = "0"] = tail
+  const { hostname } = new URL(`http://[${ip.replace(/%.*$/, "")}]`);
+  const [upper = 0, lower = 0] = hostname
+    .slice(1, -1)
     .split(":")
-    .map((group) => group || "0")
-    .toReversed();
-  return Number.parseInt(upper, 16) * 65_536 + Number.parseInt(lower, 16);
+    .slice(-2)
+    .map((group) => Number.parseInt(group || "0", 16));
+  return upper * 65_536 + lower;
 }

@@ -1,4 +1,4 @@
-import { numberWithin, type AssignRequest, type WorkerIdAssigner } from "../lease/assigner.ts";
+import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid } from "../id/errors.ts";
 
 const names = ["snowlease.workerId", "westid.workerId"] as const;
@@ -20,7 +20,11 @@ export function propertyAssigner({
         const value = request.options.properties?.[name];
         if (value !== undefined) return numberWithin(value, `the property \`${name}\``, request);
       }
-      const given = argv.flatMap((argument) => read(argument, request));
+      const given = argv.flatMap((argument) => {
+        const [name] = pattern.exec(argument) ?? [];
+        if (name === undefined) return [];
+        return numberWithin(argument.slice(name.length + 1), `the argument \`${name}=NUMBER\``, request);
+      });
       const [first] = given;
       if (given.some((workerId) => workerId !== first)) {
         throw configInvalid(`The program's arguments name the worker IDs ${given.join(", ")}; name one.`);
@@ -28,10 +32,4 @@ export function propertyAssigner({
       return first;
     },
   };
-}
-
-function read(argument: string, request: AssignRequest): readonly number[] {
-  const [name] = pattern.exec(argument) ?? [];
-  if (name === undefined) return [];
-  return [numberWithin(argument.slice(name.length + 1), `the argument \`${name}=NUMBER\``, request)];
 }

@@ -17,17 +17,16 @@ export function registryAssigner(target: string | Registry | RegistryClient | Cl
       if (typeof target === "object" && "claim" in target) {
         return Lease.claim({ registry: target, clock, makeToken }, lease, signal);
       }
-      const address = withSource("the registry of the assigner", () => {
-        return typeof target === "object" ? addressOfClient(target) : parseAddress(target);
-      });
+      const address = withSource("the registry of the assigner", () =>
+        typeof target === "object" ? addressOfClient(target) : parseAddress(target),
+      );
       const [parameter] = Object.keys(address.parameters);
       if (parameter !== undefined) {
         throw configInvalid(
           `Expected the registry URL ${address.redacted} of an assigner to have no query, got one with \`${parameter}\`; give it to snowlease() as an option.`,
         );
       }
-      const { operationTimeout } = lease;
-      const registry = await openRegistry(address, { operationTimeout, clock });
+      const registry = await openRegistry(address, { operationTimeout: lease.operationTimeout, clock });
       try {
         return await Lease.claim({ registry, clock, makeToken, onEnd: () => registry.close() }, lease, signal);
       } catch (error) {

@@ -1,4 +1,4 @@
-import type { OptionScope } from "../config/config.ts";
+import type { OptionScope } from "../config/options.ts";
 import type { Output } from "./terminal/output.ts";
 
 /** A flag of one command. Options come from the table in options.ts. */

@@ -2,7 +2,7 @@
 import { version } from "../assets.ts";
 import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
-import type { Option } from "../config/config.ts";
+import type { Option } from "../config/options.ts";
 import { type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands } from "./commands.ts";
@@ -43,7 +43,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** The options of config.ts that a command takes. */
 async function settingsOf({ settings, without = [] }: CliCommand): Promise<readonly Option[]> {
-  const { optionTable } = await import("../config/config.ts");
+  const { optionTable } = await import("../config/options.ts");
   return optionTable.filter(({ name, scopes }) => {
     if (typeof settings !== "string") return settings.includes(name);
     return scopes.includes(settings) && !without.includes(name);

@@ -1,23 +1,10 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
-import { configInvalid, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError } from "../id/errors.ts";
 import { utf8Text } from "../id/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
 
 const [groupWrites, othersWrite] = [0o020, 0o002];
-
-/** Refuses a file that another user may have created or changed. */
-function checkOwner({ uid, gid, mode }: Stats, refuse: (what: string) => never): void {
-  const { getuid, getgid } = process;
-  // Not on Windows.
-  if (getuid === undefined || getgid === undefined) return;
-  const instead = "or name the file with --config to use it nevertheless";
-  if (uid !== getuid() && uid !== 0) refuse(`belongs to another user (uid ${uid}); change its owner, ${instead}`);
-  if ((mode & othersWrite) !== 0) refuse(`is writable for every user; remove that permission (chmod o-w), ${instead}`);
-  if ((mode & groupWrites) !== 0 && gid !== getgid()) {
-    refuse(`is writable for another group (gid ${gid}); remove that permission (chmod g-w), ${instead}`);
-  }
-}
 
 /**
  * The object in a config file; empty where the file neither exists nor was named.
@@ -39,26 +26,41 @@ export function readConfigFile(path: string, named: boolean): object {
     if (!named) checkOwner(stat, refuse);
     bytes = readFileSync(file);
   } catch (cause) {
-    if (cause instanceof SnowleaseError) throw cause;
+    if (isSnowleaseError(cause)) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
-    if (code === "ENOENT") return named ? refuse("does not exist; name another file, or none", cause) : {};
-    return refuse(`cannot be read (${code}); correct its permissions`, cause);
+    if (code !== "ENOENT") return refuse(`cannot be read (${code}); correct its permissions`, cause);
+    return named ? refuse("does not exist; name another file, or none", cause) : {};
   } finally {
     if (file !== undefined) closeSync(file);
   }
   const text = utf8Text(bytes) ?? refuse("is not UTF-8; save it as UTF-8");
-  let value: unknown;
+  const value = parsed(text, refuse);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  const what = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  return refuse(`holds ${what}; it has to be one JSON object`);
+}
+
+/** Refuses a file that another user may have created or changed. */
+function checkOwner({ uid, gid, mode }: Stats, refuse: (what: string) => never): void {
+  const { getuid, getgid } = process;
+  // Not on Windows.
+  if (getuid === undefined || getgid === undefined) return;
+  const instead = "or name the file with --config to use it nevertheless";
+  if (uid !== getuid() && uid !== 0) refuse(`belongs to another user (uid ${uid}); change its owner, ${instead}`);
+  if ((mode & othersWrite) !== 0) refuse(`is writable for every user; remove that permission (chmod o-w), ${instead}`);
+  if ((mode & groupWrites) !== 0 && gid !== getgid()) {
+    refuse(`is writable for another group (gid ${gid}); remove that permission (chmod g-w), ${instead}`);
+  }
+}
+
+function parsed(text: string, refuse: (what: string) => never): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch (cause) {
     // The message of JSON.parse may quote a password from the file: take only the position.
     const [, position] = /position (\d+)/.exec(String(cause)) ?? [];
     const before = text.slice(0, Number(position ?? 0)).split("\n");
     const place = position === undefined ? "" : ` (line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1})`;
-    refuse(`is not JSON${place}; correct it`);
+    return refuse(`is not JSON${place}; correct it`);
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  return refuse(
-    `holds ${value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`}; it has to be one JSON object`,
-  );
 }

@@ -11,7 +11,7 @@ import { didYouMean } from "../id/did-you-mean.ts";
 import { type Registry } from "../rule/registry.ts";
 import { defaultLimits, type NamespaceLimits } from "../rule/limits.ts";
 import { defaultRollback } from "../generator/rollback.ts";
-import type { Mode, SnowflakeOptions } from "../generator/tick-allocator.ts";
+import type { SnowflakeOptions } from "../generator/tick-allocator.ts";
 import { checkSpread } from "../generator/spread.ts";
 import { checkWindowLength, defaultWindow } from "../lease/window-length.ts";
 import { isFrom, type LentLease, lentLease } from "./lent-lease.ts";
@@ -20,12 +20,11 @@ import {
   type OptionName,
   type OptionScope,
   optionTable,
+  type OptionTypes,
   type OptionValues,
   readOption,
 } from "./options.ts";
 import { checkVariables } from "./variables.ts";
-
-export { type Option, type OptionScope, optionTable } from "./options.ts";
 
 /** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
@@ -38,32 +37,33 @@ export interface ConfigSources {
   readonly cwd?: string | undefined;
 }
 
+/** The defaults that depend on nothing. Times in ms. */
+const defaults = {
+  operationTimeout: 5000,
+  mode: "wall",
+  spread: 1,
+  reuse: "any",
+  ordinal: false,
+  ordinalBase: 0,
+  instance: "",
+  insecure: false,
+} as const;
+
+/** Options that have a value when nothing gives them. */
+type Defaulted = keyof typeof defaults | keyof typeof defaultRollback | "registry" | "namespace" | "layout" | "host";
+
 /** All options, with defaults. Times in ms. */
-export interface Config extends OptionValues {
-  readonly registry: RegistryAddress | Registry;
+export interface Config extends Omit<OptionValues, Defaulted | "pool" | "workerId">, Pick<OptionTypes, Defaulted> {
   /** named: by an option. default: the embedded file. borrowed: the lease of the `snowlease exec` that started this process. */
   readonly registryFrom: "named" | "default" | "borrowed";
-  readonly namespace: string;
-  readonly layout: Layout;
   /** The worker IDs that may be leased: the option `pool` within `fixed`. */
   readonly pool: PoolBounds;
   /** The worker IDs that have the fixed fields; all of the layout where none is fixed. */
   readonly fixed: PoolBounds;
-  readonly operationTimeout: number;
-  readonly maxWait: number;
-  readonly maxTell: number;
-  readonly mode: Mode;
-  readonly spread: number;
   /** Only those that were given. */
   readonly limits: Partial<NamespaceLimits>;
-  readonly reuse: "any" | "never";
   /** From any source but the environment, which an assigner reads. */
   readonly workerId: number | undefined;
-  readonly ordinal: boolean;
-  readonly ordinalBase: number;
-  readonly host: string;
-  readonly instance: string;
-  readonly insecure: boolean;
   /** Where each option that was given came from. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
 }
@@ -75,11 +75,11 @@ interface ConfigSource {
   readonly text: string;
 }
 
-/** The options given at one level. */
-interface Level {
-  readonly level: ConfigSource["level"];
-  readonly values: Partial<Record<OptionName, unknown>>;
-  readonly sources: Partial<Record<OptionName, ConfigSource>>;
+/** An option that a level gives. */
+interface Given {
+  readonly name: OptionName;
+  readonly value: unknown;
+  readonly source: ConfigSource;
 }
 
 const inScope = (...scopes: readonly OptionScope[]): readonly OptionName[] =>
@@ -100,21 +100,21 @@ const embeddedWindow = 2000;
 export function resolveConfig(from: ConfigSources): Config {
   const { env } = from;
   checkVariables(env);
-  const levels = [readProgram(from), readEnvironment(env), readFile(from)];
-  const named = levels.find(({ values }) => values.registry !== undefined);
+  const program = readProgram(from);
+  const levels = [program, readEnvironment(env), readFile(from)];
+  const named = levels.find((level) => valuesOf(level).registry !== undefined);
   const query = named === undefined ? new Map<string, string>() : readQuery(named);
-  const values = Object.assign({}, ...levels.map((level) => level.values).toReversed()) as OptionValues;
-  const sources: Config["sources"] = Object.assign({}, ...levels.map((level) => level.sources).toReversed());
+  const values = { ...defaults, ...defaultRollback, ...valuesOf(levels.flat()) };
+  const sources: Config["sources"] = byName(levels.flat(), ({ source }) => source);
 
   checkTokenTarget(from, values, sources);
-  const [program] = levels as [Level, ...Level[]];
   const lent = lentLease(env);
   const namespace = values.namespace ?? lent?.namespace ?? "default";
-  const borrows = lent?.namespace === namespace && isFrom(lent, (program.values as OptionValues).registry);
+  const borrows = lent?.namespace === namespace && isFrom(lent, valuesOf(program).registry);
   const borrowed = borrows ? lent : undefined;
   if (lent !== undefined && !borrows && named === undefined) throw unborrowed(namespace, lent, sources);
   // Environment and file of a borrower went into the lease that it borrows. Only what the program itself asks for has to fit it.
-  const wishes = borrows ? (program.values as OptionValues) : values;
+  const wishes = borrows ? valuesOf(program) : values;
   const layout = wishes.layout ?? borrowed?.layout ?? defaultLayout;
   const { pool, fixed } = narrowed(wishes, sources, layout, borrows && named !== program ? new Map() : query);
   const { maxWindow, maxClockSkew } = values;
@@ -129,27 +129,19 @@ export function resolveConfig(from: ConfigSources): Config {
     layout,
     pool,
     fixed,
-    operationTimeout: values.operationTimeout ?? 5000,
-    maxWait: values.maxWait ?? defaultRollback.maxWait,
-    maxTell: values.maxTell ?? defaultRollback.maxTell,
-    mode: values.mode ?? "wall",
-    spread: withSource(sources.spread?.text ?? "", () => checkSpread(values.spread ?? 1, layout)),
+    spread: withSource(sources.spread?.text ?? "", () => checkSpread(values.spread, layout)),
     limits: {
       ...(maxWindow !== undefined && !borrows && { maxWindow }),
       ...(maxClockSkew !== undefined && !borrows && { maxClockSkew }),
     },
-    reuse: values.reuse ?? "any",
     workerId:
       workerId === undefined
         ? undefined
         : numberWithin(workerId, sources.workerId?.text ?? "", { layout, pool, fixed }),
     env: wishes.env,
     assigner: wishes.assigner,
-    ordinal: wishes.ordinal ?? false,
-    ordinalBase: values.ordinalBase ?? 0,
+    ordinal: wishes.ordinal ?? defaults.ordinal,
     host: values.host ?? hostname(),
-    instance: values.instance ?? "",
-    insecure: values.insecure ?? false,
     sources,
   };
 }
@@ -182,55 +174,54 @@ export function leaseDefaults(
   };
 }
 
-function emptyLevel(level: ConfigSource["level"]): Level {
-  return { level, values: {}, sources: {} };
+function given(level: ConfigSource["level"], name: OptionName, value: unknown, text: string): Given {
+  return { name, value: readOption(name, value, text), source: { level, text } };
 }
 
-function give({ level, values, sources }: Level, name: OptionName, value: unknown, text: string): void {
-  values[name] = readOption(name, value, text);
-  sources[name] = { level, text };
+/** What is noted of each option. The first that gives an option is the strongest. */
+function byName<Value>(options: readonly Given[], note: (option: Given) => Value): Record<string, Value> {
+  return Object.fromEntries(options.toReversed().map((option) => [option.name, note(option)]));
 }
 
-function readProgram({ options = {}, flags = {} }: ConfigSources): Level {
-  const level = emptyLevel("program");
-  for (const [key, value] of Object.entries(options)) {
+function valuesOf(options: readonly Given[]): Partial<OptionTypes> {
+  return byName(options, ({ value }) => value);
+}
+
+function readProgram({ options = {}, flags = {} }: ConfigSources): Given[] {
+  const passed = Object.entries(options).flatMap(([key, value]) => {
     const name = knownName(key, libraryOptions, "the options");
-    if (value !== undefined) give(level, name, value, `the option \`${name}\``);
-    else if (decisiveOptions.has(name)) throw unset(name);
-  }
-  for (const { name, flag } of optionTable) {
-    const value = flag === undefined ? undefined : flags[flag.slice(2)];
-    if (value !== undefined) give(level, name, value, `${flag}`);
-  }
-  return level;
+    if (value !== undefined) return [given("program", name, value, `the option \`${name}\``)];
+    if (!decisiveOptions.has(name)) return [];
+    throw configInvalid(
+      `Expected the option \`${name}\` to have a value, got undefined (is an environment variable unset?): other generators could then make the same IDs; set the value, or leave the option out.`,
+    );
+  });
+  const flagged = optionTable.flatMap(({ name, flag = "" }) => {
+    const value = flags[flag.slice(2)];
+    return value === undefined ? [] : [given("program", name, value, flag)];
+  });
+  return [...passed, ...flagged];
 }
 
-function readEnvironment(env: ConfigSources["env"]): Level {
-  const level = emptyLevel("environment");
-  for (const { name, env: variable } of optionTable) {
-    // An assigner reads it: a property comes before it.
-    if (name === "workerId" || variable === undefined) continue;
+function readEnvironment(env: ConfigSources["env"]): Given[] {
+  return optionTable.flatMap(({ name, env: variable = "" }) => {
     const value = env[variable];
-    if (value !== undefined) give(level, name, value, variable);
-  }
-  return level;
+    // An assigner reads the worker ID: a property comes before it.
+    return value === undefined || name === "workerId" ? [] : [given("environment", name, value, variable)];
+  });
 }
 
-function readFile({ flags = {}, env, cwd }: ConfigSources): Level {
-  const level = emptyLevel("file");
-  if (cwd === undefined) return level;
+function readFile({ flags = {}, env, cwd }: ConfigSources): Given[] {
+  if (cwd === undefined) return [];
   const named = flags["config"] ?? env["SNOWLEASE_CONFIG"];
   const path = resolve(cwd, typeof named === "string" ? named : "snowlease.json");
-  for (const [key, value] of Object.entries(readConfigFile(path, named !== undefined))) {
+  return Object.entries(readConfigFile(path, named !== undefined)).map(([key, value]) => {
     const name = knownName(key, fileOptions, path);
-    if (named === undefined && name === "assigner") {
-      throw configInvalid(
-        `\`assigner\` in ${path} would run a program, and no option names this file; name the file with --config, or give the assigner with a flag.`,
-      );
-    }
-    give(level, name, value, `\`${name}\` in ${path}`);
-  }
-  return level;
+    if (named !== undefined || name !== "assigner") return given("file", name, value, `\`${name}\` in ${path}`);
+    throw configInvalid(
+      `\`assigner\` in ${path} would run a program, and no option names this file; name the file with --config, or give the assigner with a flag.`,
+    );
+  });
 }
 
 /** Refuses to send a token of the environment to a registry that a merely found config file names. */
@@ -238,24 +229,22 @@ function checkTokenTarget({ flags = {}, env }: ConfigSources, values: OptionValu
   const { registry } = values;
   const isNamed = (flags["config"] ?? env["SNOWLEASE_CONFIG"]) !== undefined;
   if (isNamed || sources.registry?.level !== "file" || sources.token?.level !== "environment") return;
-  if (registry === undefined || "claim" in registry) return;
-  if (registry.kind !== "http" && registry.kind !== "unix") return;
+  if (registry === undefined || !takesToken(registry)) return;
   throw configInvalid(
     `${sources.registry.text} would receive ${sources.token.text}, and no option names this file; name the file with --config, or the registry with SNOWLEASE_REGISTRY.`,
   );
 }
 
 /** Adds the query of this level's registry URL to the level. Returns the parameters that are no options: fields of the layout. */
-function readQuery(level: Level): Map<string, string> {
-  const { registry } = level.values as OptionValues;
+function readQuery(level: Given[]): Map<string, string> {
   const rest = new Map<string, string>();
-  if (registry === undefined || !("parameters" in registry)) return rest;
+  const { registry } = valuesOf(level);
+  const source = level.find(({ name }) => name === "registry")?.source;
+  if (source === undefined || registry === undefined || "claim" in registry) return rest;
   for (const [key, value] of Object.entries(registry.parameters)) {
     const name = urlOptions.find((name) => name === key);
-    const text = `\`${key}\` in the registry URL from ${level.sources.registry?.text}`;
     if (name === undefined) rest.set(key, value);
-    else if (level.values[name] === undefined) give(level, name, value, text);
-    else readOption(name, value, text);
+    else level.push(given(source.level, name, value, `\`${key}\` in the registry URL from ${source.text}`));
   }
   return rest;
 }
@@ -270,23 +259,18 @@ function narrowed(
   const url = `the query of the registry URL from ${sources.registry?.text}`;
   const own = registry === undefined || "claim" in registry ? [] : Object.keys(storeOf(registry).parameters ?? {});
   const identity = Object.keys(layout.split(0));
-  const fixed: Record<string, unknown> = {};
-  for (const [key, value] of query) {
-    const name = knownName(key, [...urlOptions, ...own, ...identity], url);
+  const inQuery = Array.from(query, ([key, value]) => [
+    knownName(key, [...urlOptions, ...own, ...identity], url),
     // Any other text stays as it is: `narrow` then names it.
-    fixed[name] = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value;
-  }
-  Object.assign(fixed, fields);
-  for (const [name, value] of Object.entries({ datacenter, machine, process })) {
-    if (value !== undefined) fixed[name] = value;
-  }
-  const blamed = [sources.pool, sources.datacenter, sources.machine, sources.process, sources.fields].map(
-    (source) => source?.text,
-  );
-  if (query.size > 0) blamed.push(url);
-  return withSource(blamed.filter((text) => text !== undefined).join(" or "), () => ({
-    pool: layout.narrow(fixed as Record<string, number>, pool),
-    fixed: layout.narrow(fixed as Record<string, number>),
+    /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : value,
+  ]);
+  const named = Object.entries({ datacenter, machine, process }).filter(([, value]) => value !== undefined);
+  const fixed: Record<string, number> = { ...Object.fromEntries(inQuery), ...fields, ...Object.fromEntries(named) };
+  const options = ["pool", "datacenter", "machine", "process", "fields"] as const;
+  const blamed = [...options.flatMap((name) => sources[name]?.text ?? []), ...(query.size > 0 ? [url] : [])];
+  return withSource(blamed.join(" or "), () => ({
+    pool: layout.narrow(fixed, pool),
+    fixed: layout.narrow(fixed),
   }));
 }
 
@@ -322,8 +306,11 @@ function homeOfUser(): string {
 
 /** The address with the token for a daemon there. */
 function withToken(registry: RegistryAddress | Registry, token: string | undefined): RegistryAddress | Registry {
-  if (token === undefined || "claim" in registry) return registry;
-  return registry.kind === "http" || registry.kind === "unix" ? { ...registry, token } : registry;
+  return token !== undefined && takesToken(registry) ? ({ ...registry, token } as RegistryAddress) : registry;
+}
+
+function takesToken(registry: RegistryAddress | Registry): registry is RegistryAddress {
+  return !("claim" in registry) && storeOf(registry).registryKind === "daemon";
 }
 
 /** Another namespace than the lent one needs a named registry: the default registry is not the lender's. */
@@ -334,22 +321,12 @@ function unborrowed(namespace: string, lent: LentLease, sources: Config["sources
   );
 }
 
-/** A decisive option without a value. */
-function unset(name: OptionName): SnowleaseError {
-  return configInvalid(
-    `Expected the option \`${name}\` to have a value, got undefined (is an environment variable unset?): other generators could then make the same IDs; set the value, or leave the option out.`,
-  );
-}
-
 /** The option of this name. CONFIG_INVALID where there is none, with the most similar name. */
 function knownName<Name extends string>(name: string, names: readonly Name[], from: string): Name {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;
   const meant = didYouMean(name, names);
   const quoted = shown(name).replace(/ \(string\)$/, "");
-  throw configInvalid(
-    meant === undefined
-      ? `There is no option ${quoted}; remove it from ${from}.`
-      : `There is no option ${quoted}; did you mean \`${meant}\`? Correct ${from}.`,
-  );
+  const advice = meant === undefined ? `remove it from ${from}` : `did you mean \`${meant}\`? Correct ${from}`;
+  throw configInvalid(`There is no option ${quoted}; ${advice}.`);
 }

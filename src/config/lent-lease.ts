@@ -5,11 +5,9 @@ import { defaultLayout, type Layout } from "../id/layout.ts";
 import type { Registry } from "../rule/registry.ts";
 import { readOption } from "./options.ts";
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
-/** A lease that another process lends, as the environment of the borrowing process describes it. */
+/** A lease that another process lends, as the environment of the borrower describes it. */
 export interface LentLease {
-  /** The socket of the process that lends it. */
+  /** The lender's socket. */
   readonly address: RegistryAddress;
   readonly namespace: string;
   readonly layout: Layout;
@@ -31,14 +29,13 @@ const names = {
 export const lentVariables: readonly string[] = Object.values(names);
 
 /** The lease that this environment lends; undefined where it lends none. @throws SnowleaseError CONFIG_INVALID */
-export function lentLease(env: Environment): LentLease | undefined {
+export function lentLease(env: NodeJS.ProcessEnv): LentLease | undefined {
   const socket = env[names.socket];
   if (socket === undefined) return undefined;
-  const layout = env[names.layout];
   return {
     address: withSource(names.socket, () => pathAddress("unix", socket)),
     namespace: readOption("namespace", env[names.namespace], names.namespace),
-    layout: layout === undefined ? defaultLayout : readOption("layout", layout, names.layout),
+    layout: readOption("layout", env[names.layout] ?? defaultLayout, names.layout),
     registry: env[names.registry] || undefined,
     workerId: env[names.workerId] || undefined,
   };
@@ -64,7 +61,7 @@ export function lendingEnvironment(
 }
 
 /** The same for a child of a borrower; undefined where this environment lends no lease of that namespace. */
-export function passedOn(env: Environment, namespace: string): Readonly<Record<string, string>> | undefined {
+export function passedOn(env: NodeJS.ProcessEnv, namespace: string): Readonly<Record<string, string>> | undefined {
   if (env[names.socket] === undefined || env[names.namespace] !== namespace) return undefined;
   const lent = Object.entries(env).filter((entry): entry is [string, string] => lentVariables.includes(entry[0]));
   return { ...Object.fromEntries(lent), SNOWLEASE_NAMESPACE: namespace };
@@ -77,15 +74,12 @@ export function workerIdVariables(workerId: number): Readonly<Record<string, str
 }
 
 /** This environment without the lease that it lends. */
-export function withoutLent(env: Environment): Environment {
+export function withoutLent(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !lentVariables.includes(name)));
 }
 
-/**
- * The environment, where it names a worker ID to claim: without the worker ID of the lender, which is leased already, and without the one
- * that a program under `lendLease` inherited, which the lease has already.
- */
-export function ownWorkerId(env: Environment): Environment {
+/** The environment without the worker IDs that the lent lease has already: the lender's, and one that was inherited. */
+export function ownWorkerId(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env[names.socket] === undefined) return env;
   const told = env[names.workerId] || undefined;
   const left = (name: string): string | undefined => (told === undefined || env[name] === told ? undefined : env[name]);
@@ -100,8 +94,7 @@ export function ownWorkerId(env: Environment): Environment {
 
 /** Whether a lent lease is from the registry that a program names; true where it names none. */
 export function isFrom(lent: LentLease, registry: RegistryAddress | Registry | undefined): boolean {
-  if (registry === undefined) return true;
-  return !("claim" in registry) && lentName(registry) === lent.registry;
+  return registry === undefined || (!("claim" in registry) && lentName(registry) === lent.registry);
 }
 
 /** The name of a lease's registry for borrowers: without passwords, and the same from any folder. */

@@ -6,10 +6,7 @@ import type { PoolBounds } from "../id/pool-bounds.ts";
 import { parsePool } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
 
-/*
- * By hand, and not with the library that describes HTTP's bodies: every process that asks for a worker ID reads options first, and
- * loading that would be a third of the time to its first ID.
- */
+/* Without zod: loading that would be a third of the time to a process's first ID. */
 
 /** A kind of value that an option may take. */
 export interface Kind<Value> {
@@ -72,7 +69,7 @@ export const registryUrl: Kind<RegistryAddress | Registry> = {
   rule: "to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client",
   read(given) {
     if (typeof given === "string") return parseAddress(given);
-    if (isRegistry(given)) return given;
+    if (hasMethods<Registry>(given, "claim", "renew", "release", "close")) return given;
     return isObject(given) ? addressOfClient(given) : undefined;
   },
 };
@@ -132,7 +129,7 @@ export const label: Kind<string> = matching(
 export const assigner: Kind<WorkerIdAssigner | string> = {
   value: "PATH",
   rule: "to be the path of a module whose default export is a WorkerIdAssigner, or a WorkerIdAssigner",
-  read: (given) => (isAssigner(given) ? given : path.read(given)),
+  read: (given) => (hasMethods<WorkerIdAssigner>(given, "assign") ? given : path.read(given)),
 };
 
 export const workerId: Kind<number | string> = {
@@ -145,11 +142,8 @@ export const workerId: Kind<number | string> = {
 export const fields: Kind<Record<string, number>> = {
   rule: "to be an object of integers",
   read(given) {
-    if (!isRecord(given)) return undefined;
-    const entries = Object.entries(given).flatMap(([name, value]) =>
-      isWhole(value) && value >= 0 ? [[name, value]] : [],
-    );
-    return entries.length === Object.keys(given).length ? Object.fromEntries(entries) : undefined;
+    const isGood = isRecord(given) && Object.values(given).every((value) => isWhole(value) && value >= 0);
+    return isGood ? ({ ...given } as Record<string, number>) : undefined;
   },
 };
 
@@ -171,14 +165,6 @@ function isWhole(given: unknown): given is number {
   return Number.isSafeInteger(given);
 }
 
-function isRegistry(given: unknown): given is Registry {
-  return hasMethods(given, "claim", "renew", "release", "close");
-}
-
-function isAssigner(given: unknown): given is WorkerIdAssigner {
-  return hasMethods(given, "assign");
-}
-
-function hasMethods(given: unknown, ...methods: readonly string[]): boolean {
+function hasMethods<Type>(given: unknown, ...methods: readonly (keyof Type)[]): given is Type {
   return isObject(given) && methods.every((name) => typeof Reflect.get(given, name) === "function");
 }

@@ -7,29 +7,11 @@ import type { PoolBounds } from "../id/pool-bounds.ts";
 import { presetNames, presets } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { Mode } from "../generator/tick-allocator.ts";
-import {
-  assigner,
-  duration,
-  fields,
-  hostAndPort,
-  integer,
-  ipAddress,
-  type Kind,
-  label,
-  layout,
-  matching,
-  oneOf,
-  path,
-  pool,
-  properties,
-  registryUrl,
-  truth,
-  workerId,
-} from "./option-kinds.ts";
+import * as kind from "./option-kinds.ts";
 
 /*
- * One table declares every option. It makes the validation, the flags and --help of the command line, the names in the environment, the
- * table of docs/options.md and (by scripts/docs.mjs) the comments of `SnowleaseOptions`.
+ * One table declares every option: validation, flags and --help, variables, the table of docs/options.md and (by scripts/docs.mjs) the
+ * comments of `SnowleaseOptions` follow from it.
  */
 
 /** The value of each option after it is read. Times in ms. */
@@ -93,17 +75,16 @@ export interface Option {
   readonly flag: string | undefined;
   /** `SNOWLEASE_CLAIM_TIMEOUT`; undefined like `flag`. */
   readonly env: string | undefined;
-  /** Stands for the value in `--help`; undefined for a flag without one. */
-  readonly value: string | undefined;
+  /** Stands for the value in `--help`; absent for a flag without one. */
+  readonly value?: string;
   readonly description: string;
   /** What holds only where a program passes the option to `snowlease`. */
-  readonly program: string | undefined;
+  readonly program?: string;
   readonly default: string;
   readonly scopes: readonly OptionScope[];
 }
 
-interface Definition<Value> extends Kind<Value>, Pick<Option, "description" | "default" | "scopes"> {
-  readonly program?: string;
+interface Definition<Value> extends kind.Kind<Value>, Omit<Option, "name" | "flag" | "env" | "value"> {
   /** Messages must not quote the value. */
   readonly secret?: boolean;
   /** See `decisiveOptions`. */
@@ -111,26 +92,31 @@ interface Definition<Value> extends Kind<Value>, Pick<Option, "description" | "d
 }
 
 /** Makes the definitions of options that these take. */
-function takenBy(...scopes: readonly OptionScope[]) {
+function takenBy(scopes: readonly OptionScope[], decisive: boolean = false) {
   return <Value>(
-    kind: Kind<Value>,
+    ofKind: kind.Kind<Value>,
     byDefault: string,
     description: string,
     more: Pick<Definition<Value>, "program" | "secret" | "decisive"> = {},
-  ): Definition<Value> => ({ ...kind, scopes, default: byDefault, description, ...more });
+  ): Definition<Value> => ({ ...ofKind, scopes, default: byDefault, description, decisive, ...more });
 }
 
-const everywhere = takenBy("library", "cli", "url", "daemon");
-const claims = takenBy("library", "cli", "url");
-const sources = takenBy("library", "cli");
-const holders = takenBy("library", "cli", "daemon");
-const library = takenBy("library");
-const daemon = takenBy("daemon");
+const everywhere = takenBy(["library", "cli", "url", "daemon"]);
+const claims = takenBy(["library", "cli", "url"]);
+const holders = takenBy(["library", "cli", "daemon"]);
+const daemon = takenBy(["daemon"]);
+/** Each source of a worker ID is decisive, and so is each option that only the library has. */
+const sources = takenBy(["library", "cli"], true);
+const library = takenBy(["library"], true);
 const decisive = true;
+
+function fixes(field: string): string {
+  return `Fixes the layout's field \`${field}\`: only worker IDs with this value are leased.`;
+}
 
 const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]> } = {
   registry: holders(
-    registryUrl,
+    kind.registryUrl,
     "`sqlite:` + `$XDG_STATE_HOME` or `~/.local/state` + `/snowlease/registry.db`",
     "The URL of the registry that leases worker IDs. Its query takes every option marked so.",
     {
@@ -140,191 +126,172 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     },
   ),
   namespace: claims(
-    matching("NAME", /^[a-z][a-z0-9_]{0,31}$/, "to match [a-z][a-z0-9_]{0,31}"),
+    kind.matching("NAME", /^[a-z][a-z0-9_]{0,31}$/, "to match [a-z][a-z0-9_]{0,31}"),
     "`default`",
     "The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`.",
     { decisive },
   ),
   layout: everywhere(
-    layout,
+    kind.layout,
     "`westid`",
     `The bits of an ID: ${presetNames.map((name) => `\`${name}\``).join(", ")}, or a notation: fields from the top bit down, \`@\`, the epoch in Unix ms, \`/\`, the tick in ms, and \`/wraps\` for a timestamp that starts again at 0, like \`${presets.westid}\`.`,
     { decisive },
   ),
-  pool: everywhere(pool, "the whole layout", "The range of worker IDs to lease from, such as `512-1023`.", {
+  pool: everywhere(kind.pool, "the whole layout", "The range of worker IDs to lease from, such as `512-1023`.", {
     decisive,
   }),
-  datacenter: claims(
-    integer("NUMBER"),
-    "none",
-    "Fixes the layout's field `datacenter`: only worker IDs with this value are leased.",
-    { decisive },
-  ),
-  machine: claims(
-    integer("NUMBER"),
-    "none",
-    "Fixes the layout's field `machine`: only worker IDs with this value are leased.",
-    { decisive },
-  ),
-  process: claims(
-    integer("NUMBER"),
-    "none",
-    "Fixes the layout's field `process`: only worker IDs with this value are leased. The fields above it have to be fixed, too.",
-    { decisive },
-  ),
+  datacenter: claims(kind.integer("NUMBER"), "none", fixes("datacenter"), { decisive }),
+  machine: claims(kind.integer("NUMBER"), "none", fixes("machine"), { decisive }),
+  process: claims(kind.integer("NUMBER"), "none", `${fixes("process")} The fields above it have to be fixed, too.`, {
+    decisive,
+  }),
   fields: library(
-    fields,
+    kind.fields,
     "none",
     "Fixes identity fields of the layout by name, from the top field down: `{ datacenter: 3 }`. In a URL, each field is a parameter with its own name.",
-    { decisive },
   ),
   window: everywhere(
-    duration(1),
+    kind.duration(1),
     "60 s; 2 s for a fixed worker ID in an embedded registry; at least 4 ticks",
     "How far ahead a lease reaches, at least 3 ticks. A holder survives a registry outage of this length, and the worker ID of a crashed holder rests this long.",
   ),
   claimTimeout: claims(
-    duration(0),
+    kind.duration(0),
     "0; one window for a fixed worker ID",
     "How long a claim waits for a free worker ID.",
   ),
   operationTimeout: everywhere(
-    duration(1),
+    kind.duration(1),
     "5 s",
     "The deadline of one registry operation. An operation that waits for a locked registry file fails after this time without a write by another process.",
   ),
-  maxWait: claims(duration(0), "500 ms", "How long a generator waits after its clock was set back."),
+  maxWait: claims(kind.duration(0), "500 ms", "How long a generator waits after its clock was set back."),
   maxTell: claims(
-    duration(0),
+    kind.duration(0),
     "1 m",
     "After a setback of the clock up to this size, callers get an error with the time to try again. After a larger one, the lease ends.",
   ),
   mode: claims(
-    oneOf("wall", "lead"),
+    kind.oneOf("wall", "lead"),
     "`wall`",
     "`wall`: timestamps never lead the clock. `lead`: timestamps may lead the clock by up to the window, for bursts of more IDs than a tick has.",
   ),
   spread: claims(
-    integer("NUMBER"),
+    kind.integer("NUMBER"),
     "1",
     "How many different sequences a tick may begin with, a power of two. With 2^k, IDs are even in `id % 2^k` also where a generator makes few IDs.",
   ),
   maxClockSkew: everywhere(
-    duration(1),
+    kind.duration(1),
     "10 s",
     "The largest tolerated difference between a holder's clock and the registry's clock. Fixed when the namespace is created.",
   ),
   maxWindow: everywhere(
-    duration(1),
+    kind.duration(1),
     "10 m",
     "The longest window that a claim may ask for. Fixed when the namespace is created.",
   ),
   reuse: claims(
-    oneOf("any", "never"),
+    kind.oneOf("any", "never"),
     "`any`",
     "`never`: lease only worker IDs that were never used, until the pool is used up.",
   ),
   onLost: claims(
-    oneOf("switch", "stop"),
+    kind.oneOf("switch", "stop"),
     "`switch`; `stop` for a fixed worker ID",
     "After a lease is lost: `switch` claims another worker ID and goes on, `stop` ends.",
   ),
-  workerId: sources(workerId, "none", "The one worker ID to claim. Where fields are fixed: its number within them.", {
-    decisive,
-  }),
+  workerId: sources(
+    kind.workerId,
+    "none",
+    "The one worker ID to claim. Where fields are fixed: its number within them.",
+  ),
   properties: library(
-    properties,
+    kind.properties,
     "none",
     "System properties. `westid.workerId` or `snowlease.workerId` is the worker ID to claim.",
-    { decisive },
   ),
   env: sources(
-    matching("NAME", /^[A-Za-z_][A-Za-z0-9_]*$/, "to be the name of an environment variable"),
+    kind.matching("NAME", /^[A-Za-z_][A-Za-z0-9_]*$/, "to be the name of an environment variable"),
     "`SNOWLEASE_WORKER_ID`, then `WESTID_WORKERID`",
     "The environment variable that holds the worker ID to claim.",
-    { decisive },
   ),
-  assigner: sources(assigner, "none", "A WorkerIdAssigner, or the path of a module whose default export is one.", {
-    decisive,
+  assigner: sources(kind.assigner, "none", "A WorkerIdAssigner, or the path of a module whose default export is one.", {
     program: "It has to answer within `operationTimeout` plus `claimTimeout`.",
   }),
-  ordinal: sources(truth, "`false`", "Claims the number at the end of the host's name, as in `orders-3`.", {
-    decisive,
-  }),
-  ordinalBase: sources(integer("NUMBER"), "0", "A number to add to the ordinal.", { decisive }),
+  ordinal: sources(kind.truth, "`false`", "Claims the number at the end of the host's name, as in `orders-3`."),
+  ordinalBase: sources(kind.integer("NUMBER"), "0", "A number to add to the ordinal."),
   ip: sources(
-    ipAddress,
+    kind.ipAddress,
     "the first IPv4 that is not loopback, else IPv6",
     "This host's address. Its last bits are the worker ID where no option names a worker ID or a registry.",
-    { decisive },
   ),
   interface: sources(
-    matching("NAME", /^\S{1,255}$/, "to be the name of a network interface"),
+    kind.matching("NAME", /^\S{1,255}$/, "to be the name of a network interface"),
     "any",
     "The network interface that has this host's address.",
-    { decisive },
   ),
   host: holders(
-    label,
+    kind.label,
     "the host's name",
     "The name of this host in the registry. A claim prefers a worker ID that this host used before.",
   ),
-  instance: holders(label, "none", "The name of this process in the registry."),
+  instance: holders(kind.label, "none", "The name of this process in the registry."),
   listen: daemon(
-    hostAndPort,
+    kind.hostAndPort,
     "`127.0.0.1:7070`, or none where `socket` is given",
     "The address and port on which the daemon listens. Port 0 takes a free port.",
   ),
-  socket: daemon(path, "none", "The Unix socket on which the daemon listens as well."),
+  socket: daemon(kind.path, "none", "The Unix socket on which the daemon listens as well."),
   tokens: daemon(
-    path,
+    kind.path,
     "none: every client that reaches the daemon may do everything",
     "A file of the tokens that the daemon accepts, one line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each. The roles are `worker`, `read` and `admin`. The daemon reads the file again at SIGHUP.",
   ),
   tlsCert: daemon(
-    path,
+    kind.path,
     "none: plain HTTP",
     "A PEM file with the daemon's certificate and its intermediate certificates. TLS 1.2 or newer. The daemon reads the file again at SIGHUP.",
   ),
-  tlsKey: daemon(path, "none", "A PEM file with the private key of `tlsCert`, without a passphrase."),
+  tlsKey: daemon(kind.path, "none", "A PEM file with the private key of `tlsCert`, without a passphrase."),
   tlsClientCa: daemon(
-    path,
+    kind.path,
     "none: clients need no certificate",
     "A PEM file of certificate authorities. Every client needs a certificate of one of them, in addition to a token.",
   ),
   claimsPerSecond: daemon(
-    integer("NUMBER"),
+    kind.integer("NUMBER"),
     "100",
     "How many claims a second one client may make, after a burst of 10 times as many. A client is a token, else an address; a socket is one client. `0`: no limit.",
   ),
   clientQuota: daemon(
-    integer("PERCENT", 1, 100),
+    kind.integer("PERCENT", 1, 100),
     "none: one client may lease a whole pool",
     "How many percent of a namespace's worker IDs (of `pool`, or else of the layout) one client may hold at once. A client is the same as for `claimsPerSecond`.",
   ),
   maxOwnLeases: daemon(
-    integer("NUMBER", 1),
+    kind.integer("NUMBER", 1),
     "100",
     "In how many namespaces at once the daemon makes IDs (`POST …/ids`), each with its own lease. For one more, the daemon gives back the lease that was unused for the longest time. It gives back a lease that is unused for 5 windows, too.",
   ),
   maxConnections: daemon(
-    integer("NUMBER", 1),
+    kind.integer("NUMBER", 1),
     "10,000, or the process's limit of open files less 128",
     "How many connections may be open at once. When there is no room, the daemon closes idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
   ),
   insecure: daemon(
-    truth,
+    kind.truth,
     "`false`",
     "Allows the daemon to listen without tokens and TLS where other machines can reach it, and on a socket that any user of this machine could replace.",
   ),
   token: claims(
-    matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),
+    kind.matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),
     "none",
     "The token for a daemon whose URL has none (`http://:TOKEN@HOST:PORT`). The environment and the URL's query are safer places than the arguments, which every user can read.",
     { secret: true },
   ),
-  config: takenBy("cli", "daemon")(
-    path,
+  config: takenBy(["cli", "daemon"])(
+    kind.path,
     "`snowlease.json`, where it exists",
     "A JSON file with these options. The library reads none. A file that is only found in the current folder has to belong to this user or root, must not be writable for other users or groups, and may name no `assigner` and no daemon that would get `SNOWLEASE_TOKEN`.",
   ),
@@ -340,18 +307,14 @@ export const decisiveOptions: ReadonlySet<OptionName> = new Set(names.filter((na
 
 /** Every option. */
 export const optionTable: readonly Option[] = names.map((name) => {
-  const { value, description, program, scopes, default: byDefault } = definitions[name];
+  const definition: Definition<unknown> = definitions[name];
   const dashed = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  const named = scopes.some((scope) => scope === "cli" || scope === "daemon");
+  const isNamed = definition.scopes.some((scope) => scope === "cli" || scope === "daemon");
   return {
+    ...definition,
     name,
-    flag: named ? `--${dashed}` : undefined,
-    env: named ? `SNOWLEASE_${dashed.replaceAll("-", "_").toUpperCase()}` : undefined,
-    value,
-    description,
-    program,
-    default: byDefault,
-    scopes,
+    flag: isNamed ? `--${dashed}` : undefined,
+    env: isNamed ? `SNOWLEASE_${dashed.replaceAll("-", "_").toUpperCase()}` : undefined,
   };
 });
 

@@ -5,7 +5,7 @@ import { optionTable } from "./options.ts";
 
 const prefix = "SNOWLEASE_";
 
-const optionVariables = optionTable.flatMap(({ env }) => (env === undefined ? [] : [env]));
+const optionVariables = optionTable.flatMap(({ env = [] }) => env);
 /** Also a variable that `snowlease exec` writes for programs without Snowlease. */
 const knownVariables: ReadonlySet<string> = new Set([...optionVariables, ...lentVariables, "SNOWLEASE_DATACENTER_ID"]);
 
@@ -20,9 +20,8 @@ const warned = new Set<string>();
  * @throws SnowleaseError CONFIG_INVALID with the most similar variable.
  */
 export function checkVariables(env: Readonly<Record<string, string | undefined>>): void {
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith(prefix) || knownVariables.has(name) || serviceLink.test(name) || env[name] === undefined)
-      continue;
+  const given = Object.keys(env).filter((name) => name.startsWith(prefix) && env[name] !== undefined);
+  for (const name of given.filter((name) => !knownVariables.has(name) && !serviceLink.test(name))) {
     const meant = similarVariable(name);
     if (meant !== undefined) {
       throw configInvalid(`There is no variable \`${name}\`; did you mean \`${meant}\`? Correct the environment.`);
@@ -38,11 +37,8 @@ export function checkVariables(env: Readonly<Record<string, string | undefined>>
 
 /** The most similar variable: misspelt, or with more or fewer words (`SNOWLEASE_REGISTRY_URL`, `SNOWLEASE_WORKER`). */
 function similarVariable(name: string): string | undefined {
-  const word = name.slice(prefix.length);
-  const misspelt = didYouMean(
-    word,
-    optionVariables.map((variable) => variable.slice(prefix.length)),
-  );
+  const words = optionVariables.map((variable) => variable.slice(prefix.length));
+  const misspelt = didYouMean(name.slice(prefix.length), words);
   if (misspelt !== undefined) return `${prefix}${misspelt}`;
   return optionVariables.find((variable) => name.startsWith(`${variable}_`) || variable.startsWith(`${name}_`));
 }

@@ -3,7 +3,8 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writ
 import { hostname, tmpdir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Config, leaseDefaults, optionTable, resolveConfig } from "../../src/config/config.ts";
+import { type Config, leaseDefaults, resolveConfig } from "../../src/config/config.ts";
+import { optionTable } from "../../src/config/options.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout, layouts } from "../../src/id/layout.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";

@@ -1,4 +1,4 @@
-import type { Option } from "../../config/config.ts";
+import type { Option } from "../../config/options.ts";
 import type { CliCommand, CommandFlag } from "../command.ts";
 import { exitCodeHelp } from "../exit-codes.ts";
 
