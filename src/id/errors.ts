@@ -120,6 +120,11 @@ export function ignoreRefusal(error: unknown): void {
   if (!isSnowleaseError(error)) throw error;
 }
 
+/** A number with its noun, for messages: "1 pin", "2 pins". */
+export function counted(count: number, one: string, many: string = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
 /** Unix ms as messages show it. */
 export function timeText(ms: number): string {
   return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : String(ms);

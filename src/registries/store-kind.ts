@@ -32,6 +32,8 @@ export interface StoreKind<Kind extends string = string, Parts extends object = 
   readonly claimMakesNamespace?: "at once" | "in quarantine";
   /** Whether nothing is stored there yet. Absent: opening makes no file. */
   isEmpty?(address: AddressOf<Kind, Parts>): boolean;
+  /** The statements with which an operator sets it up for a namespace. Absent: it needs none. */
+  schema?(address: AddressOf<Kind, Parts>, namespace: string): Promise<string>;
   /**
    * Where a ready client of its driver connects to; undefined for any other object.
    * @throws SnowleaseError CONFIG_INVALID for a client that cannot serve.

@@ -233,7 +233,7 @@ test("a host that takes a leased number from its address is a conflict that name
     stderr: expect.stringMatching(/worker 1 is used by host-1 \(10\.0\.0\.1\) and host-32 \(10\.0\.0\.32\)/) as string,
   });
   expect((await fleet.migrate("apply")).stderr).toMatch(
-    /1 hosts are not in the plan \(host-1 \(10\.0\.0\.1\)\); make a new plan/,
+    /1 host is not in the plan \(host-1 \(10\.0\.0\.1\)\); make a new plan/,
   );
   for (const { process } of runs) await stopped(process);
 });

@@ -157,7 +157,7 @@ describe("a migration", () => {
     await expect(revertPlan({ registry, plan })).rejects.toMatchObject({
       code: "WORKER_ID_HELD",
       message: expect.stringMatching(
-        new RegExp(`^1 worker IDs are leased \\(${workerId} by .*\\), and .* \`--force\`\\.$`),
+        new RegExp(`^1 worker ID is leased \\(${workerId} by .*\\), and .* \`--force\`\\.$`),
       ) as string,
     });
     expect(await revertPlan({ registry, plan }, true)).toEqual({ unpinned: 2, live: 1 });

@@ -2,8 +2,8 @@ import { fstatSync } from "node:fs";
 import { configInvalid } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
 import { holdLease } from "../processes/hold.ts";
-import { claimConfig, deferConfigured } from "../settings.ts";
-import { aborted, onInterrupt } from "../processes/signals.ts";
+import { claimConfig } from "../settings.ts";
+import { beforeAbort, onInterrupt } from "../processes/signals.ts";
 
 export const assign: CliCommand = {
   name: "assign",
@@ -27,9 +27,8 @@ export const assign: CliCommand = {
       );
     }
     const stop = onInterrupt();
-    const registry = await deferConfigured(config);
     try {
-      const held = await holdLease(config, registry, stop);
+      const held = await holdLease(config, stop);
       const { lease } = held;
       const { workerId, fence, from, until, namespace, layout } = lease;
       try {
@@ -42,7 +41,7 @@ export const assign: CliCommand = {
           process.stderr.write(`snowlease: Released worker ${workerId}; do not make IDs with it.\n`);
           return;
         }
-        const error = await Promise.race([held.endangered(stop), aborted(stop), stdinClosed()]);
+        const error = await Promise.race([beforeAbort(held.endangered(stop), stop), stdinClosed()]);
         if (error === undefined) return;
         // Exit without another call to the registry: the user of the worker ID learns of the danger from our end.
         await lease.orphan();
@@ -52,8 +51,6 @@ export const assign: CliCommand = {
       }
     } catch (error) {
       if (error !== stop.reason) throw error;
-    } finally {
-      await registry.close().catch(() => undefined);
     }
   },
 };

@@ -2,13 +2,13 @@ import type { Config } from "../../config/config.ts";
 import type { Lender } from "../../lend.ts";
 import { configInvalid, isSnowleaseError } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
-import { Child, passedSignals, StartFailure } from "../processes/child.ts";
+import { Child, endingSignals, passedSignals, StartFailure } from "../processes/child.ts";
 import type { CliCommand } from "../command.ts";
 import { errorLine } from "../exit-codes.ts";
 import { type HeldLease, holdLease } from "../processes/hold.ts";
 import { lentName, passedOn, workerIdVariables } from "../../config/lent-lease.ts";
 import { checkJava, javaOptions } from "../processes/java.ts";
-import { addressOf, claimConfig, deferConfigured } from "../settings.ts";
+import { addressOf, claimConfig } from "../settings.ts";
 import { signalExitCode } from "../processes/signals.ts";
 
 export const exec: CliCommand = {
@@ -39,22 +39,20 @@ export const exec: CliCommand = {
 
   async run(invocation) {
     if (invocation.operands[0] === "") {
-      const message = "Expected the name of a program, got an empty text; see `snowlease exec --help`.";
-      throw configInvalid(message);
+      throw configInvalid("Expected the name of a program, got an empty text; see `snowlease exec --help`.");
     }
     const config = await claimConfig(invocation);
     const interruption = new AbortController();
     let child: Child | undefined;
     const take = (signal: NodeJS.Signals): void => {
       if (child !== undefined) child.pass(signal);
-      else if (!harmless.includes(signal)) interruption.abort(signal);
+      else if (endingSignals.includes(signal)) interruption.abort(signalExitCode(signal));
     };
     for (const signal of passedSignals) process.on(signal, take);
 
-    const registry = await deferConfigured(config);
     const stop = interruption.signal;
     try {
-      const held = await holdLease(config, registry, stop);
+      const held = await holdLease(config, stop);
       const { lease } = held;
       try {
         // Where this lease is itself borrowed, its lender is there for all of us.
@@ -71,7 +69,7 @@ export const exec: CliCommand = {
         const end = await Promise.race([child.ended, held.endangered(over.signal)]);
         over.abort();
         await child.stop(held.grace);
-        if (typeof end === "number") return end;
+        if (!isSnowleaseError(end)) return end;
         // The lease is lost or the registry does not answer: let the rest of the window pass.
         await lease.orphan();
         throw end;
@@ -79,18 +77,13 @@ export const exec: CliCommand = {
         await giveBack(held, child?.hasRun === true);
       }
     } catch (error) {
-      if (stop.aborted && error === stop.reason) return signalExitCode(stop.reason as NodeJS.Signals);
+      if (stop.aborted && error === stop.reason) return stop.reason as number;
       if (!(error instanceof StartFailure)) throw error;
       process.stderr.write(`${errorLine(error)}\n`);
       return error.exitCode;
-    } finally {
-      await registry.close().catch(() => undefined);
     }
   },
 };
-
-/** Signals that do not end this process before the program has started. */
-const harmless: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
 /** Lends a lease whose worker ID programs without Snowlease may use, too: so it is unknown which IDs were made. */
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {

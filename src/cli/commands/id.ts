@@ -6,7 +6,7 @@ import type { Config } from "../../config/config.ts";
 import type { CliCommand } from "../command.ts";
 import { opensLater } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";
-import { onInterrupt, signalExitCode } from "../processes/signals.ts";
+import { onInterrupt } from "../processes/signals.ts";
 import { formatNames, integerOf, wordOf } from "../values.ts";
 
 const most = 1_000_000;
@@ -59,7 +59,7 @@ export const id: CliCommand = {
     } finally {
       await ids?.close();
     }
-    return interrupted.aborted ? signalExitCode(interrupted.reason as NodeJS.Signals) : 0;
+    return interrupted.aborted ? (interrupted.reason as number) : 0;
   },
 };
 

@@ -1,4 +1,4 @@
-import type { RegistryAddress } from "../../registries/index.ts";
+import { storeOf } from "../../registries/index.ts";
 import { timeText } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
 import { addressOf, openConfigured, registryConfig } from "../settings.ts";
@@ -26,7 +26,7 @@ export const init: CliCommand = {
     const config = await registryConfig(invocation);
     const address = addressOf(config);
     if (flags.has("print")) {
-      const ddl = await schemaOf(address.kind, config.namespace);
+      const ddl = (await storeOf(address).schema?.(address, config.namespace)) ?? "";
       if (json) await output.json({ registry: address.redacted, ddl });
       else await output.line(ddl === "" ? `-- ${address.redacted} needs no statements.` : ddl);
       return;
@@ -41,20 +41,10 @@ export const init: CliCommand = {
       await output.line(
         `Namespace ${namespace} ${state} in ${address.redacted}: layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`,
       );
-      if (until !== undefined) {
-        await output.line(
-          "Until then it grants nothing: this registry may have forgotten windows. Claims wait or fail.",
-        );
-      }
+      if (until === undefined) return;
+      await output.line("Until then it grants nothing: this registry may have forgotten windows. Claims wait or fail.");
     } finally {
       await registry.close().catch(() => undefined);
     }
   },
 };
-
-/** The statements that set up a store; none where it needs none. */
-async function schemaOf(kind: RegistryAddress["kind"], namespace: string): Promise<string> {
-  if (kind === "sqlite") return (await import("../../assets.ts")).readSql("sqlite/schema.sql").trimEnd();
-  if (kind !== "mysql" && kind !== "oracle" && kind !== "postgres") return "";
-  return (await import("../../registries/sql/init.ts")).schemaText(kind, namespace);
-}

@@ -1,7 +1,15 @@
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { leaseDefaults, type Config } from "../../config/config.ts";
 import { systemClock } from "../../lease/clock.ts";
-import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText, withSource } from "../../id/errors.ts";
+import {
+  configInvalid,
+  counted,
+  isSnowleaseError,
+  shown,
+  SnowleaseError,
+  timeText,
+  withSource,
+} from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { parsePool } from "../../id/notation.ts";
 import type { Registry } from "../../rule/registry.ts";
@@ -10,14 +18,14 @@ import { hostText, makePlan, type Plan } from "../../ops/migrate/plan.ts";
 import { planText, readPlan } from "../../ops/migrate/plan-file.ts";
 import { type SourceContents, sourceKinds } from "../../ops/migrate/source.ts";
 import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../../ops/migrate/status.ts";
-import type { CliCommand, CommandFlag, Invocation } from "../command.ts";
+import type { CliCommand, Invocation } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "../migration/source.ts";
 import { mostShown, outlookText, statusText } from "../migration/text.ts";
 import { Progress } from "../terminal/progress.ts";
 import { addressOf, registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
-import { onInterrupt, signalExitCode } from "../processes/signals.ts";
+import { onInterrupt } from "../processes/signals.ts";
 import { integerOf, wordOf } from "../values.ts";
 
 const defaultFile = "snowlease-migration.json";
@@ -27,59 +35,41 @@ const interval = 2000;
 const steps = { plan: planStep, apply: applyStep, status: statusStep, finish: finishStep } as const;
 type MigrationStep = keyof typeof steps;
 
-interface StepFlag extends CommandFlag {
-  /** The steps that take it. */
-  readonly steps: readonly MigrationStep[];
-}
-
-function stepFlag(steps: readonly MigrationStep[], name: string, value: string | undefined, text: string): StepFlag {
-  return { steps, name, value, description: `${steps.join(", ")}: ${text}` };
-}
-
-const stepFlags: readonly StepFlag[] = [
-  stepFlag(["plan"], "from", "SOURCE", `${sourceKinds.join(", ")}; each but ip needs a URL after it.`),
-  stepFlag(
+/** A flag as `--help` shows it, the steps that take it, and its meaning. */
+const stepFlags: Readonly<Record<string, readonly [steps: readonly MigrationStep[], meaning: string]>> = {
+  "from SOURCE": [["plan"], `${sourceKinds.join(", ")}; each but ip needs a URL after it.`],
+  "hosts FILE": [
     ["plan", "apply", "status", "finish"],
-    "hosts",
-    "FILE",
     "with `--from ip`, one host per line: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
-  ),
-  stepFlag(
+  ],
+  "source-layout LAYOUT": [
     ["plan"],
-    "source-layout",
-    "LAYOUT",
     "the layout of the old IDs, where the old programs do not use their default. Without `--layout`, it is the layout of the namespace, too.",
-  ),
-  stepFlag(
+  ],
+  "worker-bits BITS": [
     ["plan"],
-    "worker-bits",
-    "BITS",
     "how many bits the worker IDs of the old scheme have; default: as many as in its layout.",
-  ),
-  stepFlag(
+  ],
+  "headroom COUNT": [
     ["plan"],
-    "headroom",
-    "COUNT",
     "with `--from leaf` or `uid-generator`, how many worker IDs above the highest to keep for the next starts of the old scheme; default 20 % of the used ones, at least 16.",
-  ),
-  stepFlag(["plan"], "pool", "RANGE", "the worker IDs to lease while the fleet moves; all others are pinned."),
-  stepFlag(
+  ],
+  "pool RANGE": [["plan"], "the worker IDs to lease while the fleet moves; all others are pinned."],
+  "source URL": [
     ["apply", "status", "finish"],
-    "source",
-    "URL",
     "the source to read again; default: the plan's source, where it needs no login.",
-  ),
-  stepFlag(["plan"], "out", "FILE", `the plan file; default ${defaultFile}.`),
-  stepFlag(["apply"], "renumber", undefined, "pin for no host, so that each host gets another worker ID."),
-  stepFlag(["apply"], "revert", undefined, "remove the pins."),
-  stepFlag(["status"], "watch", undefined, "go on until all hosts have moved."),
-  stepFlag(
-    ["apply", "finish"],
-    "force",
-    undefined,
-    "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased.",
-  ),
-];
+  ],
+  "out FILE": [["plan"], `the plan file; default ${defaultFile}.`],
+  renumber: [["apply"], "pin for no host, so that each host gets another worker ID."],
+  revert: [["apply"], "remove the pins."],
+  watch: [["status"], "go on until all hosts have moved."],
+  force: [["apply", "finish"], "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased."],
+};
+
+const flagsOfSteps = Object.entries(stepFlags).map(([shown, [steps, meaning]]) => {
+  const [name = "", value] = shown.split(" ");
+  return { name, value, steps, description: `${steps.join(", ")}: ${meaning}` };
+});
 
 export const migrate: CliCommand = {
   name: "migrate",
@@ -99,7 +89,7 @@ export const migrate: CliCommand = {
     "snowlease migrate finish --registry redis://localhost:6379",
   ],
   settings: [...registrySettings, "layout", "window"],
-  flags: stepFlags,
+  flags: flagsOfSteps,
   operands: { name: "plan [URL] | apply|status|finish [PLAN]", least: 1, most: 2 },
 
   async run(invocation) {
@@ -109,7 +99,7 @@ export const migrate: CliCommand = {
       throw configInvalid(`Expected plan, apply, status or finish, got ${shown(word)}; name one.`);
     }
     const step = word as MigrationStep;
-    const misplaced = stepFlags.find(({ name, steps }) => flags.has(name) && !steps.includes(step));
+    const misplaced = flagsOfSteps.find(({ name, steps }) => flags.has(name) && !steps.includes(step));
     if (misplaced !== undefined) {
       throw configInvalid(`Expected \`migrate ${step}\` without \`--${misplaced.name}\`; leave it out.`);
     }
@@ -126,7 +116,7 @@ async function planStep(invocation: Invocation): Promise<void> {
   const others = new Map([...flags].filter(([name]) => name !== "pool"));
   const config = await registryConfig({ ...invocation, flags: others });
   const { namespace } = config;
-  const made = async (registry?: Registry): Promise<ReturnType<typeof makePlan>> => {
+  const made = async (registry?: Registry): ReturnType<typeof makePlan> => {
     const now = registry === undefined ? Date.now() : (await registry.ping()).clock;
     const info = await registry?.describe(namespace);
     const own = info && storedLayout(info, config);
@@ -163,12 +153,7 @@ function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly
 /** Writes a plan atomically; replaces nothing but another plan. */
 function write(file: string, plan: Plan): void {
   try {
-    try {
-      readPlan(utf8Text(readFileSync(file)) ?? "", file);
-    } catch (error) {
-      if (isSnowleaseError(error)) throw error;
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    }
+    if (existsSync(file)) readPlan(utf8Text(readFileSync(file)) ?? "", file);
     const beside = `${file}.${process.pid}.tmp`;
     writeFileSync(beside, planText(plan), { flag: "wx" });
     renameSync(beside, file);
@@ -178,27 +163,32 @@ function write(file: string, plan: Plan): void {
   }
 }
 
-/** Reads the source of a plan once more. */
-type Again = () => Promise<SourceContents>;
+/** What a step does with a plan. */
+interface PlanRun extends MigrationRequest {
+  readonly config: Config;
+  readonly progress: Progress;
+  readonly onProgress: (done: number, of: number) => void;
+  /** Reads the source of the plan once more. */
+  readonly again: () => Promise<SourceContents>;
+}
 
-/** The same, where a step can do without: with a line on the terminal why. */
-async function ifReadable(again: Again): Promise<SourceContents | undefined> {
+/** The source as it is now, where a step can do without: with a line on the terminal why. */
+async function ifReadable({ again }: PlanRun): Promise<SourceContents | undefined> {
   try {
     return await again();
   } catch (error) {
     if (!isSnowleaseError(error)) throw error;
-    process.stderr.write(
-      `snowlease: ${printable(`The source is not read again, so programs that have started since the plan are unknown: ${error.message}`)}\n`,
-    );
+    const what = `The source is not read again, so programs that have started since the plan are unknown: ${error.message}`;
+    process.stderr.write(`snowlease: ${printable(what)}\n`);
     return undefined;
   }
 }
 
-/** The plan that is named, its registry, and a progress bar. */
+/** Runs a step on the plan that is named, and its registry. */
 async function withPlan<Result>(
   invocation: Invocation,
   phase: string,
-  use: (request: MigrationRequest, config: Config, progress: Progress, again: Again) => Promise<Result>,
+  use: (run: PlanRun) => Promise<Result>,
 ): Promise<Result> {
   const [, file = defaultFile] = invocation.operands;
   const plan = readPlan(textOf(file), file);
@@ -206,11 +196,11 @@ async function withPlan<Result>(
   const named = config.sources.namespace === undefined ? undefined : config.namespace;
   const progress = new Progress();
   const onProgress = (done: number, of: number): void => progress.show(phase, `${done} of ${of}`, done / of);
+  const again = (): Promise<SourceContents> => readAgain(invocation, plan, config);
   try {
-    const again = (): Promise<SourceContents> => readAgain(invocation, plan, config);
-    return await withRegistry(config, (registry) =>
-      use({ registry, plan, named, onProgress }, config, progress, again),
-    );
+    return await withRegistry(config, (registry) => {
+      return use({ registry, plan, named, config, progress, onProgress, again });
+    });
   } finally {
     progress.end();
   }
@@ -218,61 +208,64 @@ async function withPlan<Result>(
 
 async function applyStep(invocation: Invocation): Promise<void> {
   const { flags, output, json } = invocation;
-  if (flags.has("revert")) {
-    if (flags.has("renumber")) throw configInvalid("Expected `--revert` without `--renumber`; leave one out.");
-    const reverted = await withPlan(invocation, "unpinned", (request) => revertPlan(request, flags.has("force")));
-    if (json) return output.json(reverted);
-    await output.line(`Removed ${reverted.unpinned} pins.`);
-    if (reverted.live === 0) return;
-    return output.line(
-      `${reverted.live} worker IDs are leased: a claim from now on may get one that a host of the old scheme uses. Move those hosts back first, or apply again.`,
-    );
-  }
+  if (flags.has("revert")) return revertStep(invocation);
   if (flags.has("force")) throw configInvalid("Expected `--force` of `migrate apply` with `--revert`; leave it out.");
-  const applied = await withPlan(invocation, "pinned", async (request, _config, _progress, again) => {
-    return applyPlan({ ...request, findings: await ifReadable(again) }, flags.has("renumber"));
+  const applied = await withPlan(invocation, "pinned", async (run) => {
+    return applyPlan({ ...run, findings: await ifReadable(run) }, flags.has("renumber"));
   });
   if (json) return output.json(applied);
   const { pinned, unchanged, others, left } = applied;
   for (const { workerId, reason } of others.slice(0, mostShown)) {
-    await output.add(
-      `${printable(`Worker ${workerId} is already pinned (${reason}): unchanged, and no host takes it over.`)}\n`,
+    const text = `Worker ${workerId} is already pinned (${reason}): unchanged, and no host takes it over.`;
+    await output.add(`${printable(text)}\n`);
+  }
+  if (left.length > 0) {
+    await output.line(
+      `Pins of an earlier plan: ${left.length}; if they are wrong, first apply that plan with --revert.`,
     );
   }
-  if (left.length > 0)
-    await output.add(
-      `Pins of an earlier plan: ${left.length}; if they are wrong, first apply that plan with --revert.\n`,
-    );
   await output.line(
     `Pinned: ${pinned}. Pinned before: ${unchanged}. Now move the hosts, one by one; \`snowlease migrate status\` shows the progress.`,
   );
 }
 
+async function revertStep(invocation: Invocation): Promise<void> {
+  const { flags, output, json } = invocation;
+  if (flags.has("renumber")) throw configInvalid("Expected `--revert` without `--renumber`; leave one out.");
+  const reverted = await withPlan(invocation, "unpinned", (run) => revertPlan(run, flags.has("force")));
+  if (json) return output.json(reverted);
+  const { unpinned, live } = reverted;
+  await output.line(`Removed ${counted(unpinned, "pin")}.`);
+  if (live === 0) return;
+  await output.line(
+    `${counted(live, "worker ID is", "worker IDs are")} leased: a claim from now on may get one that a host of the old scheme uses. Move those hosts back first, or apply again.`,
+  );
+}
+
 async function statusStep(invocation: Invocation): Promise<number | void> {
   const { flags, output, json } = invocation;
-  const print = (status: MigrationStatus): Promise<void> =>
-    json ? output.json(status) : output.line(statusText(status));
-  return withPlan(invocation, "moved", async (request, _config, progress, again) => {
-    const look = async (): Promise<MigrationStatus> => {
-      return migrationStatus({ ...request, findings: await ifReadable(again) });
-    };
-    if (!flags.has("watch")) return print(await look());
+  return withPlan(invocation, "moved", async (run) => {
+    const look = async (): Promise<MigrationStatus> => migrationStatus({ ...run, findings: await ifReadable(run) });
+    if (!flags.has("watch")) {
+      const status = await look();
+      return json ? output.json(status) : output.line(statusText(status));
+    }
     const stopped = onInterrupt();
     const over = AbortSignal.any([stopped, output.closed]);
     let before = "";
     for (;;) {
       const status = await look();
       const { hosts, moved, old, conflict } = status;
-      const line = `${moved} of ${hosts.length} hosts moved, ${old} on the old scheme, ${conflict} in conflict`;
-      progress.show(line, "", moved / hosts.length);
+      const line = `${moved} of ${counted(hosts.length, "host")} moved, ${old} on the old scheme, ${conflict} in conflict`;
+      run.progress.show(line, "", moved / hosts.length);
       if (json && line !== before) await output.json(status);
       else if (!json && !process.stderr.isTTY && line !== before) await output.line(`${line}.`);
       before = line;
       if (moved === hosts.length || output.closed.aborted) break;
       await systemClock.sleep(interval, { signal: over });
-      if (stopped.aborted) return signalExitCode(stopped.reason as NodeJS.Signals);
+      if (stopped.aborted) return stopped.reason as number;
     }
-    progress.end();
+    run.progress.end();
     if (!json) await output.line("All hosts have moved; `snowlease migrate finish` removes the pins.");
   });
 }
@@ -280,36 +273,38 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
 async function finishStep(invocation: Invocation): Promise<number | void> {
   const { flags, output, json } = invocation;
   const force = flags.has("force");
-  return withPlan(invocation, "unpinned", async (request, config, progress, again) => {
-    const { registry, plan, onProgress } = request;
+  return withPlan(invocation, "unpinned", async (run) => {
+    const { registry, plan, config, progress } = run;
     const { window } = leaseDefaults(config, false, registry.kind);
     const look = async (): Promise<Finish> => {
-      const findings = force ? await ifReadable(again) : await again().catch(unreadable);
-      const finish = await prepareFinish({ ...request, findings }, window, force);
+      const findings = force ? await ifReadable(run) : await run.again().catch(unreadable);
+      const finish = await prepareFinish({ ...run, findings }, window, force);
       if (!force) checkMoved(finish.status);
       return finish;
     };
-    const { status, readyAt, pins: due, staying: stays } = await look();
-    const wait = due.length === 0 ? 0 : readyAt - status.clock;
-    if (wait > 0 && !json)
-      await output.line(
-        `The pins are removed at ${timeText(readyAt)}: one window and maxClockSkew after the latest end of an old program.`,
-      );
+    let finish = await look();
+    const { readyAt, status } = finish;
+    const wait = finish.pins.length === 0 ? 0 : readyAt - status.clock;
     const stopped = onInterrupt();
-    for (let now = status.clock; now < readyAt && wait > 0; { clock: now } = await registry.ping()) {
-      progress.show("waiting,", `${Math.ceil((readyAt - now) / 1000)} s left`, 1 - (readyAt - now) / wait);
-      await systemClock.sleep(Math.min(500, readyAt - now), { signal: stopped });
-      if (stopped.aborted) return signalExitCode(stopped.reason as NodeJS.Signals);
+    if (wait > 0) {
+      const why = "one window and maxClockSkew after the latest end of an old program";
+      if (!json) await output.line(`The pins are removed at ${timeText(readyAt)}: ${why}.`);
+      for (let now = status.clock; now < readyAt; { clock: now } = await registry.ping()) {
+        progress.show("waiting,", `${Math.ceil((readyAt - now) / 1000)} s left`, 1 - (readyAt - now) / wait);
+        await systemClock.sleep(Math.min(500, readyAt - now), { signal: stopped });
+        if (stopped.aborted) return stopped.reason as number;
+      }
+      // A program may have started the old way meanwhile.
+      finish = await look();
     }
-    // A program may have started the old way meanwhile.
-    const { status: after, pins, staying } = wait > 0 ? await look() : { status, pins: due, staying: stays };
-    const left = after.hosts.filter(({ state }) => state !== "moved");
-    const unpinned = await unpinAll(registry, plan.namespace, pins, onProgress);
+    const { pins, staying } = finish;
+    const unpinned = await unpinAll(registry, plan.namespace, pins, run.onProgress);
     progress.end();
-    if (json) return output.json({ unpinned, staying, left: left.length });
-    const stay = staying === 0 ? "" : ` ${staying} stay pinned forever.`;
+    const left = finish.status.hosts.filter(({ state }) => state !== "moved").length;
+    if (json) return output.json({ unpinned, staying, left });
+    const stay = staying === 0 ? "" : ` ${counted(staying, "stays", "stay")} pinned forever.`;
     await output.line(
-      `Finished: removed ${unpinned} pins.${stay} From now on, start no program of the old scheme: its worker IDs are leased.`,
+      `Finished: removed ${counted(unpinned, "pin")}.${stay} From now on, start no program of the old scheme: its worker IDs are leased.`,
     );
   });
 }
@@ -317,18 +312,14 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
 /** @throws SnowleaseError WORKER_ID_HELD where hosts have not moved, or share a worker ID with a lease. */
 function checkMoved({ hosts }: MigrationStatus): void {
   const left = hosts.filter(({ state }) => state !== "moved");
-  const rivals = hosts.find(({ state }) => state === "conflict");
   if (left.length === 0) return;
-  const some = left.slice(0, 5).map(hostText).join(", ");
-  const conflict =
-    rivals === undefined
-      ? ""
-      : `; worker ${rivals.workerId} is used by ${hostText(rivals)} and ${(rivals.rivals ?? []).join(", ")}`;
+  const some = `${left.slice(0, 5).map(hostText).join(", ")}${left.length > 5 ? ", …" : ""}`;
+  const rival = left.find(({ state }) => state === "conflict");
+  const users = rival && `${hostText(rival)} and ${(rival.rivals ?? []).join(", ")}`;
+  const conflict = rival === undefined ? "" : `; worker ${rival.workerId} is used by ${users}`;
   throw new SnowleaseError(
     "WORKER_ID_HELD",
-    printable(
-      `${left.length} of ${hosts.length} hosts have not moved (${some}${left.length > 5 ? ", …" : ""})${conflict}: move them, or remove their pins nevertheless with \`--force\`.`,
-    ),
+    `${left.length} of ${hosts.length} hosts have not moved (${some})${conflict}: move them, or remove their pins nevertheless with \`--force\`.`,
   );
 }
 

@@ -53,7 +53,7 @@ export const top: CliCommand = {
 
 /** Draws until a key or a signal ends it. Returns the exit code. */
 async function follow(watch: PoolWatch, first: Picture, registry: string, output: Output): Promise<number> {
-  const signal = onInterrupt();
+  const interrupted = onInterrupt();
   const ended = new AbortController();
   let look: Look & { readonly picture: Picture } = { picture: first, problem: undefined };
   let lookedAt = Date.now();
@@ -66,15 +66,8 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     // Read the size at each drawing: the terminal may have been resized.
     const surface: Surface = { columns: screen?.columns ?? 80, rows: screen?.rows ?? 24, ...abilities() };
     const now = picture.clock + Date.now() - lookedAt;
-    const scene = {
-      picture,
-      problem: problem && `${problem.code}: ${problem.message}`,
-      changes: seen,
-      registry,
-      now,
-      scroll,
-    };
-    const drawn = drawTop(scene, surface);
+    const why = problem && `${problem.code}: ${problem.message}`;
+    const drawn = drawTop({ picture, problem: why, changes: seen, registry, now, scroll }, surface);
     mostScroll = drawn.mostScroll;
     scroll = Math.min(scroll, mostScroll);
     screen?.show(drawn.lines);
@@ -98,7 +91,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
   let screen: Screen | undefined;
   screen = new Screen({ press, redraw });
   redraw();
-  const stop = AbortSignal.any([signal, ended.signal, output.closed]);
+  const stop = AbortSignal.any([interrupted, ended.signal, output.closed]);
   const drawing = setInterval(redraw, second);
   try {
     while (!stop.aborted) {
@@ -119,8 +112,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     clearInterval(drawing);
     screen.end();
   }
-  if (signal.aborted) return signalExitCode(signal.reason as NodeJS.Signals);
-  return ended.signal.aborted ? (ended.signal.reason as number) : 0;
+  return typeof stop.reason === "number" ? stop.reason : 0;
 }
 
 /** What the terminal can show, by what its environment says. */

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import type { Config } from "../../config/config.ts";
 import { configInvalid, isSnowleaseError, timeText, withSource } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
-import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
 import { readHosts } from "../../ops/migrate/addresses.ts";
 import type { Plan } from "../../ops/migrate/plan.ts";
@@ -12,13 +11,6 @@ import { hostFindings } from "../../ops/migrate/sources/ip.ts";
 import type { Invocation } from "../command.ts";
 import { addressOf } from "../settings.ts";
 import { integerOf } from "../values.ts";
-
-/** A source, and what it holds. */
-export interface SourceRead {
-  readonly findings: SourceContents;
-  /** Where it was read, without a login and settings. */
-  readonly source: string;
-}
 
 /** The layout of the IDs of the old scheme. `fallback`: of hosts that take the last bits of their address. */
 export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback: Layout, now: number): Layout {
@@ -45,7 +37,7 @@ export async function readFirst(
   layout: Layout,
   numbers: number,
   { operationTimeout }: Config,
-): Promise<SourceRead> {
+): ReturnType<typeof readSource> {
   const [, url] = operands;
   const hosts = flags.get("hosts");
   if (from !== "ip") {
@@ -120,13 +112,12 @@ function bare(source: string): string {
 
 /** The text of a file. @throws SnowleaseError CONFIG_INVALID */
 export function textOf(file: string): string {
-  let text: string | undefined;
   try {
-    text = utf8Text(readFileSync(file));
+    const text = utf8Text(readFileSync(file));
+    if (text !== undefined) return text;
   } catch (error) {
     const what = (error as NodeJS.ErrnoException).code === "ENOENT" ? "it does not exist" : (error as Error).message;
-    throw configInvalid(printable(`The file \`${file}\` cannot be read (${what}); name another.`));
+    throw configInvalid(`The file \`${file}\` cannot be read (${what}); name another.`);
   }
-  if (text !== undefined) return text;
-  throw configInvalid(printable(`The file \`${file}\` is not UTF-8; save it as UTF-8.`));
+  throw configInvalid(`The file \`${file}\` is not UTF-8; save it as UTF-8.`);
 }

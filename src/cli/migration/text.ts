@@ -1,7 +1,8 @@
+import { counted } from "../../id/errors.ts";
 import { defaultLayout } from "../../id/layout.ts";
 import type { Outlook, Plan } from "../../ops/migrate/plan.ts";
 import type { MigrationStatus } from "../../ops/migrate/status.ts";
-import { table } from "../terminal/output.ts";
+import { linesOf, table } from "../terminal/output.ts";
 
 /* What the steps of a migration print for people. */
 
@@ -11,48 +12,42 @@ export const mostShown = 50;
 /** What a plan comes to. */
 export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, file: string): string {
   const { collisions, size, kept, renumbered, retired, taken, left } = outlook;
-  return [
+  const besides = taken === undefined ? "" : `${taken} taken otherwise, `;
+  return linesOf(
     `Hosts: ${hosts.length}. Keep their worker ID: ${kept}. Get another one: ${renumbered}. Shared worker IDs: ${collisions.length}.`,
-    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for no host, ${taken === undefined ? "" : `${taken} taken otherwise, `}${left} left to claim.`,
-    ...(leased.last - leased.first + 1 < size
-      ? [`While the fleet moves, worker IDs ${leased.first} to ${leased.last} are leased.`]
-      : []),
-    ...(layout === defaultLayout.fingerprint
-      ? []
-      : [`The namespace and each program need the layout ${layout} (\`snowlease init --layout ${layout}\`).`]),
-    ...(left < renumbered
-      ? [`That is too few: ${renumbered} hosts need another one. Use a larger layout or another namespace.`]
-      : []),
+    `Of ${size} worker IDs: ${kept} pinned for their hosts, ${retired} for no host, ${besides}${left} left to claim.`,
+    leased.last - leased.first + 1 < size &&
+      `While the fleet moves, worker IDs ${leased.first} to ${leased.last} are leased.`,
+    layout !== defaultLayout.fingerprint &&
+      `The namespace and each program need the layout ${layout} (\`snowlease init --layout ${layout}\`).`,
+    left < renumbered &&
+      `That is too few: ${counted(renumbered, "host needs", "hosts need")} another one. Use a larger layout or another namespace.`,
     `Wrote the plan to ${file}; the registry is unchanged. Next: \`snowlease migrate apply ${file}\`.`,
-  ].join("\n");
+  );
 }
 
 /** The progress of a fleet. */
 export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: MigrationStatus): string {
-  const left = hosts.filter(({ state }) => state !== "moved");
-  const rows = left
+  const rows = hosts
+    .filter(({ state }) => state !== "moved")
     .toSorted((a, b) => Number(b.state === "conflict") - Number(a.state === "conflict"))
-    .map((host) => {
-      const { name, address = "", workerId, state, rivals = [], renumbered } = host;
-      const why =
-        rivals.length > 0 ? `shared with ${rivals.join(", ")}` : renumbered === undefined ? "" : "gets another one";
-      return [workerId, name, address, state, why];
+    .map(({ name, address = "", workerId, state, rivals = [], renumbered }) => {
+      const renumber = renumbered === undefined ? "" : "gets another one";
+      return [workerId, name, address, state, rivals.length > 0 ? `shared with ${rivals.join(", ")}` : renumber];
     });
-  return [
-    ...(rows.length === 0 ? [] : [table(["WORKER ID", "HOST", "IP", "STATE", ""], rows.slice(0, mostShown))]),
-    ...(rows.length > mostShown ? [`… and ${rows.length - mostShown} more; --json lists all.`] : []),
+  const missing = `${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}`;
+  return linesOf(
+    rows.length > 0 && table(["WORKER ID", "HOST", "IP", "STATE", ""], rows.slice(0, mostShown)),
+    rows.length > mostShown && `… and ${rows.length - mostShown} more; --json lists all.`,
     `Moved: ${moved} of ${hosts.length}. On the old scheme: ${old}. In conflict: ${conflict}.`,
-    ...(headroom === undefined || headroom.used === 0 ? [] : [headroomText(headroom)]),
-    ...(unpinned.length === 0
-      ? []
-      : [
-          `No longer pinned: ${unpinned.length} worker IDs of the plan (${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}); run \`snowlease migrate apply\` again.`,
-        ]),
-  ].join("\n");
+    headroom !== undefined && headroom.used > 0 && headroomText(headroom),
+    unpinned.length > 0 &&
+      `No longer pinned: ${counted(unpinned.length, "worker ID")} of the plan (${missing}); run \`snowlease migrate apply\` again.`,
+  );
 }
 
 function headroomText({ kept, used }: NonNullable<MigrationStatus["headroom"]>): string {
-  const text = `The source has handed out ${used} worker IDs since the plan was made, and ${kept} are kept for it`;
+  const text = `The source has handed out ${counted(used, "worker ID")} since the plan was made, and ${counted(kept, "is", "are")} kept for it`;
   if (used <= kept) return `${text}.`;
   return `${text}: its next worker ID may be leased. Start no program of the old scheme, and make a new plan with more \`--headroom\`.`;
 }

@@ -4,17 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SnowleaseError } from "../../id/errors.ts";
 import { signalExitCode } from "./signals.ts";
 
+/** Signals that end this process before the program has started. */
+export const endingSignals: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"];
 /** Signals that a child gets when we get them. */
-export const passedSignals: readonly NodeJS.Signals[] = [
-  "SIGTERM",
-  "SIGINT",
-  "SIGHUP",
-  "SIGQUIT",
-  "SIGUSR1",
-  "SIGUSR2",
-  "SIGWINCH",
-  "SIGCONT",
-];
+export const passedSignals: readonly NodeJS.Signals[] = [...endingSignals, "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
 /** Of these, what a terminal sends to every process in its foreground: a child that shares our terminal has got them already. */
 const fromTerminal: readonly NodeJS.Signals[] = ["SIGINT", "SIGQUIT", "SIGWINCH", "SIGCONT"];
@@ -30,11 +23,9 @@ export class StartFailure extends SnowleaseError {
   readonly exitCode: number;
 
   constructor(program: string, cause: unknown) {
-    const { code } = cause as NodeJS.ErrnoException;
-    const missing = code === "ENOENT";
-    const advice = missing
-      ? "PATH has no program of this name; correct the name"
-      : `${code ?? String(cause)}; make it executable`;
+    const { code: why = String(cause) } = cause as NodeJS.ErrnoException;
+    const missing = why === "ENOENT";
+    const advice = missing ? "PATH has no program of this name; correct the name" : `${why}; make it executable`;
     super(missing ? "NOT_FOUND" : "CONFIG_INVALID", `\`${program}\` could not be started: ${advice}.`, {}, { cause });
     this.exitCode = missing ? 127 : 126;
   }
@@ -81,7 +72,7 @@ export class Child {
   async stop(grace: () => number): Promise<void> {
     const end = performance.now() + patience;
     this.#signal("SIGTERM");
-    while (this.#isLeft()) {
+    while (this.#signal(0)) {
       const left = Math.min(grace(), end - performance.now());
       if (left <= 0) break;
       await sleep(Math.min(lookInterval, left));
@@ -91,11 +82,7 @@ export class Child {
     process.off("exit", this.#kill);
   }
 
-  #isLeft(): boolean {
-    return this.#signal(0);
-  }
-
-  /** Whether a process got the signal. */
+  /** Whether a process is left that gets the signal; 0 only asks. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     const { pid, exitCode, signalCode } = this.#process;
     if (pid === undefined) return false;

@@ -3,20 +3,19 @@ import type { Config } from "../../config/config.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
+import { deferConfigured } from "../settings.ts";
 
 /** A lease for programs that know no windows: only stopping them in time protects it. */
 export interface HeldLease {
   readonly lease: Lease;
   /**
    * Resolves with the reason when the user of the worker ID has to stop: the lease is lost, or its window is about to end.
-   * Never resolves once `stop` is aborted.
+   * Undefined once `stop` is aborted.
    */
-  endangered(stop: AbortSignal): Promise<SnowleaseError>;
+  endangered(stop: AbortSignal): Promise<SnowleaseError | undefined>;
   /** The time that is left to stop in an orderly way, ms; after that, use force. */
   grace(): number;
-  /**
-   * Gives the worker ID back. An unused one is free at once. A used one rests: programs may have made any IDs with it.
-   */
+  /** Gives the worker ID back. An unused one is free at once. A used one rests: programs may have made any IDs with it. */
   giveBack(how: "used" | "unused"): Promise<void>;
 }
 
@@ -33,8 +32,10 @@ const watchInterval = 100;
  * know. It ends when the lease is lost, since those programs know the number.
  * @throws SnowleaseError WINDOW_NOT_OPEN where the window opens later than the claim may wait: beside programs that record no windows.
  */
-export async function holdLease(config: Config, registry: Registry, signal: AbortSignal): Promise<HeldLease> {
+export async function holdLease(config: Config, signal: AbortSignal): Promise<HeldLease> {
   const { openLease } = await import("../../snowlease.ts");
+  const registry = await deferConfigured(config);
+  const closeRegistry = (): Promise<void> => registry.close().catch(() => undefined);
   /** When the window closes on the monotonic clock: counted from before the request was sent, since it may have begun then. */
   let end = Infinity;
   let asked: number | undefined;
@@ -65,16 +66,28 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
     },
     release: (request) => registry.release(mayBeUsed ? request : { ...request, used: { until: lease.from } }),
   };
-  const lease = await openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
+  const opening = openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
+  const lease = await opening.catch(async (error: unknown) => {
+    await closeRegistry();
+    throw error;
+  });
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
   const margin = force + Math.min(longestGrace, window * graceShare);
   /** How long the window stays open, by the wall clock or the monotonic one, whichever runs out first, ms. */
   const left = (): number => Math.min(lease.until - Date.now(), end - performance.now());
 
+  async function giveBack(how: "used" | "unused"): Promise<void> {
+    mayBeUsed = how === "used";
+    try {
+      await lease.close();
+    } finally {
+      await closeRegistry();
+    }
+  }
+
   /** Gives back a worker ID that no program has learnt yet. */
   async function refuse(error: SnowleaseError): Promise<never> {
-    mayBeUsed = false;
-    await lease.close();
+    await giveBack("unused");
     throw error;
   }
 
@@ -95,8 +108,7 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
   return {
     lease,
     async endangered(stop) {
-      for (;;) {
-        if (stop.aborted) return new Promise(() => undefined);
+      while (!stop.aborted) {
         if (lease.signal.aborted) return lease.signal.reason as SnowleaseError;
         if (left() <= margin && !tried) await catchUp();
         if (lease.signal.aborted) continue;
@@ -106,12 +118,10 @@ export async function holdLease(config: Config, registry: Registry, signal: Abor
           signal: AbortSignal.any([stop, lease.signal]),
         });
       }
+      return undefined;
     },
     grace: () => left() - force,
-    giveBack(how) {
-      mayBeUsed = how === "used";
-      return lease.close();
-    },
+    giveBack,
   };
 }
 

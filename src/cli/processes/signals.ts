@@ -7,25 +7,17 @@ export function signalExitCode(signal: NodeJS.Signals): number {
 
 /**
  * Takes SIGINT, SIGTERM, and SIGHUP (a terminal that closes) as a wish to end in an orderly way. Aborted at the first one, with
- * its name as the reason; a second one ends the process at once. (Not a SIGHUP: shell and kernel both send one.)
+ * the exit code as the reason; a second one ends the process at once. (Not a SIGHUP: shell and kernel both send one.)
  */
 export function onInterrupt(): AbortSignal {
   const wish = new AbortController();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(name, () => {
       if (wish.signal.aborted && name !== "SIGHUP") process.exit(signalExitCode(name));
-      wish.abort(name);
+      wish.abort(signalExitCode(name));
     });
   }
   return wish.signal;
-}
-
-/** Resolves when a signal aborts. */
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 /** What work comes to; undefined if a signal aborts before that. Leaves no listener on the signal, which outlives much work. */

@@ -71,6 +71,11 @@ export class Output {
   }
 }
 
+/** Lines as one text, without those that do not apply. */
+export function linesOf(...lines: readonly (string | false)[]): string {
+  return lines.filter((line) => line !== false).join("\n");
+}
+
 /** Prints values as a JSON array, one a line. */
 export async function jsonList(output: Output, values: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
   let before = "[";

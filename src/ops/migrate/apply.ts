@@ -1,5 +1,5 @@
 import { Layout } from "../../id/layout.ts";
-import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, counted, isSnowleaseError, SnowleaseError, timeText } from "../../id/errors.ts";
 import { mostPins, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { checkPin } from "../../rule/pin.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
@@ -91,7 +91,7 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
   if (!outrun && missing.length === 0) return;
   const what = outrun
     ? `${from} has handed out worker IDs up to ${reach.highest}, and the plan leases those from ${leased.first} on`
-    : `${missing.length} hosts are not in the plan (${missing.slice(0, 5).map(hostText).join(", ")})`;
+    : `${counted(missing.length, "host is", "hosts are")} not in the plan (${missing.slice(0, 5).map(hostText).join(", ")})`;
   throw configInvalid(`Since the plan was made, ${timeText(createdAt)}, ${what}; make a new plan, and apply it.`);
 }
 
@@ -121,7 +121,7 @@ function stillLeased(leased: readonly WorkerRecord[]): SnowleaseError {
   const more = leased.length > some.length ? ", …" : "";
   return new SnowleaseError(
     "WORKER_ID_HELD",
-    `${leased.length} worker IDs are leased (${some.join(", ")}${more}), and without the pins a claim may get one that a host of the old scheme uses: move those hosts back first, or remove the pins nevertheless with \`--force\`.`,
+    `${counted(leased.length, "worker ID is", "worker IDs are")} leased (${some.join(", ")}${more}), and without the pins a claim may get one that a host of the old scheme uses: move those hosts back first, or remove the pins nevertheless with \`--force\`.`,
   );
 }
 

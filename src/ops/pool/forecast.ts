@@ -1,6 +1,6 @@
 import type { Layout } from "../../id/layout.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
-import { timeText } from "../../id/errors.ts";
+import { counted, timeText } from "../../id/errors.ts";
 
 /** How the use of a pool grew, and when that fills it. Times in Unix ms. */
 export interface PoolForecast {
@@ -151,5 +151,5 @@ const units = [
 function roughly(ms: number): string {
   const [name, unit] = units.find(([, unit]) => ms >= 2 * unit) ?? ["minute", 60_000];
   const count = Math.max(1, Math.round(ms / unit));
-  return `${count} ${name}${count === 1 ? "" : "s"}`;
+  return counted(count, name);
 }

@@ -10,6 +10,7 @@ import {
   type Tls,
   tlsParameters,
 } from "../url-parameters.ts";
+import type { Dialect } from "./dialect.ts";
 import { mysqlPool } from "./mysql/client.ts";
 import { postgresPool } from "./postgres/client.ts";
 
@@ -26,9 +27,10 @@ const parameters: StoreParameters<Omit<SqlSettings, "database">> = {
   ...tlsParameters,
 };
 
-const database: Pick<StoreKind<string, ServerParts>, "grammar" | "parameters" | "open"> = {
+const database: Pick<StoreKind<Dialect["kind"], ServerParts>, "grammar" | "parameters" | "schema" | "open"> = {
   grammar: servers,
   parameters,
+  schema: async ({ kind }, namespace) => (await import("./init.ts")).schemaText(kind, namespace),
   open: async (address, { operationTimeout }) =>
     (await import("./registry.ts")).sqlRegistry(address, { operationTimeout }),
 };
