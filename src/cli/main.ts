@@ -7,6 +7,7 @@ import { type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
+import { commonFlags, helpFor, overview } from "./terminal/help.ts";
 import { Output } from "./terminal/output.ts";
 
 // A closed stderr must not crash the command.
@@ -25,7 +26,6 @@ async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args;
   if (name === "--version") return print(version());
   if (name === "--help" || name === "-h") {
-    const { overview } = await import("./terminal/help.ts");
     return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
   }
   const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -34,10 +34,7 @@ async function main(args: readonly string[]): Promise<number> {
   process.title = `snowlease ${name}`;
   const command = await load();
   const { flags, operands } = readArguments(command, rest, await flagsOf(command));
-  if (flags.has("help")) {
-    const { helpFor } = await import("./terminal/help.ts");
-    return print(helpFor(command, await settingsOf(command)));
-  }
+  if (flags.has("help")) return print(helpFor(command, await settingsOf(command)));
   return (await command.run({ flags, operands, output, json: flags.has("json") })) ?? 0;
 }
 
@@ -52,15 +49,11 @@ async function settingsOf({ settings, without = [] }: CliCommand): Promise<reado
 
 /** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
 async function flagsOf(command: CliCommand): Promise<readonly FlagShape[]> {
-  const { commonFlags } = await import("./terminal/help.ts");
   const { settings, flags = [] } = command;
   const shapes: readonly FlagShape[] =
     typeof settings === "string"
       ? (await settingsOf(command)).map(({ flag = "", value }) => ({ name: flag.slice(2), value }))
-      : settings.map((name) => ({
-          name: name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
-          value: "VALUE",
-        }));
+      : settings.map((name) => ({ name: name.replace(/[A-Z]/g, "-$&").toLowerCase(), value: "VALUE" }));
   return [...shapes, ...flags, ...commonFlags];
 }
 
@@ -76,8 +69,8 @@ function report(error: unknown): number {
 
 function unknownCommand(name: string | undefined): SnowleaseError {
   const names = Object.keys(commands);
-  const meant = name === undefined ? undefined : didYouMean(name, names);
   const got = name === undefined ? "nothing" : shown(name);
+  const meant = didYouMean(name ?? "", names);
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
   return configInvalid(`Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
 }

@@ -308,7 +308,7 @@ export const decisiveOptions: ReadonlySet<OptionName> = new Set(names.filter((na
 /** Every option. */
 export const optionTable: readonly Option[] = names.map((name) => {
   const definition: Definition<unknown> = definitions[name];
-  const dashed = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const dashed = name.replace(/[A-Z]/g, "-$&").toLowerCase();
   const isNamed = definition.scopes.some((scope) => scope === "cli" || scope === "daemon");
   return {
     ...definition,

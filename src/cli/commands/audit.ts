@@ -1,18 +1,13 @@
 import { accessSync, constants, createReadStream, fstatSync, statSync } from "node:fs";
 import type { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
-import { timeText } from "../../id/errors.ts";
-import {
-  audit as auditIds,
-  type Audit,
-  type AuditOptions,
-  type AuditFinding,
-  type UnleasedIds,
-} from "../../ops/audit/audit.ts";
+import { counted, timeText } from "../../id/errors.ts";
+import * as ops from "../../ops/audit/audit.ts";
 import { holderText } from "../../ops/explain.ts";
 import { type IdInput, unreadable } from "../../ops/audit/id-lines.ts";
 import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
+import { linesOf } from "../terminal/output.ts";
 import { Progress } from "../terminal/progress.ts";
 import { registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
 import { formatNames, integerOf, nearFlag, timeOf, wordOf } from "../values.ts";
@@ -61,10 +56,10 @@ export const audit: CliCommand = {
     const { sources, size } = sourcesOf(operands.length === 0 ? ["-"] : operands);
     const progress = new Progress();
 
-    const run = async (layout: Layout, windows?: AuditOptions["windows"]): Promise<Audit> => {
+    const run = async (layout: Layout, windows?: ops.AuditOptions["windows"]): Promise<ops.Audit> => {
       let read = 0;
       try {
-        return await auditIds(sources, {
+        return await ops.audit(sources, {
           format,
           layout,
           windows,
@@ -96,8 +91,7 @@ export const audit: CliCommand = {
       for (const note of found.notes.slice(0, limit)) await output.add(`${printable(noteText(note))}\n`);
       await output.line(summaryOf(found, limit));
     }
-    const { duplicates, outside = 0, beyond, invalid } = found;
-    return duplicates + outside + beyond + invalid === 0 ? 0 : 1;
+    return totalOf(found) === 0 ? 0 : 1;
   },
 };
 
@@ -125,11 +119,11 @@ async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(path, { highWaterMark: chunkSize });
 }
 
-function asJson(finding: AuditFinding): object {
+function asJson(finding: ops.AuditFinding): object {
   return finding.kind === "invalid" ? finding : { ...finding, id: String(finding.id) };
 }
 
-function asText(finding: AuditFinding): string {
+function asText(finding: ops.AuditFinding): string {
   const where = finding.places.map(({ source, line }) => `${source}:${line}`).join(", ");
   switch (finding.kind) {
     case "invalid":
@@ -147,30 +141,29 @@ function asText(finding: AuditFinding): string {
   }
 }
 
-function noteText({ kind, workerId, ids, by, reason }: UnleasedIds): string {
-  const those = `Worker ${workerId}: ${ids} ${ids === 1 ? "ID" : "IDs"} outside of every window`;
+function noteText({ kind, workerId, ids, by, reason }: ops.UnleasedIds): string {
+  const those = `Worker ${workerId}: ${counted(ids, "ID")} outside of every window`;
   if (kind === "pinned") return `${those}, older than its first claim: it is pinned (${reason}).`;
   return `${those}: ${by === undefined ? "a foreign holder" : holderText(by)} holds it and records no windows.`;
 }
 
-function summaryOf(
-  { ids, duplicates, outside, foreign, pinned, beyond, invalid, ...lists }: Audit,
-  limit: number,
-): string {
-  const { findings, notes } = lists;
-  const total = duplicates + (outside ?? 0) + beyond + invalid;
+function totalOf({ duplicates, outside = 0, beyond, invalid }: ops.Audit): number {
+  return duplicates + outside + beyond + invalid;
+}
+
+function summaryOf(found: ops.Audit, limit: number): string {
+  const { ids, duplicates, outside, foreign = 0, pinned = 0, beyond, invalid, findings, notes } = found;
+  const total = totalOf(found);
   const unleased = [
-    ...(foreign ? [`${foreign} made by foreign holders, which record no windows`] : []),
-    ...(pinned ? [`${pinned} of pinned worker IDs, older than their first claim`] : []),
-  ];
-  return [
-    ...(findings.length < total ? [`Shown: ${findings.length} of ${total} findings; --limit shows more.`] : []),
-    ...(limit < notes.length
-      ? [`Shown: ${limit} of ${notes.length} worker IDs without a lease; --limit shows more.`]
-      : []),
-    `${ids} IDs. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not checked"}. ` +
+    foreign > 0 ? `${foreign} made by foreign holders, which record no windows` : [],
+    pinned > 0 ? `${pinned} of pinned worker IDs, older than their first claim` : [],
+  ].flat();
+  return linesOf(
+    findings.length < total && `Shown: ${findings.length} of ${total} findings; --limit shows more.`,
+    limit < notes.length && `Shown: ${limit} of ${notes.length} worker IDs without a lease; --limit shows more.`,
+    `${counted(ids, "ID")}. More than once: ${duplicates}. Outside of every recorded window: ${outside ?? "not checked"}. ` +
       `Beyond the layout: ${beyond}. Lines without an ID: ${invalid}.`,
-    ...(unleased.length === 0 ? [] : [`Not counted as outside: ${unleased.join("; ")}.`]),
-    ...(outside === undefined ? ["Without a registry, only duplicates are found; name one with --registry."] : []),
-  ].join("\n");
+    unleased.length > 0 && `Not counted as outside: ${unleased.join("; ")}.`,
+    outside === undefined && "Without a registry, only duplicates are found; name one with --registry.",
+  );
 }

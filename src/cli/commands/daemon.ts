@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { basename, relative } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { configInvalid } from "../../id/errors.ts";
@@ -5,7 +6,6 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
 import type { TlsFiles } from "../../http/access/certificates.ts";
 import type { CliCommand } from "../command.ts";
-import { notifyReady } from "../processes/systemd.ts";
 import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 
 export const daemon: CliCommand = {
@@ -37,7 +37,7 @@ export const daemon: CliCommand = {
       pool: poolOf(config),
       tls: tlsOf(config),
       namespaceLimits: Object.keys(limits).length > 0 ? limits : undefined,
-      holder: { host, ip: "127.0.0.1", pid: process.pid, instance: instance === "" ? "daemon" : instance },
+      holder: { host, ip: "127.0.0.1", pid: process.pid, instance: instance || "daemon" },
     });
     const running = await started.catch(async (error: unknown) => {
       await registry.close().catch(() => undefined);
@@ -52,6 +52,16 @@ export const daemon: CliCommand = {
   },
 };
 
+/**
+ * Notifies systemd (`Type=notify`) that this process is ready, where systemd started it. By way of systemd-notify(1), since Node has
+ * no datagrams on Unix sockets; the unit has to let it (`NotifyAccess=all`).
+ */
+function notifyReady(): void {
+  if (process.env["NOTIFY_SOCKET"] === undefined) return;
+  // Without the notification, systemd ends the service after a timeout, and reports that.
+  spawn("systemd-notify", ["--ready"], { stdio: "ignore" }).on("error", () => undefined);
+}
+
 /** As configured; undefined where nothing narrows it, since the layouts of namespaces that exist may have other worker IDs. */
 function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
   const isWhole = pool.first === layout.pool.first && pool.last === layout.pool.last;
@@ -65,7 +75,7 @@ function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): T
 }
 
 function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {
-  const places = [url, socket === undefined ? undefined : `unix:${socket}`].filter((place) => place !== undefined);
+  const places = [url ?? [], socket === undefined ? [] : `unix:${socket}`].flat();
   const [place = ""] = places;
   const login = hasTokens ? " -u :$SNOWLEASE_TOKEN" : "";
   const curl = `curl -s${login} ${url ?? `--unix-socket ${socket} http://localhost`}`;

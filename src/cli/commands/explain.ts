@@ -3,7 +3,7 @@ import { endText, explain as explainId, type Explanation, holderText } from "../
 import { historyJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
-import { jsonList } from "../terminal/output.ts";
+import { jsonList, linesOf } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
 
@@ -48,12 +48,12 @@ function asText({ id, parts, holders, nobody, clock }: Explanation): string {
     const facts = `fence ${row.fence}, claimed ${timeText(row.claimedAt)}, ${window}, ${endText(row, clock)}`;
     return printable(`${holderText(row.holder)}; ${facts}`);
   });
-  return [
+  return linesOf(
     String(id),
     `  time       ${timeText(timestamp)} (${timestamp})`,
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
-    ...(rollback === undefined ? [] : [`  rollback   ${rollback}`]),
+    rollback !== undefined && `  rollback   ${rollback}`,
     `  sequence   ${sequence}`,
     `  held by    ${nobody === undefined ? makers.join("\n         or  ") : printable(`no recorded holder: ${nobody.detail}`)}`,
-  ].join("\n");
+  );
 }

@@ -6,7 +6,7 @@ import { type Look, type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts
 import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
 import type { Output } from "../terminal/output.ts";
-import { type KeyPress, Screen } from "../terminal/screen.ts";
+import { type KeyPress, openScreen } from "../terminal/screen.ts";
 import { addressOf, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { beforeAbort, onInterrupt, signalExitCode } from "../processes/signals.ts";
 import { drawTop, type SeenChange, type Surface } from "../terminal/top-view.ts";
@@ -64,18 +64,18 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
   const redraw = (): void => {
     const { picture, problem } = look;
     // Read the size at each drawing: the terminal may have been resized.
-    const surface: Surface = { columns: screen?.columns ?? 80, rows: screen?.rows ?? 24, ...abilities() };
+    const surface: Surface = { ...screen.size(), ...abilities() };
     const now = picture.clock + Date.now() - lookedAt;
     const why = problem && `${problem.code}: ${problem.message}`;
     const drawn = drawTop({ picture, problem: why, changes: seen, registry, now, scroll }, surface);
     mostScroll = drawn.mostScroll;
     scroll = Math.min(scroll, mostScroll);
-    screen?.show(drawn.lines);
+    screen.show(drawn.lines);
   };
   const press = (key: KeyPress): void => {
     if (key === "quit") return ended.abort(0);
     if (key === "interrupt") return ended.abort(signalExitCode("SIGINT"));
-    const page = Math.max(1, Math.floor((screen?.rows ?? 24) / 3));
+    const page = Math.max(1, Math.floor(screen.size().rows / 3));
     const goals = {
       up: scroll - 1,
       down: scroll + 1,
@@ -88,8 +88,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     redraw();
   };
 
-  let screen: Screen | undefined;
-  screen = new Screen({ press, redraw });
+  const screen = openScreen(press, redraw);
   redraw();
   const stop = AbortSignal.any([interrupted, ended.signal, output.closed]);
   const drawing = setInterval(redraw, second);
@@ -110,7 +109,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
     }
   } finally {
     clearInterval(drawing);
-    screen.end();
+    screen.close();
   }
   return typeof stop.reason === "number" ? stop.reason : 0;
 }

@@ -36,7 +36,7 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
   const own = [...flags, ...commonFlags].map((flag): HelpRow => [written(flag), flag.description]);
   const options = settings.map((option): HelpRow => [
     `${option.flag ?? ""} ${option.value ?? ""}`.trimEnd(),
-    plain(`${option.description} (${notes(option)})`),
+    `${option.description} (${notes(option)})`.replaceAll("`", ""),
   ]);
   return [
     ...wrapped(summary),
@@ -46,9 +46,9 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
     "",
     "Flags:",
     ...listing(own),
-    ...(options.length === 0
-      ? []
-      : ["", "Options, also from the environment and the config file:", ...listing(options)]),
+    "",
+    "Options, also from the environment and the config file:",
+    ...listing(options),
     "",
     "Examples:",
     ...examples.map((example) => `${indent}${example}`),
@@ -66,19 +66,13 @@ function notes({ name, default: byDefault, env = "", scopes }: Option): string {
   return [`default ${byDefault}`, env, ...(scopes.includes("url") ? [`?${name}= in the URL`] : [])].join("; ");
 }
 
-function plain(text: string): string {
-  return text.replaceAll("`", "");
-}
-
 function listing(rows: readonly HelpRow[]): string[] {
   const width = Math.min(28, Math.max(...rows.map(([left]) => left.length)));
   const gap = `${indent}${" ".repeat(width)}${indent}`;
   return rows.flatMap(([left, right]) => {
     const [first = "", ...rest] = wrapped(right, columns - gap.length);
-    const head =
-      left.length > width
-        ? [`${indent}${left}`, `${gap}${first}`]
-        : [`${indent}${left.padEnd(width)}${indent}${first}`];
+    const begin = `${indent}${left.padEnd(width)}`;
+    const head = left.length > width ? [begin, `${gap}${first}`] : [`${begin}${indent}${first}`];
     return [...head, ...rest.map((line) => `${gap}${line}`)];
   });
 }
