@@ -1,13 +1,7 @@
 import { parseArgs } from "node:util";
 import { configInvalid, shown } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
-import type { CliCommand, CommandFlag, Operands } from "./command.ts";
-
-/** Flags and operands as they were written. */
-export interface ParsedArguments {
-  readonly flags: ReadonlyMap<string, string | true>;
-  readonly operands: readonly string[];
-}
+import type { CliCommand, CommandFlag, Invocation } from "./command.ts";
 
 /** The part of a flag that the parser needs. */
 export type FlagShape = Pick<CommandFlag, "name" | "short" | "value">;
@@ -21,7 +15,7 @@ export function readArguments(
   { name: command, operands }: Pick<CliCommand, "name" | "operands">,
   args: readonly string[],
   known: readonly FlagShape[],
-): ParsedArguments {
+): Pick<Invocation, "flags" | "operands"> {
   const options = Object.fromEntries(
     known.map(({ name, short, value }) => [
       name,
@@ -41,29 +35,26 @@ export function readArguments(
     if (flags.has(token.name)) refuse(command, `the flag \`${token.rawName}\` once, got it twice`);
     flags.set(token.name, valueOf(command, token, known));
   }
+  const { name = "", least = 0, most = 0 } = operands ?? {};
   // `--help` works without operands.
-  if (!flags.has("help")) checkCount(command, words, operands);
+  if (words.length < least && !flags.has("help")) refuse(command, `${name}, got nothing`);
+  if (words.length > most && !flags.has("help")) {
+    refuse(command, `${most === 0 ? "no argument" : `no more than ${name}`}, got ${shown(words[most])}`);
+  }
   return { flags, operands: words };
 }
 
-interface OptionToken {
-  readonly name: string;
-  readonly rawName: string;
-  readonly value?: string | undefined;
-  readonly inlineValue?: boolean | undefined;
-}
+type Token = NonNullable<ReturnType<typeof parseArgs>["tokens"]>[number];
 
 function valueOf(
   command: string,
-  { name, rawName, value, inlineValue }: OptionToken,
+  { name, rawName, value, inlineValue }: Extract<Token, { kind: "option" }>,
   known: readonly FlagShape[],
 ): string | true {
   const flag = known.find((flag) => flag.name === name);
   if (flag === undefined) {
-    const meant = didYouMean(
-      name,
-      known.map((flag) => flag.name),
-    );
+    const names = known.map((flag) => flag.name);
+    const meant = didYouMean(name, names);
     const advice = meant === undefined ? "" : `; did you mean \`--${meant}\`?`;
     return refuse(command, `known flags, got ${shown(rawName)}${advice}`);
   }
@@ -71,17 +62,10 @@ function valueOf(
     if (value !== undefined) refuse(command, `the flag \`${rawName}\` without a value, got ${shown(value)}`);
     return true;
   }
-  if (value === undefined || (inlineValue !== true && value.startsWith("-") && value !== "-")) {
+  if (value === undefined || (!inlineValue && value.startsWith("-") && value !== "-")) {
     return refuse(command, `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``);
   }
   return value;
-}
-
-function checkCount(command: string, words: readonly string[], operands: Operands | undefined): void {
-  const { name = "", least = 0, most = 0 } = operands ?? {};
-  if (words.length < least) refuse(command, `${name}, got nothing`);
-  if (words.length > most)
-    refuse(command, `${most === 0 ? "no argument" : `no more than ${name}`}, got ${shown(words[most])}`);
 }
 
 function refuse(command: string, what: string): never {

@@ -19,9 +19,8 @@ export function wordOf<Word extends string>(
   words: readonly Word[],
 ): Word | undefined {
   const text = flags.get(flag);
-  if (text === undefined) return undefined;
   const word = words.find((word) => word === text);
-  if (word !== undefined) return word;
+  if (word !== undefined || text === undefined) return word;
   throw configInvalid(`Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`);
 }
 
@@ -35,13 +34,11 @@ export const nearFlag: CommandFlag = {
 
 /** Unix ms of a time. @throws SnowleaseError CONFIG_INVALID */
 export function timeOf({ flags }: Invocation, flag: string): number | undefined {
-  const text = flags.get(flag);
-  if (text === undefined) return undefined;
-  if (typeof text === "string") {
-    if (/^(?:0|[1-9][0-9]{0,15})$/.test(text)) return Number(text);
-    const ms = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
-    if (!Number.isNaN(ms)) return ms;
-  }
+  if (!flags.has(flag)) return undefined;
+  const text = String(flags.get(flag));
+  if (/^(?:0|[1-9][0-9]{0,15})$/.test(text)) return Number(text);
+  const ms = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(ms)) return ms;
   throw configInvalid(
     `Expected \`--${flag}\` to be a time, in Unix ms or like 2026-11-20T12:02:04Z, got ${shown(text)}; correct it.`,
   );

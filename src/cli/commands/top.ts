@@ -38,7 +38,7 @@ export const top: CliCommand = {
     const registry = addressOf(config).redacted;
     return withRegistry(config, async (opened) => {
       const watch = new PoolWatch(opened, namespace, systemClock);
-      const live = output.isTerminal && process.env["TERM"] !== "dumb" && !json;
+      const live = process.stdout.isTTY && process.env["TERM"] !== "dumb" && !json;
       const { picture, problem } = live ? await watch.look() : await watch.lookThrough();
       if (picture === undefined) throw problem ?? noNamespace(namespace);
       if (live) return follow(watch, picture, registry, output);

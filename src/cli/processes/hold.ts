@@ -95,7 +95,11 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   if (wait > 0) await refuse(opensLater(lease.workerId, lease.from, wait));
   // The claim, and to open the registry for it, may have taken most of a short window on a busy machine.
   if (left() <= window / 2) await lease.renew();
-  if (left() <= margin) await refuse(claimedLate(lease, window));
+  if (left() <= margin) {
+    const advice = "use a longer `window`, or find out why the registry is slow";
+    const what = `took most of its window of ${window} ms, and the window was not renewed at once; ${advice}`;
+    await refuse(new SnowleaseError("LEASE_EXPIRED", `The claim of worker ${lease.workerId} ${what}.`));
+  }
 
   /** Tries a renewal that is overdue because this process was held up; leaves half of the time to stop in an orderly way. */
   async function catchUp(): Promise<void> {
@@ -114,9 +118,8 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
         if (lease.signal.aborted) continue;
         if (left() <= margin) return expiring(lease, tried);
         if (Date.now() < lease.from) return notOpen(lease);
-        await lease.clock.sleep(Math.min(watchInterval, left() - margin), {
-          signal: AbortSignal.any([stop, lease.signal]),
-        });
+        const signal = AbortSignal.any([stop, lease.signal]);
+        await lease.clock.sleep(Math.min(watchInterval, left() - margin), { signal });
       }
       return undefined;
     },
@@ -132,25 +135,13 @@ function expiring({ workerId, until }: Lease, tried: boolean): SnowleaseError {
   return new SnowleaseError("LEASE_EXPIRED", `The window of worker ${workerId} ends at ${timeText(until)} and ${why}.`);
 }
 
-function claimedLate({ workerId }: Lease, window: number): SnowleaseError {
-  return new SnowleaseError(
-    "LEASE_EXPIRED",
-    `The claim of worker ${workerId} took most of its window of ${window} ms, and the window was not renewed at once; use a longer \`window\`, or find out why the registry is slow.`,
-  );
+function notOpen({ workerId, from }: Lease): SnowleaseError {
+  const what = `The clock was set back to before ${timeText(from)}, the start of the window of worker ${workerId}`;
+  return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; correct the clock, then start again.`);
 }
 
 /** The window has yet to open, and nothing waits for it. */
 export function opensLater(workerId: number, opens: number, retryAfterMs: number): SnowleaseError {
-  return new SnowleaseError(
-    "WINDOW_NOT_OPEN",
-    `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms; wait for it with \`--claim-timeout\`.`,
-    { retryAfterMs },
-  );
-}
-
-function notOpen({ workerId, from }: Lease): SnowleaseError {
-  return new SnowleaseError(
-    "WINDOW_NOT_OPEN",
-    `The clock was set back to before ${timeText(from)}, the start of the window of worker ${workerId}; correct the clock, then start again.`,
-  );
+  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms`;
+  return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; wait for it with \`--claim-timeout\`.`, { retryAfterMs });
 }

@@ -31,11 +31,6 @@ export class Output {
     return this.#closed.signal;
   }
 
-  /** Whether stdout is a terminal. */
-  get isTerminal(): boolean {
-    return this.#stream.isTTY;
-  }
-
   /** Prints a line, now. */
   async line(text: string): Promise<void> {
     await this.add(`${text}\n`);
