@@ -16,12 +16,9 @@ export function commandPages() {
 }
 
 function page(command) {
-  const { name, summary, details = [], operands, flags = [], examples } = command;
+  const { name, summary, details = [], operands, flags = {}, examples } = command;
   const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
-  const own = flags.map((flag) => [
-    `\`${flag.short === undefined ? "" : `-${flag.short}, `}--${flag.name}${flag.value === undefined ? "" : ` ${flag.value}`}\``,
-    escaped(flag.description),
-  ]);
+  const own = Object.entries(flags).map(([shown, meaning]) => [`\`${shown}\``, escaped(meaning)]);
   return [
     `### ${name}`,
     summary,

@@ -1,10 +1,22 @@
 import { parseArgs } from "node:util";
 import { configInvalid, shown } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
-import type { CliCommand, CommandFlag, Invocation } from "./command.ts";
+import type { CliCommand, Invocation } from "./command.ts";
 
-/** The part of a flag that the parser needs. */
-export type FlagShape = Pick<CommandFlag, "name" | "short" | "value">;
+/** A flag for the parser. */
+export interface FlagShape {
+  /** Without the dashes. */
+  readonly name: string;
+  readonly short?: string | undefined;
+  /** Stands for the value; absent for a flag without one. */
+  readonly value?: string | undefined;
+}
+
+/** The parts of a flag as `--help` shows it. */
+export function flagShape(shown: string): FlagShape {
+  const [, short, name = "", value] = /^(?:-(\w), )?--([\w-]+)(?: (\w+))?$/.exec(shown) ?? [];
+  return { name, short, value };
+}
 
 /**
  * Reads a command line, more strictly than `parseArgs`: every flag has to be known, to occur once, and to have a

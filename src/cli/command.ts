@@ -1,15 +1,8 @@
 import type { OptionScope } from "../config/options.ts";
 import type { Output } from "./terminal/output.ts";
 
-/** A flag of one command. Options come from the table in options.ts. */
-export interface CommandFlag {
-  /** Without the dashes. */
-  readonly name: string;
-  readonly short?: string | undefined;
-  /** Stands for the value in `--help`; absent for a flag without one. */
-  readonly value?: string | undefined;
-  readonly description: string;
-}
+/** Flags of a command as `--help` shows them, such as `-n, --count NUMBER`, each with its meaning. */
+export type CommandFlags = Readonly<Record<string, string>>;
 
 /** The operands of a command: its arguments without a dash. */
 export interface Operands {
@@ -47,7 +40,8 @@ export interface CliCommand {
   readonly settings: OptionScope | readonly string[];
   /** Of a whole scope, those that mean nothing to it. */
   readonly without?: readonly string[] | undefined;
-  readonly flags?: readonly CommandFlag[] | undefined;
+  /** Besides its options. */
+  readonly flags?: CommandFlags | undefined;
   readonly operands?: Operands | undefined;
   /** Runs it; resolves to the exit code, 0 when left out. */
   run(invocation: Invocation): Promise<number | void>;

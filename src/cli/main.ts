@@ -3,7 +3,7 @@ import { version } from "../assets.ts";
 import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config/options.ts";
-import { type FlagShape, readArguments } from "./arguments.ts";
+import { flagShape, type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands } from "./commands.ts";
 import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
@@ -49,12 +49,12 @@ async function settingsOf({ settings, without = [] }: CliCommand): Promise<reado
 
 /** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
 async function flagsOf(command: CliCommand): Promise<readonly FlagShape[]> {
-  const { settings, flags = [] } = command;
+  const { settings, flags } = command;
   const shapes: readonly FlagShape[] =
     typeof settings === "string"
       ? (await settingsOf(command)).map(({ flag = "", value }) => ({ name: flag.slice(2), value }))
       : settings.map((name) => ({ name: name.replace(/[A-Z]/g, "-$&").toLowerCase(), value: "VALUE" }));
-  return [...shapes, ...flags, ...commonFlags];
+  return [...shapes, ...Object.keys({ ...flags, ...commonFlags }).map(flagShape)];
 }
 
 async function print(text: string): Promise<number> {

@@ -1,16 +1,9 @@
 import { configInvalid, shown } from "../id/errors.ts";
 import { encodings, type EncodingName } from "../id/encodings.ts";
-import type { CommandFlag, Invocation } from "./command.ts";
+import type { CommandFlags, Invocation } from "./command.ts";
 
 /** The forms of IDs, for `--format`. */
 export const formatNames: readonly EncodingName[] = Object.keys(encodings) as EncodingName[];
-
-/** `--format` of a command that reads IDs. */
-export const inputFormat: CommandFlag = {
-  name: "format",
-  value: "FORMAT",
-  description: `The encoding of the IDs: ${formatNames.join(", ")}. Left out: recognized for each ID.`,
-};
 
 /** One of several words. @throws SnowleaseError CONFIG_INVALID */
 export function wordOf<Word extends string>(
@@ -24,12 +17,16 @@ export function wordOf<Word extends string>(
   throw configInvalid(`Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`);
 }
 
-/** `--at` of a command that reads IDs. */
-export const nearFlag: CommandFlag = {
-  name: "at",
-  value: "TIME",
-  description:
+/** Of a command that reads IDs. */
+export const nearFlag: CommandFlags = {
+  "--at TIME":
     "A time close to the making of the IDs, for a layout whose timestamp wraps: Unix ms, or like 2026-11-20T12:02:04Z. It may be off by less than half a wrap.",
+};
+
+/** Of a command that reads IDs of any encoding. */
+export const readingFlags: CommandFlags = {
+  "--format FORMAT": `The encoding of the IDs: ${formatNames.join(", ")}. Left out: recognized for each ID.`,
+  ...nearFlag,
 };
 
 /** Unix ms of a time. @throws SnowleaseError CONFIG_INVALID */

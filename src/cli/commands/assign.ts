@@ -16,7 +16,7 @@ export const assign: CliCommand = {
   examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],
   settings: "cli",
   without: ["onLost", "maxTell", "mode", "spread"],
-  flags: [{ name: "once", description: "Claims, prints and releases at once; do not make IDs with it." }],
+  flags: { "--once": "Claims, prints and releases at once; do not make IDs with it." },
 
   async run(invocation) {
     const { flags, output } = invocation;

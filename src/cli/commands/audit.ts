@@ -32,19 +32,11 @@ export const audit: CliCommand = {
     "snowlease audit --format base62 --json tokens.txt more.txt",
   ],
   settings: [...registrySettings, "layout"],
-  flags: [
-    {
-      name: "format",
-      value: "FORMAT",
-      description: `The encoding of the IDs: ${formatNames.join(", ")}; default decimal.`,
-    },
-    nearFlag,
-    {
-      name: "limit",
-      value: "NUMBER",
-      description: `How many findings of each kind to print, up to ${mostFindings}; default ${defaultLimit}. All findings are counted.`,
-    },
-  ],
+  flags: {
+    "--format FORMAT": `The encoding of the IDs: ${formatNames.join(", ")}; default decimal.`,
+    ...nearFlag,
+    "--limit NUMBER": `How many findings of each kind to print, up to ${mostFindings}; default ${defaultLimit}. All findings are counted.`,
+  },
   operands: { name: "[FILE…]", least: 0, most: Infinity },
 
   async run(invocation) {

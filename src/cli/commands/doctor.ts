@@ -13,12 +13,9 @@ export const doctor: CliCommand = {
     "snowlease doctor --accept-clock",
   ],
   settings: [...registrySettings, "layout", "pool", "datacenter"],
-  flags: [
-    {
-      name: "accept-clock",
-      description: "Confirms that this host's clock is right, after a forward step was refused with CLOCK_SKEW.",
-    },
-  ],
+  flags: {
+    "--accept-clock": "Confirms that this host's clock is right, after a forward step was refused with CLOCK_SKEW.",
+  },
 
   async run(invocation) {
     const { flags, output, json } = invocation;

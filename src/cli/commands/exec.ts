@@ -28,13 +28,10 @@ export const exec: CliCommand = {
   ],
   settings: "cli",
   without: ["onLost", "maxTell", "mode", "spread"],
-  flags: [
-    {
-      name: "java",
-      description:
-        "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS and _JAVA_OPTIONS, the last of which is stronger than a JVM's own flags.",
-    },
-  ],
+  flags: {
+    "--java":
+      "Also add -Dwestid.workerId=N to JAVA_TOOL_OPTIONS and _JAVA_OPTIONS, the last of which is stronger than a JVM's own flags.",
+  },
   operands: { name: "-- PROGRAM [ARGUMENT…]", least: 1, most: Infinity, program: true },
 
   async run(invocation) {

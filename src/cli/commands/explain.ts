@@ -5,7 +5,7 @@ import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { jsonList, linesOf } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
-import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
+import { formatNames, readingFlags, timeOf, wordOf } from "../values.ts";
 
 export const explain: CliCommand = {
   name: "explain",
@@ -18,7 +18,7 @@ export const explain: CliCommand = {
     "snowlease explain --registry sqlite:./registry.db --json 1278549019894743040",
   ],
   settings: registrySettings,
-  flags: [inputFormat, nearFlag],
+  flags: readingFlags,
   operands: { name: "ID…", least: 1, most: Infinity },
 
   async run(invocation) {

@@ -23,14 +23,10 @@ export const id: CliCommand = {
     "snowlease id --registry sqlite:./registry.db --json",
   ],
   settings: "cli",
-  flags: [
-    { name: "count", short: "n", value: "NUMBER", description: `How many IDs, up to ${most}; default 10.` },
-    {
-      name: "format",
-      value: "FORMAT",
-      description: `The encoding: ${formatNames.join(", ")}, or json; default decimal.`,
-    },
-  ],
+  flags: {
+    "-n, --count NUMBER": `How many IDs, up to ${most}; default 10.`,
+    "--format FORMAT": `The encoding: ${formatNames.join(", ")}, or json; default decimal.`,
+  },
 
   async run(invocation) {
     const { flags, output } = invocation;

@@ -16,10 +16,10 @@ export const init: CliCommand = {
     "snowlease init --registry oracle://ids:PASSWORD@db:1521/ids --namespace orders --print",
   ],
   settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "token", "config"],
-  flags: [
-    { name: "new", description: "Confirms that this namespace never existed; refused where data of it exists." },
-    { name: "print", description: "Print the statements that set up the store, and change nothing." },
-  ],
+  flags: {
+    "--new": "Confirms that this namespace never existed; refused where data of it exists.",
+    "--print": "Print the statements that set up the store, and change nothing.",
+  },
 
   async run(invocation) {
     const { flags, output, json } = invocation;

@@ -5,7 +5,7 @@ import { inspect as inspectId } from "../../ops/inspect.ts";
 import type { CliCommand, Invocation } from "../command.ts";
 import { jsonList, table } from "../terminal/output.ts";
 import { registryConfig } from "../settings.ts";
-import { formatNames, inputFormat, nearFlag, timeOf, wordOf } from "../values.ts";
+import { formatNames, readingFlags, timeOf, wordOf } from "../values.ts";
 
 export const inspect: CliCommand = {
   name: "inspect",
@@ -13,7 +13,7 @@ export const inspect: CliCommand = {
   details: ["A time is the start of the ID's tick."],
   examples: ["snowlease inspect 1278549019894743040", "snowlease inspect --layout twitter --json 1541815603606036480"],
   settings: ["layout", "config"],
-  flags: [inputFormat, nearFlag],
+  flags: readingFlags,
   operands: { name: "ID…", least: 1, most: Infinity },
 
   async run(invocation) {

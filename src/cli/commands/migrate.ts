@@ -18,6 +18,7 @@ import { hostText, makePlan, type Plan } from "../../ops/migrate/plan.ts";
 import { planText, readPlan } from "../../ops/migrate/plan-file.ts";
 import { type SourceContents, sourceKinds } from "../../ops/migrate/source.ts";
 import { type Finish, migrationStatus, type MigrationStatus, prepareFinish } from "../../ops/migrate/status.ts";
+import { flagShape } from "../arguments.ts";
 import type { CliCommand, Invocation } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { utf8Text } from "../../id/utf8.ts";
@@ -37,39 +38,37 @@ type MigrationStep = keyof typeof steps;
 
 /** A flag as `--help` shows it, the steps that take it, and its meaning. */
 const stepFlags: Readonly<Record<string, readonly [steps: readonly MigrationStep[], meaning: string]>> = {
-  "from SOURCE": [["plan"], `${sourceKinds.join(", ")}; each but ip needs a URL after it.`],
-  "hosts FILE": [
+  "--from SOURCE": [["plan"], `${sourceKinds.join(", ")}; each but ip needs a URL after it.`],
+  "--hosts FILE": [
     ["plan", "apply", "status", "finish"],
     "with `--from ip`, one host per line: an address, a range (10.0.0.0/24), a name and an address, or an address and its names.",
   ],
-  "source-layout LAYOUT": [
+  "--source-layout LAYOUT": [
     ["plan"],
     "the layout of the old IDs, where the old programs do not use their default. Without `--layout`, it is the layout of the namespace, too.",
   ],
-  "worker-bits BITS": [
+  "--worker-bits BITS": [
     ["plan"],
     "how many bits the worker IDs of the old scheme have; default: as many as in its layout.",
   ],
-  "headroom COUNT": [
+  "--headroom COUNT": [
     ["plan"],
     "with `--from leaf` or `uid-generator`, how many worker IDs above the highest to keep for the next starts of the old scheme; default 20 % of the used ones, at least 16.",
   ],
-  "pool RANGE": [["plan"], "the worker IDs to lease while the fleet moves; all others are pinned."],
-  "source URL": [
+  "--pool RANGE": [["plan"], "the worker IDs to lease while the fleet moves; all others are pinned."],
+  "--source URL": [
     ["apply", "status", "finish"],
     "the source to read again; default: the plan's source, where it needs no login.",
   ],
-  "out FILE": [["plan"], `the plan file; default ${defaultFile}.`],
-  renumber: [["apply"], "pin for no host, so that each host gets another worker ID."],
-  revert: [["apply"], "remove the pins."],
-  watch: [["status"], "go on until all hosts have moved."],
-  force: [["apply", "finish"], "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased."],
+  "--out FILE": [["plan"], `the plan file; default ${defaultFile}.`],
+  "--renumber": [["apply"], "pin for no host, so that each host gets another worker ID."],
+  "--revert": [["apply"], "remove the pins."],
+  "--watch": [["status"], "go on until all hosts have moved."],
+  "--force": [
+    ["apply", "finish"],
+    "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased.",
+  ],
 };
-
-const flagsOfSteps = Object.entries(stepFlags).map(([shown, [steps, meaning]]) => {
-  const [name = "", value] = shown.split(" ");
-  return { name, value, steps, description: `${steps.join(", ")}: ${meaning}` };
-});
 
 export const migrate: CliCommand = {
   name: "migrate",
@@ -89,7 +88,9 @@ export const migrate: CliCommand = {
     "snowlease migrate finish --registry redis://localhost:6379",
   ],
   settings: [...registrySettings, "layout", "window"],
-  flags: flagsOfSteps,
+  flags: Object.fromEntries(
+    Object.entries(stepFlags).map(([shown, [steps, meaning]]) => [shown, `${steps.join(", ")}: ${meaning}`]),
+  ),
   operands: { name: "plan [URL] | apply|status|finish [PLAN]", least: 1, most: 2 },
 
   async run(invocation) {
@@ -99,9 +100,10 @@ export const migrate: CliCommand = {
       throw configInvalid(`Expected plan, apply, status or finish, got ${shown(word)}; name one.`);
     }
     const step = word as MigrationStep;
-    const misplaced = flagsOfSteps.find(({ name, steps }) => flags.has(name) && !steps.includes(step));
-    if (misplaced !== undefined) {
-      throw configInvalid(`Expected \`migrate ${step}\` without \`--${misplaced.name}\`; leave it out.`);
+    for (const [shown, [takers]] of Object.entries(stepFlags)) {
+      const { name } = flagShape(shown);
+      if (!flags.has(name) || takers.includes(step)) continue;
+      throw configInvalid(`Expected \`migrate ${step}\` without \`--${name}\`; leave it out.`);
     }
     return steps[step](invocation);
   },

@@ -12,9 +12,7 @@ export const pin: CliCommand = {
     "snowlease pin 7 8 9 --reason reserved --json",
   ],
   settings: registrySettings,
-  flags: [
-    { name: "reason", value: "TEXT", description: "The reason, for other operators; up to 200 characters. Required." },
-  ],
+  flags: { "--reason TEXT": "The reason, for other operators; up to 200 characters. Required." },
   operands: { name: "WORKER_ID…", least: 1, most: Infinity },
 
   async run(invocation) {

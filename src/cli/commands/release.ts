@@ -9,18 +9,12 @@ export const release: CliCommand = {
   summary: "End the claim of a dead holder. The worker ID stays reserved until its window has passed.",
   examples: ["snowlease release 7", "snowlease release 7 --force"],
   settings: registrySettings,
-  flags: [
-    {
-      name: "force",
-      description: "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
-    },
-    {
-      name: "reset-window",
-      description:
-        "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Requires --i-know.",
-    },
-    { name: "i-know", description: "Confirms that no holder of this worker ID runs any more." },
-  ],
+  flags: {
+    "--force": "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
+    "--reset-window":
+      "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Requires --i-know.",
+    "--i-know": "Confirms that no holder of this worker ID runs any more.",
+  },
   operands: { name: "WORKER_ID", least: 1, most: 1 },
 
   async run(invocation) {

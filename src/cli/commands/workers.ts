@@ -18,7 +18,7 @@ export const workers: CliCommand = {
   ],
   examples: ["snowlease workers", "snowlease workers --state live --json"],
   settings: registrySettings,
-  flags: [{ name: "state", value: "STATE", description: `Only worker IDs in this state: ${states.join(", ")}.` }],
+  flags: { "--state STATE": `Only worker IDs in this state: ${states.join(", ")}.` },
 
   async run(invocation) {
     const { output, json } = invocation;

@@ -1,5 +1,5 @@
 import type { Option } from "../../config/options.ts";
-import type { CliCommand, CommandFlag } from "../command.ts";
+import type { CliCommand, CommandFlags } from "../command.ts";
 import { exitCodeHelp } from "../exit-codes.ts";
 
 /** Text is wrapped to this many columns. */
@@ -7,10 +7,7 @@ const columns = 100;
 const indent = "  ";
 
 /** Flags of every command; `--json` where it prints anything but its own news. */
-export const commonFlags: readonly CommandFlag[] = [
-  { name: "json", description: "Print JSON." },
-  { name: "help", short: "h", description: "Print this help." },
-];
+export const commonFlags: CommandFlags = { "--json": "Print JSON.", "-h, --help": "Print this help." };
 
 /** What `snowlease --help` prints. */
 export function overview(commands: readonly Pick<CliCommand, "name" | "summary">[]): string {
@@ -31,9 +28,8 @@ export function overview(commands: readonly Pick<CliCommand, "name" | "summary">
 
 /** What `snowlease COMMAND --help` prints: from the command's own flags and the options it takes. */
 export function helpFor(command: CliCommand, settings: readonly Option[]): string {
-  const { name, summary, details = [], operands, examples, flags = [] } = command;
+  const { name, summary, details = [], operands, examples, flags } = command;
   const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
-  const own = [...flags, ...commonFlags].map((flag): HelpRow => [written(flag), flag.description]);
   const options = settings.map((option): HelpRow => [
     `${option.flag ?? ""} ${option.value ?? ""}`.trimEnd(),
     `${option.description} (${notes(option)})`.replaceAll("`", ""),
@@ -45,7 +41,7 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
     ...details.flatMap((paragraph) => ["", ...wrapped(paragraph)]),
     "",
     "Flags:",
-    ...listing(own),
+    ...listing(Object.entries({ ...flags, ...commonFlags })),
     "",
     "Options, also from the environment and the config file:",
     ...listing(options),
@@ -56,10 +52,6 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
 }
 
 type HelpRow = readonly [left: string, right: string];
-
-function written({ name, short, value }: CommandFlag): string {
-  return `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`;
-}
 
 /** The other places of an option, and its default. */
 function notes({ name, default: byDefault, env = "", scopes }: Option): string {
