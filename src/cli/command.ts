@@ -5,7 +5,7 @@ import type { Output } from "./terminal/output.ts";
 export type CommandFlags = Readonly<Record<string, string>>;
 
 /** The operands of a command: its arguments without a dash. */
-export interface Operands {
+interface Operands {
   /** `ID…` */
   readonly name: string;
   readonly least: number;
