@@ -1,20 +1,17 @@
 import { isSnowleaseError, type ErrorCode, type SnowleaseError } from "../id/errors.ts";
 
-/** Longest text of a seen value in a message. */
+/** Longest text of a value in a message. */
 const longest = 400;
 
 /** Throws unless `holds` is true: `Expected the fence to rise above 3, got 3.` */
 export function ensure(holds: boolean, expectation: string, seen: unknown): asserts holds {
-  if (holds) return;
-  const text = textOf(seen);
-  throw new Error(`Expected ${expectation}, got ${text.length > longest ? `${text.slice(0, longest)}...` : text}.`);
+  if (!holds) throw new Error(`Expected ${expectation}, got ${shortened(textOf(seen))}.`);
 }
 
 /** Throws unless both values are equal; an absent property equals an undefined one. */
 export function equal(seen: unknown, expected: unknown, what: string): void {
   const text = textOf(expected);
-  const shown = text.length > longest ? `${text.slice(0, longest)}...` : text;
-  ensure(textOf(seen) === text, `${what} to be ${shown}`, seen);
+  ensure(textOf(seen) === text, `${what} to be ${shortened(text)}`, seen);
 }
 
 /** Throws unless the value is an integer, such as a Unix ms, in [low, high]. */
@@ -23,22 +20,22 @@ export function between(seen: number | undefined, low: number, high: number, wha
   ensure(holds, `${what} to be an integer from ${low} to ${high}`, seen);
 }
 
-/** Throws unless an answer has this outcome. */
+/** Returns an answer that has this outcome; throws for any other. */
 export function outcome<Answer extends { readonly outcome: string }, Name extends Answer["outcome"]>(
   answer: Answer,
   name: Name,
   what: string,
-): asserts answer is Extract<Answer, { readonly outcome: Name }> {
+): Extract<Answer, { readonly outcome: Name }> {
   ensure(answer.outcome === name, `${what} to be answered \`${name}\``, answer);
+  return answer as Extract<Answer, { readonly outcome: Name }>;
 }
 
 /** Throws unless the operation rejects with this code, and a message of one line. */
 export async function refuses(code: ErrorCode, what: string, operation: Promise<unknown>): Promise<SnowleaseError> {
-  const [answer, error] = await operation.then(
-    (answer) => [answer, undefined],
-    (error: unknown) => [undefined, error],
+  const error = await operation.then(
+    (answer) => ensure(false, `${what} to be refused with ${code}`, answer),
+    (error: unknown) => error,
   );
-  ensure(error !== undefined, `${what} to be refused with ${code}`, answer);
   ensure(isSnowleaseError(error, code), `${what} to be refused with a SnowleaseError ${code}`, error);
   ensure(!/[\r\n]/.test(error.message), "an error's message to be one line", error.message);
   return error;
@@ -46,14 +43,17 @@ export async function refuses(code: ErrorCode, what: string, operation: Promise<
 
 /** A value as text, equal for equal values: sorted keys, no undefined properties, bytes in hex, errors with their details. */
 export function textOf(value: unknown): string {
-  if (value instanceof Uint8Array)
-    return `bytes(${Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join("")})`;
+  if (value instanceof Uint8Array) return `bytes(${Buffer.from(value).toString("hex")})`;
   if (Array.isArray(value)) return `[${value.map(textOf).join(", ")}]`;
-  if (value instanceof Error) return textOf(Object.fromEntries([...Object.entries(value), ["message", value.message]]));
+  if (value instanceof Error) return textOf({ ...value, message: value.message });
   if (typeof value === "object" && value !== null) {
     const entries = Object.entries(value).filter(([, item]) => item !== undefined);
     const sorted = entries.toSorted(([a], [b]) => (a < b ? -1 : 1));
     return `{${sorted.map(([key, item]) => `${key}: ${textOf(item)}`).join(", ")}}`;
   }
   return typeof value === "string" ? JSON.stringify(value) : String(value);
+}
+
+function shortened(text: string): string {
+  return text.length > longest ? `${text.slice(0, longest)}...` : text;
 }

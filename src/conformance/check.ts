@@ -1,4 +1,3 @@
-import type { NamespaceLimits } from "../rule/limits.ts";
 import type { Capability, ConformanceSubject } from "./subject.ts";
 import { Trial } from "./trial.ts";
 
@@ -11,26 +10,25 @@ export interface ConformanceCheck {
   run(subject: ConformanceSubject): Promise<void>;
 }
 
-/** Conditions of a check. */
-interface CheckOptions {
-  readonly needs?: Capability;
-  /** Limits of the namespace that is made for the check; `false`: none is made. */
-  readonly limits?: Partial<NamespaceLimits> | false;
-}
+type Body = (trial: Trial) => Promise<void>;
 
 /** Makes a check. Its body gets a namespace and one open client; all clients are closed afterwards. */
-export function check(
-  title: string,
-  body: (trial: Trial) => Promise<void>,
-  { needs, limits = {} }: CheckOptions = {},
-): ConformanceCheck {
+export function check(title: string, body: Body, needs?: Capability): ConformanceCheck {
+  const withNamespace: Body = async (trial) => {
+    await trial.init();
+    await body(trial);
+  };
+  return checkNew(title, withNamespace, needs);
+}
+
+/** Makes a check whose namespace does not exist yet. */
+export function checkNew(title: string, body: Body, needs?: Capability): ConformanceCheck {
   return {
     title,
     needs,
     async run(subject) {
       const trial = new Trial(subject, await subject.open());
       try {
-        if (limits !== false) await trial.init(limits);
         await body(trial);
       } finally {
         await trial.close();

@@ -1,14 +1,19 @@
+import type { PoolBounds } from "../id/pool-bounds.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
-import { check, type ConformanceCheck } from "./check.ts";
-import { long, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
+import { check, checkNew, type ConformanceCheck } from "./check.ts";
+import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** A layout of 22 worker bits. */
 const wideLayout = "timestamp:40,worker:22,sequence:1@1490346283706/1";
 
-/** Claims every worker ID of the pool, each for another host. */
-async function fill(trial: Trial, pool: { first: number; last: number }): Promise<GrantedClaim[]> {
+/** Claims all worker IDs of the pool, or as many as wanted, each for another host. */
+async function fill(
+  trial: Trial,
+  pool: PoolBounds,
+  count: number = pool.last - pool.first + 1,
+): Promise<GrantedClaim[]> {
   const held: GrantedClaim[] = [];
-  for (let i = pool.first; i <= pool.last; i++) held.push(await trial.claim({ pool, holder: on(`host-${i}`) }));
+  while (held.length < count) held.push(await trial.claim({ pool, holder: on(newToken()) }));
   return held;
 }
 
@@ -57,22 +62,19 @@ export const choices: readonly ConformanceCheck[] = [
     equal(idOf(await trial.claim({ preferred })), 9, "the worker ID of the first claim");
     equal(idOf(await trial.claim({ preferred })), 4, "the worker ID of the second claim");
     const third = idOf(await trial.claim({ preferred }));
-    ensure(![...preferred].includes(third) && third <= 1023, "another worker ID of the pool", third);
+    ensure(!preferred.includes(third) && third <= 1023, "another worker ID of the pool", third);
   }),
 
   check(
     "when all worker IDs were used, the one whose window ended longest ago is granted first",
     async (trial) => {
       const pool = { first: 0, last: 2 };
-      const held = await fill(trial, pool);
-      const used = [3000, 1000, 2000];
-      for (const [i, claim] of held.entries())
-        await trial.released(claim, { until: claim.grant.from + (used[i] ?? 0) });
-      const byAge = held.toSorted((a, b) => (used[held.indexOf(a)] ?? 0) - (used[held.indexOf(b)] ?? 0)).map(idOf);
-      for (const expected of byAge)
+      for (const [workerId, used] of [3000, 1000, 2000].entries())
+        await trial.usedOnce(workerId, used, `host-${workerId}`);
+      for (const expected of [1, 2, 0])
         equal(idOf(await trial.claim({ pool, holder: on("new") })), expected, "the worker ID");
     },
-    { needs: "oldest-first" },
+    "oldest-first",
   ),
 
   check("a claim gets a worker ID of its pool", async (trial) => {
@@ -91,14 +93,11 @@ export const choices: readonly ConformanceCheck[] = [
   check(
     "a pool that is narrowed, moved and widened again keeps its limits, and grants its worker IDs",
     async (trial) => {
-      const wide = { first: 0, last: 7 };
-      const held = await fill(trial, wide);
+      const held = await fill(trial, { first: 0, last: 7 });
       for (const each of held) if (idOf(each) % 3 !== 0) await trial.released(each, { until: each.grant.from });
-      let hosts = 0;
       const some = async (first: number, last: number, count: number): Promise<number[]> => {
-        const granted: GrantedClaim[] = [];
         const pool = { first, last };
-        for (let i = 0; i < count; i++) granted.push(await trial.claim({ pool, holder: on(`new-${hosts++}`) }));
+        const granted = await fill(trial, pool, count);
         for (const { grant } of granted) equal(grant.fence, 2, `the fence of worker ${grant.workerId}`);
         outcome(await trial.ask({ pool, holder: on("late") }), "exhausted", `a claim of ${first}-${last}`);
         return ascending(granted);
@@ -113,8 +112,7 @@ export const choices: readonly ConformanceCheck[] = [
     const pool = { first: 0, last: 1 };
     await trial.claim({ pool, window: 50_000 });
     const { grant } = await trial.claim({ pool, window: 40_000 });
-    const refusal = await trial.ask({ pool, holder: on("beta") });
-    outcome(refusal, "exhausted", "a claim in a full pool");
+    const refusal = outcome(await trial.ask({ pool, holder: on("beta") }), "exhausted", "a claim in a full pool");
     equal([refusal.pool, refusal.freeAt], [pool, grant.until], "the pool, and when the first one becomes free");
     between(refusal.clock, grant.clock, grant.clock + long, "the registry's clock");
   }),
@@ -130,18 +128,16 @@ export const choices: readonly ConformanceCheck[] = [
 
   check("a holder whose clock lags waits until the window has passed on its own clock", async (trial) => {
     const pool = { first: 0, last: 0 };
-    const held = await trial.claim({ pool, window: short });
-    await trial.passed(held.grant.until);
-    const refusal = await trial.ask({ pool, holder: on("beta"), clock: held.grant.until - 1 });
-    outcome(refusal, "exhausted", "a claim by a clock that shows a time in the window");
-    await trial.claim({ pool, holder: on("beta"), clock: held.grant.until });
+    const { until } = (await trial.crashed({ pool })).grant;
+    const early = await trial.ask({ pool, holder: on("beta"), clock: until - 1 });
+    outcome(early, "exhausted", "a claim by a clock that shows a time in the window");
+    await trial.claim({ pool, holder: on("beta"), clock: until });
   }),
 
   check("a pool without a worker ID that becomes free by itself answers `exhausted` without a time", async (trial) => {
     const pool = { first: 0, last: 1 };
-    for (const workerId of [0, 1]) await trial.registry.pin(trial.namespace, workerId, "not ours");
-    const refusal = await trial.ask({ pool });
-    outcome(refusal, "exhausted", "a claim where all is pinned");
+    for (const workerId of [0, 1]) await trial.pin(workerId, "not ours");
+    const refusal = outcome(await trial.ask({ pool }), "exhausted", "a claim where all is pinned");
     equal(refusal.freeAt, undefined, "the time at which one becomes free");
   }),
 
@@ -154,8 +150,7 @@ export const choices: readonly ConformanceCheck[] = [
       claims.push(held);
     }
     equal(ascending(claims), [0, 1, 2], "the worker IDs");
-    const refusal = await trial.ask({ pool, reuse: "never" });
-    outcome(refusal, "exhausted", "a fourth claim");
+    const refusal = outcome(await trial.ask({ pool, reuse: "never" }), "exhausted", "a fourth claim");
     equal(refusal.freeAt, undefined, "the time at which an unused worker ID becomes free");
     await trial.claim({ pool });
   }),
@@ -177,9 +172,8 @@ export const choices: readonly ConformanceCheck[] = [
   check("a requested worker ID that is held is refused, with its holder", async (trial) => {
     const { grant } = await trial.claim({ workerId: 7, holder: on("alpha") });
     const before = await trial.record(7);
-    const refusal = await trial.ask({ workerId: 7, holder: on("beta") });
-    outcome(refusal, "held", "a claim of a worker ID that is held");
-    const { clock, ...rest } = refusal;
+    const asked = await trial.ask({ workerId: 7, holder: on("beta") });
+    const { clock, ...rest } = outcome(asked, "held", "a claim of a worker ID that is held");
     const holder = { live: true, holder: on("alpha"), since: before.claimedAt, freeAt: grant.until };
     equal(rest, { outcome: "held", workerId: 7, ...holder }, "the refusal");
     between(clock, grant.clock, grant.clock + long, "the registry's clock");
@@ -196,8 +190,7 @@ export const choices: readonly ConformanceCheck[] = [
   }),
 
   check("a requested worker ID whose holder crashed is granted after its window has passed", async (trial) => {
-    const crashed = await trial.claim({ workerId: 7, window: short });
-    await trial.passed(crashed.grant.until);
+    const crashed = await trial.crashed();
     const { grant } = await trial.claim({ workerId: 7, holder: on("beta") });
     ensure(grant.fence > crashed.grant.fence, "a new claim", grant);
     equal((await trial.record(7)).holder, on("beta"), "the holder");
@@ -213,8 +206,8 @@ export const choices: readonly ConformanceCheck[] = [
     const held = await trial.claim({ workerId: 7, clock });
     await trial.released(held, undefined, { clock });
     const { until } = held.grant;
-    const refusal = await trial.ask({ workerId: 7, clock: clock - 1500 });
-    outcome(refusal, "rollback", "a claim by a clock that was set back");
+    const asked = await trial.ask({ workerId: 7, clock: clock - 1500 });
+    const refusal = outcome(asked, "rollback", "a claim by a clock that was set back");
     equal([refusal.workerId, refusal.behind, refusal.freeAt], [7, 1500, until], "worker ID, rollback and time");
     const elsewhere = await trial.ask({ workerId: 7, clock: clock - 1500, holder: on("beta") });
     outcome(elsewhere, "held", "a claim by another host, whose clock may differ");
@@ -225,23 +218,18 @@ export const choices: readonly ConformanceCheck[] = [
       const asked = trial.ask({ workerId, pool: { first: 512, last: 515 } });
       await refuses("CONFIG_INVALID", `worker ID ${workerId} outside a pool of 512 to 515`, asked);
     }
-    equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+    equal(await trial.records(), [], "the worker IDs in use");
   }),
 
-  check(
-    "a pool of 4,194,304 worker IDs is served from end to end",
-    async (trial) => {
-      const { namespace, registry } = trial;
-      await registry.init({ namespace, layout: wideLayout, new: true });
-      const all = { layout: wideLayout, pool: { first: 0, last: 4_194_303 } };
-      const top = await trial.claim({ ...all, workerId: all.pool.last });
-      await trial.released(top, { until: top.grant.from, recents: recentsFrom(top.grant.from) });
-      equal((await trial.record(all.pool.last)).workerId, all.pool.last, "the highest worker ID");
-      equal(idOf(await trial.claim({ ...all, holder: on("beta") })), 0, "the first worker ID");
-      const upper = { ...all, pool: { first: 4_194_302, last: 4_194_303 } };
-      const rest = [await trial.claim(upper), await trial.claim({ ...upper, holder: on("beta") })];
-      equal(ascending(rest), [4_194_302, 4_194_303], "the last two worker IDs");
-    },
-    { limits: false },
-  ),
+  checkNew("a pool of 4,194,304 worker IDs is served from end to end", async (trial) => {
+    await trial.init({ layout: wideLayout, new: true });
+    const all = { layout: wideLayout, pool: { first: 0, last: 4_194_303 } };
+    const top = await trial.claim({ ...all, workerId: all.pool.last });
+    await trial.released(top, { until: top.grant.from, recents: recentsFrom(top.grant.from) });
+    equal((await trial.record(all.pool.last)).workerId, all.pool.last, "the highest worker ID");
+    equal(idOf(await trial.claim({ ...all, holder: on("beta") })), 0, "the first worker ID");
+    const upper = { ...all, pool: { first: 4_194_302, last: 4_194_303 } };
+    const rest = [await trial.claim(upper), await trial.claim({ ...upper, holder: on("beta") })];
+    equal(ascending(rest), [4_194_302, 4_194_303], "the last two worker IDs");
+  }),
 ];

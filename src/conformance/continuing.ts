@@ -1,30 +1,39 @@
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { grantedClaim, long, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
+import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
 
-/** Worker 7, used on host alpha up to half a second ahead of the clock, and given back with recents. */
-async function givenBack(trial: Trial, begin = 100): Promise<{ first: GrantedClaim; until: number; inside: number }> {
+/** A worker ID that was given back with recents of [begin, until). A clock at `inside` shows a time in them. */
+interface GivenBack {
+  readonly fence: number;
+  readonly begin: number;
+  readonly until: number;
+  readonly inside: number;
+}
+
+/** Worker 7, used on host alpha up to half a second ahead of the clock, and given back. */
+async function givenBack(trial: Trial, unknown = 100): Promise<GivenBack> {
   const first = await trial.claim({ workerId: 7 });
-  const until = first.request.clock + 500;
+  const { fence, from } = first.grant;
   // The holder's clock stands still meanwhile: however long the release takes, `inside` is not before it.
   const { clock } = first.request;
-  await trial.released(first, { until, recents: recentsFrom(first.grant.from + begin) }, { clock });
-  return { first, until, inside: until - 300 };
+  const [begin, until] = [from + unknown, clock + 500];
+  await trial.released(first, { until, recents: recentsFrom(begin) }, { clock });
+  return { fence, begin, until, inside: until - 300 };
 }
 
 /** The right to continue after the sequences that the previous holder used. */
 export const continuing: readonly ConformanceCheck[] = [
   check("a claim after a clean give-back, with a clock inside the recents, gets the recents", async (trial) => {
-    const { first, until, inside } = await givenBack(trial);
+    const { begin, until, inside } = await givenBack(trial);
     const { grant } = await trial.claim({ workerId: 7, clock: inside, holder: on("beta") });
-    equal(grant.recents, recentsFrom(first.grant.from + 100), "the recents");
+    equal(grant.recents, recentsFrom(begin), "the recents");
     equal(grant.from, until, "`from`");
   }),
 
   check("a claim for any worker ID continues after its own host's recents", async (trial) => {
-    const { first, inside } = await givenBack(trial);
+    const { begin, inside } = await givenBack(trial);
     const { grant } = await trial.claim({ clock: inside });
-    equal([grant.workerId, grant.recents], [7, recentsFrom(first.grant.from + 100)], "worker ID and recents");
+    equal([grant.workerId, grant.recents], [7, recentsFrom(begin)], "worker ID and recents");
   }),
 
   check("a claim repeated before the first renewal gets the recents again, a later one does not", async (trial) => {
@@ -32,13 +41,11 @@ export const continuing: readonly ConformanceCheck[] = [
     const { inside } = await givenBack(trial);
     const held = await trial.claim({ workerId: 7, clock: inside });
     for (const registry of [trial.registry, second]) {
-      const again = await registry.claim(held.request);
-      outcome(again, "granted", "a repeated claim");
+      const again = outcome(await registry.claim(held.request), "granted", "a repeated claim");
       equal({ ...again, clock: 0 }, { ...held.grant, clock: 0 }, "the repeated grant");
     }
     await trial.renewed(held);
-    const late = await second.claim(held.request);
-    outcome(late, "granted", "a claim repeated after the first renewal");
+    const late = outcome(await second.claim(held.request), "granted", "a claim repeated after the first renewal");
     equal(late.recents, undefined, "its recents");
   }),
 
@@ -101,8 +108,7 @@ export const continuing: readonly ConformanceCheck[] = [
     const wanted = { workerId: 7, holder: on("beta"), lead: long };
     outcome(await trial.ask(wanted), "held", "a claim of a live one");
     await trial.force(7);
-    const refusal = await trial.ask(wanted);
-    outcome(refusal, "held", "a claim after a forced release");
+    const refusal = outcome(await trial.ask(wanted), "held", "a claim after a forced release");
     equal(refusal.freeAt, held.grant.until, "when it becomes free");
   }),
 
@@ -110,27 +116,25 @@ export const continuing: readonly ConformanceCheck[] = [
     const held = await trial.claim({ workerId: 7 });
     const until = held.request.clock + 500;
     await trial.released(held, { until });
-    const early = { workerId: 7, clock: until - 1, holder: on("beta") };
-    await trial.refusedUntil(until, early, "a claim with the clock before `until`");
-    const next = await trial.claim({ workerId: 7, clock: until, holder: on("beta") });
+    const wanted = { workerId: 7, holder: on("beta") };
+    await trial.refusedUntil(until, { ...wanted, clock: until - 1 }, "a claim with the clock before `until`");
+    const next = await trial.claim({ ...wanted, clock: until });
     equal(next.grant.recents, undefined, "the recents");
   }),
 
   check("a holder whose clock is before the recents cannot continue", async (trial) => {
-    const { first, until } = await givenBack(trial, 9000);
-    const begin = first.grant.from + 9000;
+    const { begin, until } = await givenBack(trial, 9000);
     const claim = { workerId: 7, holder: on("beta") };
-    const refusal = await trial.ask({ ...claim, clock: begin - 1 });
-    outcome(refusal, "held", "a claim with the clock before the recents");
+    const early = await trial.ask({ ...claim, clock: begin - 1 });
+    const refusal = outcome(early, "held", "a claim with the clock before the recents");
     equal(refusal.freeAt, until, "when it becomes free");
     const { grant } = await trial.claim({ ...claim, clock: begin });
     equal(grant.recents?.from, begin, "where the recents begin");
   }),
 
   check("a holder that continued hands on the recents that it inherited", async (trial) => {
-    const { first, until, inside } = await givenBack(trial);
+    const { begin, until, inside } = await givenBack(trial);
     const second = await trial.claim({ workerId: 7, clock: inside });
-    const begin = first.grant.from + 100;
     // The holder never got past the recents that it inherited: its own window, which begins later, stays unused.
     await trial.released(second, { until, recents: recentsFrom(begin, 1, 2, 3) }, { clock: inside });
     const third = await trial.claim({ workerId: 7, clock: inside + 1, holder: on("gamma") });
@@ -141,10 +145,9 @@ export const continuing: readonly ConformanceCheck[] = [
   check(
     "after a renewal a holder's recents may still begin where the inherited ones did, and no earlier",
     async (trial) => {
-      const { first, until, inside } = await givenBack(trial);
+      const { begin, until, inside } = await givenBack(trial);
       const second = await trial.claim({ workerId: 7, clock: inside });
       await trial.renewed(second);
-      const begin = first.grant.from + 100;
       const tooFar = trial.release(second, { until, recents: recentsFrom(begin - 1) });
       await refuses("CONFIG_INVALID", "recents that begin below the inherited ones", tooFar);
       await trial.released(second, { until, recents: recentsFrom(begin) });
@@ -162,19 +165,15 @@ export const continuing: readonly ConformanceCheck[] = [
   }),
 
   check("the history shows where a continued claim begins", async (trial) => {
-    const { first, until, inside } = await givenBack(trial);
-    const request = trial.request({ workerId: 7, clock: inside, holder: on("beta") });
-    const answer = await trial.registry.claim(request);
-    outcome(answer, "granted", "this claim");
-    const held = grantedClaim(request, answer);
-    const begin = first.grant.from + 100;
+    const { fence: first, begin, until, inside } = await givenBack(trial);
+    const held = await trial.claim({ workerId: 7, clock: inside, holder: on("beta") });
     const rows = async (): Promise<unknown> => {
-      const found = await trial.registry.history(trial.namespace, 7, { from: begin, until: begin + 1 });
+      const found = await trial.history(7, { from: begin, until: begin + 1 });
       return found.map(({ fence, continuedFrom }) => [fence, continuedFrom ?? null]);
     };
     const expected = [
-      [first.grant.fence, null],
-      [answer.fence, begin],
+      [first, null],
+      [held.grant.fence, begin],
     ];
     equal(await rows(), expected, "the claims that could use a time before `from`");
     await trial.renewed(held);

@@ -1,7 +1,7 @@
 import { defaultLimits } from "../rule/limits.ts";
 import { between, ensure, equal, outcome, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { grantedClaim, long, on, recentsFrom, short } from "./trial.ts";
+import { long, on, recentsFrom, short } from "./trial.ts";
 
 const { maxClockSkew, maxWindow } = defaultLimits;
 
@@ -41,15 +41,13 @@ export const grants: readonly ConformanceCheck[] = [
   check("a grant is stored before it is answered", async (trial) => {
     const second = await trial.another();
     const { grant, request } = await trial.claim();
-    const { workerId, fence, from, until } = await trial.record(grant.workerId, second);
-    const { workerId: id, fence: granted, from: begin, until: end } = grant;
-    equal({ workerId, fence, from, until }, { workerId: id, fence: granted, from: begin, until: end }, "the record");
-    equal((await trial.record(workerId, second)).seenClock, request.clock, "`seenClock`, the holder's clock");
+    const { workerId, fence, from, until, seenClock } = await trial.record(grant.workerId, second);
+    equal({ ...grant, workerId, fence, from, until }, grant, "the grant, with the record's members");
+    equal(seenClock, request.clock, "`seenClock`, the holder's clock");
   }),
 
   check("the window after a crash begins at the end of the crashed holder's window, or later", async (trial) => {
-    const crashed = await trial.claim({ workerId: 7, window: short, clock: trial.now() + 50 });
-    await trial.passed(crashed.grant.until);
+    const crashed = await trial.crashed({ workerId: 7, clock: trial.now() + 50 });
     const { grant } = await trial.claim({ workerId: 7, holder: on("beta") });
     equal(grant.from, Math.max(crashed.grant.until, grant.clock - maxClockSkew), "`from`");
   }),
@@ -97,23 +95,21 @@ export const grants: readonly ConformanceCheck[] = [
       outcome(again, "granted", "a repeated claim");
       equal({ ...again, clock: 0 }, { ...grant, clock: 0 }, "a repeated grant");
     }
-    equal((await trial.registry.workers(trial.namespace)).length, 1, "the number of worker IDs in use");
-    const rows = await trial.registry.history(trial.namespace, grant.workerId);
-    equal(rows.length, 1, "the number of claims in the history");
+    equal((await trial.records()).length, 1, "the number of worker IDs in use");
+    equal((await trial.history(grant.workerId)).length, 1, "the number of claims in the history");
   }),
 
   check("concurrent claims with one token from two clients get one grant", async (trial) => {
     const request = trial.request();
     const answers = await trial.concurrently(8, (registry) => registry.claim(request));
     equal(new Set(answers.map((answer) => textOf({ ...answer, clock: 0 }))).size, 1, "the number of different answers");
-    equal((await trial.registry.workers(trial.namespace)).length, 1, "the number of worker IDs in use");
+    equal((await trial.records()).length, 1, "the number of worker IDs in use");
   }),
 
   check("a claim repeated with its token after a renewal gets the renewed window", async (trial) => {
     const held = await trial.claim({ window: 5000 });
     const { until } = await trial.renewed(held);
-    const again = await trial.registry.claim(held.request);
-    outcome(again, "granted", "a repeated claim");
+    const again = outcome(await trial.registry.claim(held.request), "granted", "a repeated claim");
     equal([again.fence, again.from, again.until], [held.grant.fence, held.grant.from, until], "fence and window");
   }),
 
@@ -132,12 +128,8 @@ export const grants: readonly ConformanceCheck[] = [
   }),
 
   check("of 20 concurrent claims for one worker ID exactly one is granted", async (trial) => {
-    const answers = await trial.concurrently(20, async (registry) => {
-      const request = trial.request({ workerId: 7 });
-      const answer = await registry.claim(request);
-      return answer.outcome === "granted" ? [grantedClaim(request, answer)] : [];
-    });
-    const granted = answers.flat();
+    const claims = await trial.concurrently(20, (registry) => trial.tryClaim({ workerId: 7 }, registry));
+    const granted = claims.filter((claim) => claim !== undefined);
     equal(granted.length, 1, "the number of grants");
     for (const claim of granted) await trial.renewed(claim);
   }),

@@ -1,18 +1,14 @@
-import type { HistoryRange, HistoryRow, WorkersPage } from "../rule/registry.ts";
-import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
+import type { HistoryRange, WorkersPage } from "../rule/registry.ts";
+import { between, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { hour, long, newToken, on, otherLayout, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 async function idsOf(trial: Trial, page?: WorkersPage): Promise<number[]> {
-  return (await trial.registry.workers(trial.namespace, page)).map(({ workerId }) => workerId);
-}
-
-function rowsOf(trial: Trial, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]> {
-  return trial.registry.history(trial.namespace, workerId, range);
+  return (await trial.records(page)).map(({ workerId }) => workerId);
 }
 
 async function fencesOf(trial: Trial, range?: HistoryRange): Promise<number[]> {
-  return (await rowsOf(trial, 7, range)).map(({ fence }) => fence);
+  return (await trial.history(7, range)).map(({ fence }) => fence);
 }
 
 /** Three claims of worker 7: two given back, one second after the begin of their windows, and one live. */
@@ -31,7 +27,7 @@ export const listings: readonly ConformanceCheck[] = [
     const about = { workerId: 7, state: "live", fence, from, until, seenClock: request.clock, clean: false };
     equal(record, { ...about, holder: request.holder }, "the record");
     between(claimedAt, grant.clock - 1000, grant.clock + 1000, "`claimedAt`");
-    equal(await trial.registry.workers(trial.namespace), [{ ...record, claimedAt }], "the list");
+    equal(await trial.records(), [{ ...record, claimedAt }], "the list");
   }),
 
   check("labels of holders are returned unchanged", async (trial) => {
@@ -43,9 +39,8 @@ export const listings: readonly ConformanceCheck[] = [
     for (const [workerId, holder] of labels.entries()) {
       await trial.claim({ workerId, holder });
       equal((await trial.record(workerId)).holder, holder, "the holder in the record");
-      equal((await rowsOf(trial, workerId))[0]?.holder, holder, "the holder in the history");
-      const refusal = await trial.ask({ workerId, holder: on("gamma") });
-      outcome(refusal, "held", "a claim by another");
+      equal((await trial.history(workerId))[0]?.holder, holder, "the holder in the history");
+      const refusal = outcome(await trial.ask({ workerId, holder: on("gamma") }), "held", "a claim by another");
       equal(refusal.holder, holder, "the holder in a refusal");
     }
   }),
@@ -64,15 +59,14 @@ export const listings: readonly ConformanceCheck[] = [
     await trial.claim({ workerId: 1 });
     await trial.released(await trial.claim({ workerId: 2 }));
     await trial.usedOnce(3, 100, "alpha");
-    await trial.registry.pin(trial.namespace, 4, "kept");
+    await trial.pin(4);
     await trial.claim({ workerId: 5 });
-    await trial.registry.pin(trial.namespace, 5, "kept after its holder");
+    await trial.pin(5, "kept after its holder");
     const crashed = await trial.claim({ workerId: 6, window: short });
     await trial.passed(crashed.grant.until);
-    const states = { live: [1, 5], resting: [2], free: [3, 6], pinned: [4], foreign: [] } as const;
-    for (const state of ["live", "resting", "free", "pinned", "foreign"] as const) {
-      equal(await idsOf(trial, { state }), states[state], `the worker IDs that are ${state}`);
-    }
+    const expected = { live: [1, 5], resting: [2], free: [3, 6], pinned: [4], foreign: [] };
+    for (const state of ["live", "resting", "free", "pinned", "foreign"] as const)
+      equal(await idsOf(trial, { state }), expected[state], `the worker IDs that are ${state}`);
     equal(await idsOf(trial, { state: "free", limit: 1 }), [3], "the first page of those that are free");
     equal(await idsOf(trial, { state: "free", limit: 1, after: 3 }), [6], "the second page of those that are free");
   }),
@@ -80,11 +74,10 @@ export const listings: readonly ConformanceCheck[] = [
   check("an unused worker ID has no record and no history", async (trial) => {
     await trial.claim({ workerId: 7 });
     equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record");
-    equal(await rowsOf(trial, 8), [], "the history");
+    equal(await trial.history(8), [], "the history");
   }),
 
   check("no answer and no error contains a token", async (trial) => {
-    const { namespace, registry } = trial;
     const tokens: string[] = [];
     const token = (): string => (tokens.push(newToken()), tokens.at(-1) ?? "");
     const held = await trial.claim({ workerId: 7, token: token() });
@@ -95,16 +88,16 @@ export const listings: readonly ConformanceCheck[] = [
       await trial.renew(held),
       await trial.renew(held, { token: token() }),
       await trial.force(7, { force: false }),
-      await registry.workers(namespace),
+      await trial.records(),
       await refuses("CLOCK_SKEW", "a clock an hour ahead", trial.ask({ token: token(), clock: trial.now() + hour })),
       await refuses("LAYOUT_MISMATCH", "another layout", trial.ask({ token: token(), layout: otherLayout })),
       await refuses("CONFIG_INVALID", "a window of 0", trial.renew(held, { window: 0 })),
       await refuses("CONFIG_INVALID", "`until` outside", trial.release(held, { until: until + long })),
       await trial.release(held, { until: from, recents: recentsFrom(from) }),
       await trial.record(7),
-      await registry.history(namespace, 7),
-      await registry.describe(namespace),
-      await registry.ping(),
+      await trial.history(7),
+      await trial.describe(),
+      await trial.registry.ping(),
     ];
     const text = answers.map(textOf).join("\n");
     equal(tokens.filter((token) => text.includes(token)).length, 0, "the number of tokens in all answers");
@@ -119,7 +112,7 @@ export const listings: readonly ConformanceCheck[] = [
     await trial.released(second, { until: closed });
     const third = await trial.claim({ workerId: 7, holder: on("gamma"), clock: closed });
     const live = await trial.renewed(third);
-    const rows = await rowsOf(trial, 7);
+    const rows = await trial.history(7);
     const ends = [
       { held: crashed, until, end: "taken-over" },
       { held: second, until: closed, end: "released" },
@@ -143,26 +136,25 @@ export const listings: readonly ConformanceCheck[] = [
     const forced = await trial.claim({ workerId: 7 });
     await trial.force(7);
     const { fence } = (await trial.claim({ workerId: 8 })).grant;
-    const reset = await trial.force(8, { fence, resetWindow: true });
-    outcome(reset, "released", "a forced release");
+    const reset = outcome(await trial.force(8, { fence, resetWindow: true }), "released", "a forced release");
     const given = await trial.claim({ workerId: 9 });
     await trial.released(given);
-    const rows = [...(await rowsOf(trial, 7)), ...(await rowsOf(trial, 8)), ...(await rowsOf(trial, 9))];
+    const rows = [...(await trial.history(7)), ...(await trial.history(8)), ...(await trial.history(9))];
+    const ends = rows.map(({ end, until }) => ({ end, until }));
     const expected = [
-      ["forced", forced.grant.until],
-      ["reset", reset.until],
-      ["released", given.grant.until],
+      { end: "forced", until: forced.grant.until },
+      { end: "reset", until: reset.until },
+      { end: "released", until: given.grant.until },
     ];
-    const ends = rows.map(({ end, until }) => [end, until]);
     equal(ends, expected, "how the claims ended, and where");
     await trial.passed(reset.until);
     await trial.claim({ workerId: 8 });
-    equal((await rowsOf(trial, 8))[0]?.end, "reset", "how the first claim ended, after the second began");
+    equal((await trial.history(8))[0]?.end, "reset", "how the first claim ended, after the second began");
   }),
 
   check("the history of a span has the claims that could use a time in it", async (trial) => {
-    const [first, second, third] = await threeClaims(trial);
-    const [a, b, c] = [first.grant, second.grant, third.grant];
+    const [{ grant: a }, { grant: b }, third] = await threeClaims(trial);
+    const { grant: c } = third;
     equal(await fencesOf(trial), [a.fence, b.fence, c.fence], "all claims");
     equal(await fencesOf(trial, { from: b.from, until: b.from + 1000 }), [b.fence], "those in the second window");
     const lastMs = { from: a.from + 999, until: a.from + 1000 };
@@ -185,18 +177,18 @@ export const listings: readonly ConformanceCheck[] = [
   check(
     "prune deletes rows whose window ended before a time, and keeps the last row of each worker ID",
     async (trial) => {
-      const { namespace, registry } = trial;
+      const prune = (before: number): Promise<number> => trial.registry.prune(trial.namespace, before);
       const [, second, third] = await threeClaims(trial);
       await trial.usedOnce(8, 100, "alpha");
-      const before = await registry.workers(namespace);
-      equal(await registry.prune(namespace, second.grant.from + 1000), 1, "the number of rows that went");
+      const before = await trial.records();
+      equal(await prune(second.grant.from + 1000), 1, "the number of rows that went");
       equal(await fencesOf(trial), [second.grant.fence, third.grant.fence], "the rows left");
-      equal(await registry.prune(namespace, third.grant.until + long), 1, "the number of rows that went later");
+      equal(await prune(third.grant.until + long), 1, "the number of rows that went later");
       equal(await fencesOf(trial), [third.grant.fence], "the row left");
-      equal((await rowsOf(trial, 8)).length, 1, "the rows of another worker ID");
-      equal(await registry.prune(namespace, third.grant.until + long), 0, "the number of rows that went at last");
-      equal(await registry.workers(namespace), before, "the records");
-      ensure((await trial.renew(third)).outcome === "renewed", "the holder to go on", "lost");
+      equal((await trial.history(8)).length, 1, "the rows of another worker ID");
+      equal(await prune(third.grant.until + long), 0, "the number of rows that went at last");
+      equal(await trial.records(), before, "the records");
+      await trial.renewed(third);
     },
   ),
 ];

@@ -1,7 +1,7 @@
 import { defaultLimits } from "../rule/limits.ts";
 import { isSnowleaseError } from "../id/errors.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
-import { check, type ConformanceCheck } from "./check.ts";
+import { check, checkNew, type ConformanceCheck } from "./check.ts";
 import { hour, layout, long, newToken, on, otherLayout, type Trial } from "./trial.ts";
 
 const limits = { maxWindow: 5000, maxClockSkew: 4000 };
@@ -9,84 +9,63 @@ const limits = { maxWindow: 5000, maxClockSkew: 4000 };
 /** Expects that claims are refused when the holder's clock is wrong by `skew` ms. */
 async function refusesSkew(trial: Trial, skew: number): Promise<void> {
   await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.ask({ clock: trial.now() + skew, window: 1000 }));
-  equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+  equal(await trial.records(), [], "the worker IDs in use");
 }
 
 /** What is fixed for a namespace, and the connection to a registry. */
 export const namespaces: readonly ConformanceCheck[] = [
-  check(
-    "`init` creates a namespace, and is repeatable",
-    async (trial) => {
-      const { namespace, registry } = trial;
-      equal(await registry.describe(namespace), undefined, "what is known of a namespace before");
-      const info = { layout, ...defaultLimits };
-      equal(await registry.init({ namespace, layout, new: true }), info, "the answer to `init`");
-      equal(await (await trial.another()).describe(namespace), info, "what another client knows of it");
-      equal(await registry.init({ namespace, layout, ...defaultLimits }), info, "the answer to a second `init`");
-      equal(await registry.workers(namespace), [], "the worker IDs in use");
-    },
-    { limits: false },
-  ),
+  checkNew("`init` creates a namespace, and is repeatable", async (trial) => {
+    equal(await trial.describe(), undefined, "what is known of a namespace before");
+    const info = { layout, ...defaultLimits };
+    equal(await trial.init(), info, "the answer to `init`");
+    equal(await trial.describe(await trial.another()), info, "what another client knows of it");
+    equal(await trial.init(defaultLimits), info, "the answer to a second `init`");
+    equal(await trial.records(), [], "the worker IDs in use");
+  }),
 
-  check(
-    "concurrent `init` calls by two clients create one namespace",
-    async (trial) => {
-      const { namespace } = trial;
-      const answers = await trial.concurrently(2, (registry) => registry.init({ namespace, layout, new: true }));
-      for (const info of answers) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
-    },
-    { limits: false },
-  ),
+  checkNew("concurrent `init` calls by two clients create one namespace", async (trial) => {
+    const answers = await trial.concurrently(2, (registry) => trial.init({ new: true }, registry));
+    for (const info of answers) equal(info, { layout, ...defaultLimits }, "the answer to `init`");
+  }),
 
-  check(
-    "`init` with `new` is refused after a worker ID was used, and changes nothing",
-    async (trial) => {
-      const { namespace, registry } = trial;
-      const info = { layout, ...limits };
-      const word = { namespace, layout, ...limits, new: true };
-      for (let i = 0; i < 2; i++) equal(await registry.init(word), info, "the answer to `init` with `new`");
-      const held = await trial.claim({ window: 1000 });
-      await refuses("CONFIG_INVALID", "`new` while a worker ID is held", registry.init(word));
-      await trial.released(held, { until: held.grant.from });
-      await refuses("CONFIG_INVALID", "`new` after one was given back", registry.init(word));
-      equal(await registry.init({ namespace, layout }), info, "the answer to `init` without it");
-      const { workerId, fence } = held.key;
-      equal((await trial.record(workerId)).fence, fence, "the fence of the worker ID");
-    },
-    { limits: false },
-  ),
+  checkNew("`init` with `new` is refused after a worker ID was used, and changes nothing", async (trial) => {
+    const info = { layout, ...limits };
+    const word = { ...limits, new: true };
+    for (let i = 0; i < 2; i++) equal(await trial.init(word), info, "the answer to `init` with `new`");
+    const held = await trial.claim({ window: 1000 });
+    await refuses("CONFIG_INVALID", "`new` while a worker ID is held", trial.init(word));
+    await trial.released(held, { until: held.grant.from });
+    await refuses("CONFIG_INVALID", "`new` after one was given back", trial.init(word));
+    equal(await trial.init({}), info, "the answer to `init` without it");
+    const { workerId, fence } = held.key;
+    equal((await trial.record(workerId)).fence, fence, "the fence of the worker ID");
+  }),
 
-  check(
-    "`init` keeps the limits of the first call, and refuses others",
-    async (trial) => {
-      const { namespace, registry } = trial;
-      await trial.claim({ window: limits.maxWindow });
-      for (const other of [{ maxWindow: 6000 }, { maxClockSkew: 2000 }]) {
-        await refuses("CONFIG_INVALID", "`init` with another limit", registry.init({ namespace, layout, ...other }));
-        await refuses("CONFIG_INVALID", "a claim with another limit", trial.ask({ limits: other, window: 1000 }));
-      }
-      for (const same of [{}, limits, { maxWindow: limits.maxWindow }]) {
-        equal(await registry.init({ namespace, layout, ...same }), { layout, ...limits }, "the answer to `init`");
-        await trial.claim({ limits: same, window: 1000 });
-      }
-      equal(await registry.describe(namespace), { layout, ...limits }, "what is known of the namespace");
-    },
-    { limits },
-  ),
+  checkNew("`init` keeps the limits of the first call, and refuses others", async (trial) => {
+    await trial.init({ ...limits, new: true });
+    await trial.claim({ window: limits.maxWindow });
+    for (const other of [{ maxWindow: 6000 }, { maxClockSkew: 2000 }]) {
+      await refuses("CONFIG_INVALID", "`init` with another limit", trial.init(other));
+      await refuses("CONFIG_INVALID", "a claim with another limit", trial.ask({ limits: other, window: 1000 }));
+    }
+    for (const same of [{}, limits, { maxWindow: limits.maxWindow }]) {
+      equal(await trial.init(same), { layout, ...limits }, "the answer to `init`");
+      await trial.claim({ limits: same, window: 1000 });
+    }
+    equal(await trial.describe(), { layout, ...limits }, "what is known of the namespace");
+  }),
 
   check("a different layout is LAYOUT_MISMATCH, and changes nothing", async (trial) => {
-    const { namespace, registry } = trial;
-    await refuses("LAYOUT_MISMATCH", "`init` with another layout", registry.init({ namespace, layout: otherLayout }));
+    await refuses("LAYOUT_MISMATCH", "`init` with another layout", trial.init({ layout: otherLayout }));
     await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout }));
-    equal(await registry.describe(namespace), { layout, ...defaultLimits }, "what is known of the namespace");
-    equal(await registry.workers(namespace), [], "the worker IDs in use");
+    equal(await trial.describe(), { layout, ...defaultLimits }, "what is known of the namespace");
+    equal(await trial.records(), [], "the worker IDs in use");
   }),
 
   check("a window longer than maxWindow, or shorter than 1 ms, is CONFIG_INVALID", async (trial) => {
-    for (const window of [defaultLimits.maxWindow + 1, 0, -1, 1.5]) {
+    for (const window of [defaultLimits.maxWindow + 1, 0, -1, 1.5])
       await refuses("CONFIG_INVALID", `a claim for ${window} ms`, trial.ask({ window }));
-    }
-    equal(await trial.registry.workers(trial.namespace), [], "the worker IDs in use");
+    equal(await trial.records(), [], "the worker IDs in use");
     await trial.claim({ window: defaultLimits.maxWindow });
   }),
 
@@ -100,56 +79,48 @@ export const namespaces: readonly ConformanceCheck[] = [
     await trial.claim({ clock: trial.now() - 8000 });
   }),
 
-  check(
-    "the maxWindow and maxClockSkew of the namespace decide",
-    async (trial) => {
-      await refuses("CONFIG_INVALID", "a window of 5001 ms", trial.ask({ window: 5001 }));
-      for (const skew of [9000, -9000]) await refusesSkew(trial, skew);
-      const { grant } = await trial.claim({ window: 5000 });
-      equal(grant.from, grant.clock - limits.maxClockSkew, "`from`");
-    },
-    { limits },
-  ),
+  checkNew("the maxWindow and maxClockSkew of the namespace decide", async (trial) => {
+    await trial.init({ ...limits, new: true });
+    await refuses("CONFIG_INVALID", "a window of 5001 ms", trial.ask({ window: 5001 }));
+    for (const skew of [9000, -9000]) await refusesSkew(trial, skew);
+    const { grant } = await trial.claim({ window: 5000 });
+    equal(grant.from, grant.clock - limits.maxClockSkew, "`from`");
+  }),
 
-  check(
+  checkNew(
     "a claim creates a missing namespace, with the limits of the claim",
     async (trial) => {
       await trial.claim({ limits: { maxWindow: 5000 }, window: 5000 });
-      const info = { ...defaultLimits, layout, maxWindow: 5000 };
-      equal(await trial.registry.describe(trial.namespace), info, "what is known of the namespace");
+      equal(await trial.describe(), { ...defaultLimits, layout, maxWindow: 5000 }, "what is known of the namespace");
       await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout, window: 1000 }));
     },
-    { limits: false, needs: "creates-namespaces" },
+    "creates-namespaces",
   ),
 
-  check(
+  checkNew(
     "a refused claim creates no namespace",
     async (trial) => {
       await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0, layout: otherLayout }));
       const skewed = trial.ask({ clock: trial.now() + hour, layout: otherLayout });
       await refuses("CLOCK_SKEW", "a clock an hour ahead", skewed);
-      equal(await trial.registry.describe(trial.namespace), undefined, "what is known of the namespace");
+      equal(await trial.describe(), undefined, "what is known of the namespace");
       await trial.claim();
     },
-    { limits: false, needs: "creates-namespaces" },
+    "creates-namespaces",
   ),
 
-  check(
-    "a namespace that does not exist is empty, and `pin` and `prune` are NOT_FOUND there",
-    async ({ namespace, registry }) => {
-      equal(await registry.workers(namespace), [], "its worker IDs");
-      equal(await registry.worker(namespace, 7), undefined, "the record of worker 7");
-      equal(await registry.history(namespace, 7), [], "the history of worker 7");
-      const released = await registry.forceRelease({ namespace, workerId: 7, force: true });
-      equal(released, { outcome: "absent" }, "the answer to a forced release");
-      equal(await registry.unpin(namespace, 7), false, "whether worker 7 was pinned");
-      equal((await registry.unpinAll?.(namespace, [7])) ?? [], [], "the worker IDs that were pinned");
-      await refuses("NOT_FOUND", "a pin", registry.pin(namespace, 7, "kept"));
-      await refuses("NOT_FOUND", "a prune", registry.prune(namespace, 0));
-      equal(await registry.describe(namespace), undefined, "what is known of the namespace");
-    },
-    { limits: false },
-  ),
+  checkNew("a namespace that does not exist is empty, and `pin` and `prune` are NOT_FOUND there", async (trial) => {
+    const { namespace, registry } = trial;
+    equal(await trial.records(), [], "its worker IDs");
+    equal(await registry.worker(namespace, 7), undefined, "the record of worker 7");
+    equal(await trial.history(7), [], "the history of worker 7");
+    equal(await trial.force(7), { outcome: "absent" }, "the answer to a forced release");
+    equal(await trial.unpin(7), false, "whether worker 7 was pinned");
+    equal((await registry.unpinAll?.(namespace, [7])) ?? [], [], "the worker IDs that were pinned");
+    await refuses("NOT_FOUND", "a pin", trial.pin(7));
+    await refuses("NOT_FOUND", "a prune", registry.prune(namespace, 0));
+    equal(await trial.describe(), undefined, "what is known of the namespace");
+  }),
 
   check("namespaces are independent of each other", async (trial) => {
     const { registry } = trial;
@@ -163,9 +134,9 @@ export const namespaces: readonly ConformanceCheck[] = [
     await registry.forceRelease({ namespace, workerId: 7, force: true });
     outcome(await trial.renew(there), "lost", "the renewal in the other namespace");
     await trial.renewed(here);
-    const pins = (await registry.workers(trial.namespace)).map(({ pinned }) => pinned);
+    const pins = (await trial.records()).map(({ pinned }) => pinned);
     equal(pins, [undefined, undefined], "the pins");
-    equal((await registry.history(trial.namespace, 7)).length, 1, "the number of claims in the history");
+    equal((await trial.history(7)).length, 1, "the number of claims in the history");
     await registry.prune(namespace, trial.now() + 2 * long);
   }),
 
@@ -195,7 +166,7 @@ export const namespaces: readonly ConformanceCheck[] = [
       equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record of what was asked");
       await trial.renewed(held);
     },
-    { needs: "connections" },
+    "connections",
   ),
 
   check("`close` may be repeated", async (trial) => {

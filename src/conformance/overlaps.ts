@@ -1,7 +1,7 @@
-import type { Registry } from "../rule/registry.ts";
-import { ensure, equal } from "./assert.ts";
+import type { Grant, Registry } from "../rule/registry.ts";
+import { ensure, equal, outcome } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { grantedClaim, on, recentsFrom, type GrantedClaim, type Trial } from "./trial.ts";
+import { on, recentsFrom, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** Random numbers that are the same in every run (mulberry32), so that failures can be repeated. */
 function seeded(seed: number): (n: number) => number {
@@ -24,120 +24,93 @@ interface ExpectedWindow {
   readonly released: boolean;
 }
 
-/** Sends random requests for three worker IDs and compares each answer with the rule. */
-class RandomWalk {
-  readonly #trial: Trial;
-  readonly #pick: (n: number) => number;
-  readonly #expected = new Map<number, ExpectedWindow>();
+/** Sends random requests for three worker IDs and compares each answer, and at last each record, with the rule. */
+async function walk(trial: Trial, pick: (n: number) => number): Promise<void> {
+  const windows = new Map<number, ExpectedWindow>();
   /** Every holder so far: they may send late requests. */
-  readonly #holders: GrantedClaim[] = [];
+  const holders: GrantedClaim[] = [];
 
-  constructor(trial: Trial, pick: (n: number) => number) {
-    this.#trial = trial;
-    this.#pick = pick;
+  /** The expected window of a holder's worker ID, if it is still the present holder. */
+  function presentOf(held: GrantedClaim): ExpectedWindow | undefined {
+    const known = windows.get(held.grant.workerId);
+    return known?.held === held && !known.released ? known : undefined;
   }
 
-  async step(): Promise<void> {
-    const { namespace, registry } = this.#trial;
-    const workerId = this.#pick(3);
-    const held = this.#holders[this.#pick(this.#holders.length)];
-    switch (this.#pick(held === undefined ? 1 : 9)) {
-      case 0:
-      case 1:
-        return this.#claim(workerId);
-      case 2:
-      case 3:
-        return held && this.#renew(held);
-      case 4:
-        return held && this.#release(held);
-      case 5:
-        return held && this.#repeat(held);
-      case 6:
-        await registry.pin(namespace, workerId, "for a while");
-        await registry.unpin(namespace, workerId);
-        return;
-      case 7: {
-        const answer = await this.#trial.force(workerId, { force: this.#pick(2) === 0 });
-        const known = this.#expected.get(workerId);
-        if (answer.outcome === "released" && known) this.#expected.set(workerId, { ...known, released: true });
-        return;
-      }
-      default:
-        return this.#trial.pause(10 + this.#pick(30));
-    }
-  }
-
-  /** Checks that every record matches the answers to its holders. */
-  async compare(): Promise<void> {
-    for (const [workerId, { until, held }] of this.#expected) {
-      const record = await this.#trial.record(workerId);
-      equal([record.until, record.fence], [until, held.grant.fence], `\`until\` and fence of worker ${workerId}`);
-    }
-  }
-
-  async #claim(workerId: number): Promise<void> {
-    const wanted = this.#pick(2) === 0 ? { workerId } : {};
+  async function claim(workerId: number): Promise<void> {
+    const wanted = pick(2) === 0 ? { workerId } : {};
+    const clock = trial.now() + pick(100) - 50;
+    const holder = on(hosts[pick(hosts.length)] ?? "alpha");
     const pool = { first: 0, last: 2 };
-    const clock = this.#trial.now() + this.#pick(100) - 50;
-    const holder = on(hosts[this.#pick(hosts.length)] ?? "alpha");
-    const request = this.#trial.request({ ...wanted, pool, holder, clock, window: 20 + this.#pick(40) });
-    const grant = await this.#trial.registry.claim(request);
-    if (grant.outcome !== "granted") return;
-    const before = this.#expected.get(grant.workerId);
+    const held = await trial.tryClaim({ ...wanted, pool, holder, clock, window: 20 + pick(40) });
+    if (held === undefined) return;
+    const { grant } = held;
+    const before = windows.get(grant.workerId);
     if (before !== undefined) {
       const { until, held } = before;
       ensure(grant.from >= until, `a window of worker ${grant.workerId} that begins at or after ${until}`, grant);
       ensure(grant.fence > held.grant.fence, `a fence above ${held.grant.fence}`, grant);
     }
-    const held = grantedClaim(request, grant);
-    this.#holders.push(held);
-    this.#expected.set(grant.workerId, { held, until: grant.until, released: false });
+    holders.push(held);
+    windows.set(grant.workerId, { held, until: grant.until, released: false });
   }
 
-  async #renew(held: GrantedClaim): Promise<void> {
-    const answer = await this.#trial.renew(held, { window: 20 + this.#pick(40) });
-    const known = this.#presentOf(held);
+  async function renew(_: number, held: GrantedClaim): Promise<void> {
+    const answer = await trial.renew(held, { window: 20 + pick(40) });
+    const known = presentOf(held);
     equal(answer.outcome, known ? "renewed" : "lost", `the answer to a holder that ${known ? "is" : "is not"} present`);
     if (answer.outcome !== "renewed" || known === undefined) return;
     ensure(answer.until >= known.until && answer.from === held.grant.from, "a window that only grows", answer);
-    this.#expected.set(held.grant.workerId, { ...known, until: answer.until });
+    windows.set(held.grant.workerId, { ...known, until: answer.until });
   }
 
-  async #release(held: GrantedClaim): Promise<void> {
-    const known = this.#presentOf(held);
+  async function release(_: number, held: GrantedClaim): Promise<void> {
+    const known = presentOf(held);
     const { from } = held.grant;
-    const until = known === undefined ? held.grant.until : from + this.#pick(known.until - from + 1);
-    const recents = this.#pick(2) === 0 ? recentsFrom(from + this.#pick(until - from + 1)) : undefined;
-    const used = this.#pick(3) === 0 ? undefined : { until, recents };
-    const { outcome } = await this.#trial.release(held, used);
+    const until = known === undefined ? held.grant.until : from + pick(known.until - from + 1);
+    const recents = pick(2) === 0 ? recentsFrom(from + pick(until - from + 1)) : undefined;
+    const used = pick(3) === 0 ? undefined : { until, recents };
+    const { outcome } = await trial.release(held, used);
     if (known === undefined) return;
     equal(outcome, "released", "the answer to the present holder");
-    this.#expected.set(held.grant.workerId, { ...known, until: used?.until ?? known.until, released: true });
+    windows.set(held.grant.workerId, { ...known, until: used?.until ?? known.until, released: true });
   }
 
-  async #repeat(held: GrantedClaim): Promise<void> {
-    const known = this.#presentOf(held);
+  async function repeat(_: number, held: GrantedClaim): Promise<void> {
+    const known = presentOf(held);
     if (known === undefined) return;
-    const answer = await this.#trial.registry.claim({ ...held.request, clock: this.#trial.now() });
-    ensure(answer.outcome === "granted", "a repeated claim to be granted", answer);
-    const seen = [answer.fence, answer.from, answer.until];
-    equal(seen, [held.grant.fence, held.grant.from, known.until], "the repeated grant's fence and window");
+    const answer = await trial.registry.claim({ ...held.request, clock: trial.now() });
+    const { fence, from, until } = outcome(answer, "granted", "a repeated claim");
+    const { grant } = held;
+    equal([fence, from, until], [grant.fence, grant.from, known.until], "the repeated grant's fence and window");
   }
 
-  /** The expected window of a holder's worker ID, if it is still the present holder. */
-  #presentOf(held: GrantedClaim): ExpectedWindow | undefined {
-    const known = this.#expected.get(held.grant.workerId);
-    return known?.held === held && !known.released ? known : undefined;
+  async function pin(workerId: number): Promise<void> {
+    await trial.pin(workerId, "for a while");
+    await trial.unpin(workerId);
+  }
+
+  async function force(workerId: number): Promise<void> {
+    const answer = await trial.force(workerId, { force: pick(2) === 0 });
+    const known = windows.get(workerId);
+    if (answer.outcome === "released" && known) windows.set(workerId, { ...known, released: true });
+  }
+
+  const pause = (): Promise<void> => trial.pause(10 + pick(30));
+
+  const moves = [claim, claim, renew, renew, release, repeat, pin, force, pause];
+  for (let step = 0; step < stepsPerWalk; step++) {
+    const workerId = pick(3);
+    const held = holders[pick(holders.length)];
+    await (held === undefined ? claim(workerId) : moves[pick(moves.length)]?.(workerId, held));
+  }
+  for (const [workerId, { until, held }] of windows) {
+    const record = await trial.record(workerId);
+    equal([record.until, record.fence], [until, held.grant.fence], `\`until\` and fence of worker ${workerId}`);
   }
 }
 
 /** A window as its holder could use it. */
-interface UsedWindow {
-  readonly workerId: number;
-  readonly fence: number;
-  readonly from: number;
-  readonly until: number;
-}
+type UsedWindow = Pick<Grant, "workerId" | "fence" | "from" | "until">;
 
 /** Repeatedly claims, renews, and gives back or crashes. */
 async function compete(
@@ -146,38 +119,33 @@ async function compete(
   host: string,
   pick: (n: number) => number,
 ): Promise<UsedWindow[]> {
-  const spans: UsedWindow[] = [];
+  const windows: UsedWindow[] = [];
   for (let round = 0; round < 8; round++) {
     const window = 20 + pick(20);
-    const request = trial.request({ pool: { first: 0, last: 1 }, holder: on(host), window });
-    const answer = await registry.claim(request);
-    if (answer.outcome !== "granted") {
+    const held = await trial.tryClaim({ pool: { first: 0, last: 1 }, holder: on(host), window }, registry);
+    if (held === undefined) {
       await trial.pause(10);
       continue;
     }
-    const held = grantedClaim(request, answer);
-    const { workerId, fence, from } = answer;
-    let { until } = answer;
+    const { from } = held.grant;
+    let { until } = held.grant;
     await trial.pause(pick(30));
     const renewal = await trial.renew(held, { registry, window });
     if (renewal.outcome === "renewed") {
-      ({ until } = renewal);
-      const used = { until: from + pick(until - from + 1) };
-      const giveBack = pick(2) === 0 && (await trial.release(held, used, { registry })).outcome === "released";
-      if (giveBack) ({ until } = used);
+      const used = { until: from + pick(renewal.until - from + 1) };
+      const isBack = pick(2) === 0 && (await trial.release(held, used, { registry })).outcome === "released";
+      ({ until } = isBack ? used : renewal);
     }
-    spans.push({ workerId, fence, from, until });
+    windows.push({ ...held.grant, until });
   }
-  return spans;
+  return windows;
 }
 
 /** The rule itself, for any order of requests. */
 export const overlaps: readonly ConformanceCheck[] = [
   check("the windows granted for a worker ID never overlap, after any sequence of requests", async (trial) => {
     for (const seed of [1, 2]) {
-      const walk = new RandomWalk(trial, seeded(seed));
-      for (let i = 0; i < stepsPerWalk; i++) await walk.step();
-      await walk.compare();
+      await walk(trial, seeded(seed));
       // The next walk expects unused worker IDs: wait until no window is open.
       await trial.pause(200);
     }
@@ -188,13 +156,13 @@ export const overlaps: readonly ConformanceCheck[] = [
     const used = await trial.concurrently(competitors.length, (registry, i) => {
       return compete(trial, registry, competitors[i] ?? "", seeded(i));
     });
-    const spans = used.flat().toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
-    ensure(spans.length > 4, "several claims to be granted", spans.length);
-    for (const [i, span] of spans.entries()) {
-      const next = spans[i + 1];
-      if (next === undefined || next.workerId !== span.workerId) continue;
-      ensure(next.fence > span.fence, "fences that rise", [span, next]);
-      ensure(next.from >= span.until, "windows that do not overlap", [span, next]);
+    const windows = used.flat().toSorted((a, b) => a.workerId - b.workerId || a.fence - b.fence);
+    ensure(windows.length > 4, "several claims to be granted", windows.length);
+    for (const [i, window] of windows.entries()) {
+      const next = windows[i + 1];
+      if (next === undefined || next.workerId !== window.workerId) continue;
+      ensure(next.fence > window.fence, "fences that rise", [window, next]);
+      ensure(next.from >= window.until, "windows that do not overlap", [window, next]);
     }
   }),
 ];

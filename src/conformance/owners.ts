@@ -1,8 +1,8 @@
-import { type ClaimRequest, type HolderLabel } from "../rule/registry.ts";
+import type { ClaimRequest, HolderLabel } from "../rule/registry.ts";
 import { defaultLimits } from "../rule/limits.ts";
 import { between, ensure, equal, outcome, refuses, textOf } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, on, recentsFrom, type Trial } from "./trial.ts";
+import { long, on, recentsFrom, type GrantedClaim, type Trial } from "./trial.ts";
 
 const ip = "192.0.2.7";
 const owner: HolderLabel = { ...on("owner"), ip };
@@ -11,11 +11,11 @@ const { maxClockSkew } = defaultLimits;
 
 /** Pins a worker ID for the owner. */
 function keep(trial: Trial, workerId: number, usedUntil?: number): Promise<void> {
-  return trial.registry.pin(trial.namespace, workerId, "kept", { ip, usedUntil });
+  return trial.pin(workerId, "kept", { ip, usedUntil });
 }
 
 /** Claims for the owner; the claim must be granted. */
-function take(trial: Trial, options: Partial<ClaimRequest> = {}): ReturnType<Trial["claim"]> {
+function take(trial: Trial, options: Partial<ClaimRequest> = {}): Promise<GrantedClaim> {
   return trial.claim({ holder: owner, ...options });
 }
 
@@ -25,8 +25,7 @@ export const owners: readonly ConformanceCheck[] = [
     const pool = { first: 0, last: 2 };
     await trial.usedOnce(1, 100, "alpha");
     await keep(trial, 1);
-    const refusal = await trial.ask({ workerId: 1 });
-    outcome(refusal, "pinned", "a claim of it by another");
+    const refusal = outcome(await trial.ask({ workerId: 1 }), "pinned", "a claim of it by another");
     equal([refusal.workerId, refusal.reason], [1, "kept"], "worker ID and reason");
     const others = [await trial.claim({ pool, preferred: [1] }), await trial.claim({ pool })];
     const granted = others.map(({ grant }) => grant.workerId).toSorted((a, b) => a - b);
@@ -68,8 +67,7 @@ export const owners: readonly ConformanceCheck[] = [
       equal(grant.workerId, 7, "the worker ID");
       between(grant.from, grant.clock + maxClockSkew, grant.until - long, `\`from\`, time ${time}`);
       equal(grant.recents, undefined, "what it may continue");
-      const repeated = await trial.registry.claim(held.request);
-      outcome(repeated, "granted", "the same claim again");
+      const repeated = outcome(await trial.registry.claim(held.request), "granted", "the same claim again");
       equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
       // No ID was made: an operator ends the window early.
       await trial.force(7, { fence: grant.fence, resetWindow: true });
@@ -107,48 +105,46 @@ export const owners: readonly ConformanceCheck[] = [
     await trial.released(held, { until: held.grant.from });
     equal(await seen(), shown, "the record after a release");
     equal((await trial.ask({ workerId: 7 })).outcome, "pinned", "a claim by another");
-    const listed = await trial.registry.workers(trial.namespace, { state: "pinned" });
+    const listed = await trial.records({ state: "pinned" });
     equal([listed.length, listed[0]?.workerId, listed[0]?.owner], [1, 7, ip], "the list");
   }),
 
   check("a second pin replaces the owner, and `unpin` ends its rights", async (trial) => {
-    const { namespace, registry } = trial;
     const other: HolderLabel = { ...on("other"), ip: "2001:db8::7" };
     const pool = { first: 7, last: 7 };
     await keep(trial, 7);
-    await registry.pin(namespace, 7, "kept", { ip: other.ip });
+    await trial.pin(7, "kept", { ip: other.ip });
     outcome(await trial.ask({ holder: owner, pool }), "exhausted", "a claim by the owner before");
     const held = await trial.claim({ holder: other, pool });
     await trial.released(held, { until: held.grant.from, recents: recentsFrom(held.grant.from) });
-    await registry.pin(namespace, 7, "retired");
+    await trial.pin(7, "retired");
     equal((await trial.record(7)).owner, undefined, "the owner of a pin without an owner");
     outcome(await trial.ask({ holder: other, workerId: 7 }), "pinned", "a claim by the owner before");
-    await registry.pin(namespace, 7, "kept", { ip: other.ip });
-    equal(await registry.unpin(namespace, 7), true, "the answer to `unpin`");
+    await trial.pin(7, "kept", { ip: other.ip });
+    equal(await trial.unpin(7), true, "the answer to `unpin`");
     const { pinned, owner: after, clean, recents } = await trial.record(7);
     equal([pinned, after, clean, recents], [undefined, undefined, false, undefined], "what is left");
     await keep(trial, 8);
-    await registry.unpin(namespace, 8);
-    equal(await registry.worker(namespace, 8), undefined, "the record of an unused worker ID");
+    await trial.unpin(8);
+    equal(await trial.registry.worker(trial.namespace, 8), undefined, "the record of an unused worker ID");
     const { grant } = await take(trial, { workerId: 8 });
     ensure(grant.from < grant.clock, "a window that is open", grant);
   }),
 
   check("an owner with a wrong address or an impossible `usedUntil` is refused, and nothing changes", async (trial) => {
-    const { namespace, registry } = trial;
     const { grant } = await trial.claim({ workerId: 7 });
-    const before = await registry.workers(namespace);
+    const before = await trial.records();
     for (const address of ["", "host", "10.0.0.1/8", "x".repeat(60), "10.0.0.1 "]) {
-      const pinned = registry.pin(namespace, 7, "kept", { ip: address });
+      const pinned = trial.pin(7, "kept", { ip: address });
       await refuses("CONFIG_INVALID", `an owner at ${textOf(address)}`, pinned);
     }
-    const { clock } = await registry.ping();
+    const { clock } = await trial.registry.ping();
     for (const usedUntil of [-1, 0.5, clock + 600_000 + 60_000]) {
-      const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil });
+      const pinned = keep(trial, 7, usedUntil);
       await refuses("CONFIG_INVALID", `an owner with usage up to ${usedUntil}`, pinned);
     }
-    const pinned = registry.pin(namespace, 7, "kept", { ip, usedUntil: grant.from + 1 });
+    const pinned = keep(trial, 7, grant.from + 1);
     await refuses("WORKER_ID_HELD", "times inside a live holder's window", pinned);
-    equal(await registry.workers(namespace), before, "the records");
+    equal(await trial.records(), before, "the records");
   }),
 ];

@@ -3,7 +3,7 @@ import { RecentTicks } from "../generator/recent-ticks.ts";
 import type { Recents, Usage } from "../rule/registry.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, on, recentsFrom, short, wrongKeys } from "./trial.ts";
+import { long, on, recentsFrom, wrongKeys } from "./trial.ts";
 
 const { westid } = layouts;
 
@@ -48,7 +48,7 @@ export const releases: readonly ConformanceCheck[] = [
     const again: (Usage | undefined)[] = [{ until: from }, { until }, undefined];
     for (const used of again) await trial.released(held, used, { registry: second });
     equal(await trial.record(7), before, "the record");
-    equal((await trial.registry.history(trial.namespace, 7)).length, 1, "the number of claims in the history");
+    equal((await trial.history(7)).length, 1, "the number of claims in the history");
   }),
 
   check("a release without usage ends the claim, keeps `until` and is not clean", async (trial) => {
@@ -59,8 +59,7 @@ export const releases: readonly ConformanceCheck[] = [
   }),
 
   check("a holder whose window has passed may still give its worker ID back", async (trial) => {
-    const held = await trial.claim({ workerId: 7, window: short });
-    await trial.passed(held.grant.until);
+    const held = await trial.crashed();
     const until = held.grant.from + 1;
     await trial.released(held, { until });
     const record = await trial.record(7);
@@ -68,8 +67,7 @@ export const releases: readonly ConformanceCheck[] = [
   }),
 
   check("a release after another holder's claim is `lost`, and changes nothing", async (trial) => {
-    const held = await trial.claim({ workerId: 7, window: short });
-    await trial.passed(held.grant.until);
+    const held = await trial.crashed();
     await trial.claim({ workerId: 7, holder: on("beta") });
     const before = await trial.record(7);
     outcome(await trial.release(held, { until: held.grant.until }), "lost", "this release");
@@ -80,12 +78,12 @@ export const releases: readonly ConformanceCheck[] = [
     const held = await trial.claim({ workerId: 7 });
     await trial.claim({ workerId: 8 });
     const namespace = await trial.otherNamespace();
-    const before = await trial.registry.workers(trial.namespace);
+    const before = await trial.records();
     for (const key of wrongKeys(held, namespace)) {
       const what = `a release with another ${Object.keys(key)[0]}`;
       outcome(await trial.release(held, { until: held.grant.until }, key), "lost", what);
     }
-    equal(await trial.registry.workers(trial.namespace), before, "the records");
+    equal(await trial.records(), before, "the records");
     await trial.renewed(held);
   }),
 
@@ -110,9 +108,8 @@ export const releases: readonly ConformanceCheck[] = [
     await refuses("CONFIG_INVALID", "a release with `until` before its own checkpoint", release);
     await trial.renewed(held, { checkpoint });
     const before = await trial.record(7);
-    for (const wrong of [from, timestamp]) {
+    for (const wrong of [from, timestamp])
       await refuses("CONFIG_INVALID", `\`until\` ${wrong} behind ${timestamp}`, trial.release(held, { until: wrong }));
-    }
     equal(await trial.record(7), before, "the record");
     await trial.released(held, { until: timestamp + 1 });
     ensure(timestamp + 1 < until, "a window that was closed early", until);

@@ -1,7 +1,7 @@
 import type { Checkpoint } from "../rule/registry.ts";
 import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { long, on, recentsFrom, short, wrongKeys } from "./trial.ts";
+import { long, on, recentsFrom, wrongKeys } from "./trial.ts";
 
 /** What a renewal may and may not do. */
 export const renewals: readonly ConformanceCheck[] = [
@@ -82,18 +82,17 @@ export const renewals: readonly ConformanceCheck[] = [
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     await trial.claim({ workerId: 8, window: 30_000 });
     const namespace = await trial.otherNamespace();
-    const before = await trial.registry.workers(trial.namespace);
+    const before = await trial.records();
     for (const key of wrongKeys(held, namespace)) {
       const what = `a renewal with another ${Object.keys(key)[0]}`;
       outcome(await trial.renew(held, { ...key, window: long }), "lost", what);
     }
-    equal(await trial.registry.workers(trial.namespace), before, "the records");
+    equal(await trial.records(), before, "the records");
     equal(await trial.registry.workers(namespace), [], "the records of the other namespace");
   }),
 
   check("a holder may renew after `until` while no other holder has claimed", async (trial) => {
-    const held = await trial.claim({ workerId: 7, window: short });
-    await trial.passed(held.grant.until);
+    const held = await trial.crashed();
     const renewal = await trial.renewed(held);
     ensure(renewal.until > held.grant.until, "the window to be open again", renewal);
     equal(renewal.from, held.grant.from, "`from`");
@@ -101,8 +100,7 @@ export const renewals: readonly ConformanceCheck[] = [
   }),
 
   check("a renewal after another holder's claim is `lost`, and changes nothing", async (trial) => {
-    const held = await trial.claim({ workerId: 7, window: short });
-    await trial.passed(held.grant.until);
+    const held = await trial.crashed();
     await trial.claim({ workerId: 7, holder: on("beta"), window: 30_000 });
     const before = await trial.record(7);
     outcome(await trial.renew(held, { checkpoint: { timestamp: trial.now(), sequence: 1 } }), "lost", "this renewal");
@@ -128,17 +126,16 @@ export const renewals: readonly ConformanceCheck[] = [
     const [gone, ended] = [await trial.claim({ workerId: 7 }), await trial.claim({ workerId: 8 })];
     await trial.released(gone);
     await trial.force(8);
-    const before = await trial.registry.workers(trial.namespace);
+    const before = await trial.records();
     for (const held of [gone, ended]) outcome(await trial.renew(held), "lost", "a late renewal");
-    equal(await trial.registry.workers(trial.namespace), before, "the records");
+    equal(await trial.records(), before, "the records");
   }),
 
   check("a refused renewal changes nothing", async (trial) => {
     const held = await trial.claim({ workerId: 7, window: 30_000 });
     const before = await trial.record(7);
-    for (const window of [600_001, 0, -1, 1.5]) {
+    for (const window of [600_001, 0, -1, 1.5])
       await refuses("CONFIG_INVALID", `a renewal for ${window} ms`, trial.renew(held, { window }));
-    }
     for (const skew of [60_000, -60_000]) {
       await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.renew(held, { clock: trial.now() + skew }));
     }

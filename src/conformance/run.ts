@@ -13,17 +13,17 @@ import type { ConformanceSubject } from "./subject.ts";
 
 /** The registry contract: every requirement of the port as a check with a title. Runs in any test runner, or without one. */
 export const conformance: readonly ConformanceCheck[] = [
-  ...namespaces,
-  ...grants,
-  ...choices,
-  ...renewals,
-  ...releases,
-  ...continuing,
-  ...operators,
-  ...owners,
-  ...listings,
-  ...overlaps,
-];
+  namespaces,
+  grants,
+  choices,
+  renewals,
+  releases,
+  continuing,
+  operators,
+  owners,
+  listings,
+  overlaps,
+].flat();
 
 /** The result of one check. */
 export type ConformanceResult =

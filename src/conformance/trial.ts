@@ -1,23 +1,29 @@
 import { layouts } from "../id/layout.ts";
 import { RecentTicks } from "../generator/recent-ticks.ts";
 import type {
-  Checkpoint,
   ClaimKey,
   ClaimRequest,
   ForceReleased,
   ForceReleaseRequest,
   Grant,
+  HistoryRange,
+  HistoryRow,
   HolderLabel,
+  InitRequest,
   Lost,
+  PinOwner,
   Recents,
   Refusal,
   Released,
+  ReleaseRequest,
   Renewal,
+  RenewRequest,
   Registry,
   Usage,
   WorkerRecord,
+  WorkersPage,
 } from "../rule/registry.ts";
-import type { NamespaceInfo, NamespaceLimits } from "../rule/limits.ts";
+import type { NamespaceInfo } from "../rule/limits.ts";
 import { ensure, equal, outcome } from "./assert.ts";
 import type { ConformanceSubject } from "./subject.ts";
 
@@ -52,18 +58,15 @@ export function recentsFrom(from: number, ...used: number[]): Recents {
   return ticks.handOver(from);
 }
 
-/** A granted claim: its key, its request and its grant. */
+/** A granted claim. */
 export interface GrantedClaim {
   readonly key: ClaimKey;
   readonly request: ClaimRequest;
   readonly grant: Grant;
 }
 
-/** What a check may change of a renewal or release; the default is a correct request. */
-interface KeyedOptions extends Partial<ClaimKey> {
-  readonly clock?: number;
-  readonly registry?: Registry;
-}
+/** What a check may change of a correct request, and the client that sends it. */
+type Changes<Request> = Partial<Request> & { readonly registry?: Registry };
 
 /** One running check: clients of its store, and requests with defaults. */
 export class Trial {
@@ -79,6 +82,7 @@ export class Trial {
     this.#opened = [registry];
   }
 
+  /** Opens another client. */
   async another(): Promise<Registry> {
     const registry = await this.#subject.open();
     this.#opened.push(registry);
@@ -97,12 +101,17 @@ export class Trial {
   /** Creates a second namespace in the same store. */
   async otherNamespace(): Promise<string> {
     const namespace = `${this.namespace}_b`;
-    await this.registry.init({ namespace, layout, new: true });
+    await this.init({ namespace, new: true });
     return namespace;
   }
 
-  init(limits: Partial<NamespaceLimits>): Promise<NamespaceInfo> {
-    return this.registry.init({ namespace: this.namespace, layout, ...limits, new: true });
+  /** Creates the namespace; with options, `new` only where they have it. */
+  init(options: Partial<InitRequest> = { new: true }, registry: Registry = this.registry): Promise<NamespaceInfo> {
+    return registry.init({ namespace: this.namespace, layout, ...options });
+  }
+
+  describe(registry: Registry = this.registry): Promise<NamespaceInfo | undefined> {
+    return registry.describe(this.namespace);
   }
 
   async close(): Promise<void> {
@@ -149,38 +158,51 @@ export class Trial {
     return registry.claim(this.request(options));
   }
 
+  /** Claims a worker ID; undefined where the claim is refused. */
+  async tryClaim(
+    options: Partial<ClaimRequest>,
+    registry: Registry = this.registry,
+  ): Promise<GrantedClaim | undefined> {
+    const request = this.request(options);
+    const answer = await registry.claim(request);
+    return answer.outcome === "granted" ? grantedClaim(request, answer) : undefined;
+  }
+
   /** Claims a worker ID; the claim must be granted. */
   async claim(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<GrantedClaim> {
     const request = this.request(options);
-    const answer = await registry.claim(request);
-    outcome(answer, "granted", "this claim");
-    return grantedClaim(request, answer);
+    return grantedClaim(request, outcome(await registry.claim(request), "granted", "this claim"));
+  }
+
+  /** Claims a worker ID for a holder that crashes; its window has passed. */
+  async crashed(options: Partial<ClaimRequest> = { workerId: 7 }): Promise<GrantedClaim> {
+    const held = await this.claim({ window: short, ...options });
+    await this.passed(held.grant.until);
+    return held;
   }
 
   renew(
     { key }: GrantedClaim,
-    { registry = this.registry, ...options }: KeyedOptions & { window?: number; checkpoint?: Checkpoint } = {},
+    { registry = this.registry, ...options }: Changes<RenewRequest> = {},
   ): Promise<Renewal | Lost> {
     return registry.renew({ ...key, clock: this.now(), window: long, ...options });
   }
 
   /** Renews a claim; the renewal must succeed. */
-  async renewed(held: GrantedClaim, options: Parameters<Trial["renew"]>[1] = {}): Promise<Renewal> {
-    const answer = await this.renew(held, options);
-    outcome(answer, "renewed", "this renewal");
-    return answer;
+  async renewed(held: GrantedClaim, options: Changes<RenewRequest> = {}): Promise<Renewal> {
+    return outcome(await this.renew(held, options), "renewed", "this renewal");
   }
 
   release(
     { key }: GrantedClaim,
     used?: Usage,
-    { registry = this.registry, ...options }: KeyedOptions = {},
+    { registry = this.registry, ...options }: Changes<ReleaseRequest> = {},
   ): Promise<Released | Lost> {
     return registry.release({ ...key, clock: this.now(), used, ...options });
   }
 
   /** Gives a worker ID back; the release must succeed. */
-  async released(held: GrantedClaim, used?: Usage, options: KeyedOptions = {}): Promise<void> {
+  async released(held: GrantedClaim, used?: Usage, options: Changes<ReleaseRequest> = {}): Promise<void> {
     outcome(await this.release(held, used, options), "released", "this release");
   }
 
@@ -191,9 +213,24 @@ export class Trial {
 
   /** Claims a worker ID without a live holder; the claim must be refused until `until`. */
   async refusedUntil(until: number, options: Partial<ClaimRequest>, what: string): Promise<void> {
-    const refusal = await this.ask(options);
-    outcome(refusal, "held", what);
+    const refusal = outcome(await this.ask(options), "held", what);
     equal([refusal.live, refusal.freeAt], [false, until], "whether it is live, and when it becomes free");
+  }
+
+  pin(workerId: number, reason: string = "kept", owner?: PinOwner): Promise<void> {
+    return this.registry.pin(this.namespace, workerId, reason, owner);
+  }
+
+  unpin(workerId: number): Promise<boolean> {
+    return this.registry.unpin(this.namespace, workerId);
+  }
+
+  records(page?: WorkersPage): Promise<readonly WorkerRecord[]> {
+    return this.registry.workers(this.namespace, page);
+  }
+
+  history(workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]> {
+    return this.registry.history(this.namespace, workerId, range);
   }
 
   /** The record of a worker ID, which must exist. */
@@ -211,8 +248,7 @@ export class Trial {
   }
 }
 
-/** The claim of this request and grant. */
-export function grantedClaim(request: ClaimRequest, grant: Grant): GrantedClaim {
+function grantedClaim(request: ClaimRequest, grant: Grant): GrantedClaim {
   const { namespace, token } = request;
   const { workerId, fence } = grant;
   return { key: { namespace, workerId, fence, token }, request, grant };
