@@ -16,8 +16,11 @@ export class BlockLayout {
   readonly blocks: number;
   /** Sequences in a block. */
   readonly sequences: number;
+  readonly #layout: Layout;
 
-  constructor({ tick, maxSequence }: Layout) {
+  constructor(layout: Layout) {
+    const { tick, maxSequence } = layout;
+    this.#layout = layout;
     this.ticks = Math.max(1, Math.ceil(spanLength / tick));
     this.blocks = Math.min(mostBlocks, maxSequence + 1);
     this.sequences = (maxSequence + 1) / this.blocks;
@@ -25,6 +28,11 @@ export class BlockLayout {
 
   spanOf(tick: number): number {
     return Math.floor(tick / this.ticks);
+  }
+
+  /** The span of a Unix ms. */
+  spanAt(ms: number): number {
+    return this.spanOf(this.#layout.tickOf(ms));
   }
 
   /** How many blocks of a span a generator that has `held` of them leaves for `others`: at most a quarter, and none while it has none. */

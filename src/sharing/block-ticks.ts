@@ -1,31 +1,36 @@
-import type { Layout } from "../id/layout.ts";
 import type { LeaseSnapshot } from "../lease/lease.ts";
 import { RecentTicks, type Ticks } from "../generator/recent-ticks.ts";
-import { BlockLayout, type Blocks } from "./block-layout.ts";
+import type { BlockLayout } from "./block-layout.ts";
 import type { SharedAllocator } from "./shared-allocator.ts";
-
-/** Takes blocks from the allocator, or from a lease client; returns 0 when there are none now. */
-export type TakeBlocks = (span: number, held: number) => Blocks;
 
 /**
  * The ticks of one of several generators: for each tick, the sequences of the blocks that the generator took of the tick's span, in the
  * order in which it took them.
  */
 export class BlockTicks implements Ticks {
+  readonly #allocator: SharedAllocator;
+  readonly #participant: number;
+  readonly #generation: number;
+  readonly #want: (span: number, held: number) => void;
   readonly #blockLayout: BlockLayout;
-  readonly #none: number;
-  readonly #take: TakeBlocks;
   /** Number of used sequences of a tick, less one; counts the sequences of the generator's blocks in order. */
   readonly #used: RecentTicks;
   /** Blocks by span. Spans that the memory of ticks no longer reaches are deleted. */
   readonly #held: Map<number, number[]> = new Map();
 
-  /** @param from Unix ms from which on ticks may be used. */
-  constructor(layout: Layout, from: number, take: TakeBlocks) {
-    this.#blockLayout = new BlockLayout(layout);
-    this.#none = layout.maxSequence + 1;
-    this.#take = take;
-    this.#used = new RecentTicks(layout, from);
+  /** @param want called where no block is left, so that a lease client requests more. */
+  constructor(
+    allocator: SharedAllocator,
+    participant: number,
+    { generation, knownFrom }: LeaseSnapshot,
+    want: (span: number, held: number) => void = (span, held) => allocator.want(span, held),
+  ) {
+    this.#allocator = allocator;
+    this.#participant = participant;
+    this.#generation = generation;
+    this.#want = want;
+    this.#blockLayout = allocator.blockLayout;
+    this.#used = new RecentTicks(allocator.layout, knownFrom);
   }
 
   get floor(): number {
@@ -43,9 +48,10 @@ export class BlockTicks implements Ticks {
   nextOf(tick: number): number {
     const { sequences } = this.#blockLayout;
     const next = this.#used.sequenceOf(tick) + 1;
-    const blocks = this.#blocksOf(this.#blockLayout.spanOf(tick));
+    const span = this.#blockLayout.spanOf(tick);
+    const blocks = this.#blocksOf(span);
     const at = Math.floor(next / sequences);
-    if (at >= blocks.length && !this.#takeMore(this.#blockLayout.spanOf(tick), blocks)) return this.#none;
+    if (at >= blocks.length && !this.#takeMore(span, blocks)) return this.#allocator.layout.maxSequence + 1;
     return (blocks[at] ?? 0) * sequences + (next % sequences);
   }
 
@@ -57,7 +63,7 @@ export class BlockTicks implements Ticks {
 
   raise(tick: number, sequence: number): void {
     const { sequences } = this.#blockLayout;
-    const at = this.#blocksOf(this.#blockLayout.spanOf(tick)).indexOf(Math.floor(sequence / sequences));
+    const at = this.#blocksOf(this.#blockLayout.spanOf(tick)).indexOf(this.#blockLayout.blockOf(sequence));
     this.#used.raise(tick, at * sequences + (sequence % sequences));
   }
 
@@ -72,33 +78,12 @@ export class BlockTicks implements Ticks {
   }
 
   #takeMore(span: number, blocks: number[]): boolean {
-    const taken = this.#take(span, blocks.length);
+    const held = blocks.length;
+    this.#allocator.note(this.#participant, span);
+    const taken = this.#allocator.takeShare(this.#generation, span, Math.max(1, held), held);
     for (let block = 0; block < this.#blockLayout.blocks; block++)
       if (((taken >>> block) & 1) === 1) blocks.push(block);
+    if (taken === 0) this.#want(span, held);
     return taken !== 0;
   }
-}
-
-/**
- * The ticks of one generator, which takes its blocks from the allocator.
- * @param want called where no block is left, so that a lease client requests more.
- */
-export function blockTicks(
-  layout: Layout,
-  allocator: SharedAllocator,
-  participant: number,
-  { generation, knownFrom }: LeaseSnapshot,
-  want: (span: number, held: number) => void = (span, held) => allocator.want(span, held),
-): BlockTicks {
-  return new BlockTicks(layout, knownFrom, (span, held) => {
-    allocator.note(participant, span);
-    const blocks = allocator.take(
-      generation,
-      span,
-      Math.max(1, held),
-      allocator.blockLayout.spare(held, allocator.expected(span)),
-    );
-    if (blocks === 0) want(span, held);
-    return blocks;
-  });
 }

@@ -7,7 +7,7 @@ import type { GrantingStore } from "../rule/registry.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./block-ticks.ts";
+import { BlockTicks } from "./block-ticks.ts";
 
 /** What another thread needs to make IDs on this lease: pass it to `postMessage` or as `workerData`. */
 export interface SharedLease {
@@ -24,7 +24,7 @@ export interface SharedLease {
 const lookInterval = 5;
 /**
  * How often a generator checks that the lender's thread is there, ms, and after how many missed checks in a row the thread counts as gone.
- * Checks are counted, not ms: a process that was stopped has missed all of them.
+ * Counts checks, since a process that was stopped has missed all the ms.
  */
 const [watchInterval, mostMissed] = [1000, 20];
 
@@ -54,7 +54,7 @@ export class JoinedLease implements LeaseView, Share {
     this.clock = clock;
     this.#file = file;
     this.#allocator = new SharedAllocator(this.layout, buffer);
-    this.#participant = this.#allocator.join(this.#allocator.blockLayout.spanOf(this.layout.tickOf(clock.now())));
+    this.#participant = this.#allocator.join(clock.now());
     void this.#watch();
   }
 
@@ -132,7 +132,7 @@ export class JoinedLease implements LeaseView, Share {
 
   /** The ticks of a claim, as far as this generator may use them. */
   ticks(snapshot: LeaseSnapshot): BlockTicks {
-    return blockTicks(this.layout, this.#allocator, this.#participant, snapshot);
+    return new BlockTicks(this.#allocator, this.#participant, snapshot);
   }
 
   get #seen(): LeaseSnapshot | undefined {

@@ -3,7 +3,7 @@ import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { firstWholeTick } from "../id/layout.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./block-ticks.ts";
+import { BlockTicks } from "./block-ticks.ts";
 
 /** How far ahead of the clock blocks are prefetched, ms. */
 const prefetchLength = 5000;
@@ -46,10 +46,10 @@ export class LeaseClient implements Share {
   private constructor(lease: Lease) {
     this.#lease = lease;
     this.allocator = SharedAllocator.create(lease.layout, true);
-    this.#participant = this.allocator.join(this.allocator.blockLayout.spanOf(lease.layout.tickOf(lease.clock.now())));
+    this.#participant = this.allocator.join(lease.clock.now());
     this.#follow();
     lease.onChange(() => {
-      if (this.#follow()) void this.#prefetchQuietly();
+      if (this.#follow()) void this.#prefetch().catch(ignoreRefusal);
     });
   }
 
@@ -58,13 +58,8 @@ export class LeaseClient implements Share {
   }
 
   ticks(snapshot: LeaseSnapshot): BlockTicks {
-    return blockTicks(
-      this.#lease.layout,
-      this.allocator,
-      this.#participant,
-      snapshot,
-      (span, held) => void this.#requestMore(span, held),
-    );
+    const want = (span: number, held: number): void => void this.#requestMore(span, held);
+    return new BlockTicks(this.allocator, this.#participant, snapshot, want);
   }
 
   get #isOver(): boolean {
@@ -101,25 +96,23 @@ export class LeaseClient implements Share {
     const { clock } = this.#lease;
     while (!this.#isOver) {
       await clock.sleep(prefetchInterval, { signal: this.#lease.signal, keepAlive: false });
-      await this.#prefetchQuietly();
+      // A generator without blocks reports the cause.
+      await this.#prefetch().catch(ignoreRefusal);
     }
   }
 
   /** Acts for the generators of other threads, which cannot: requests blocks, and gives up a worker ID whose window is out of reach. */
   async #listen(): Promise<void> {
-    const { clock, layout } = this.#lease;
+    const { clock, signal } = this.#lease;
     const { allocator } = this;
     while (!this.#isOver) {
-      const others = this.#othersAt(allocator.blockLayout.spanOf(layout.tickOf(clock.now())));
-      if (others >= this.#blocksPerSpan) void this.#prefetchQuietly();
-      await clock.sleep(others === 0 ? pollIntervalAlone : pollIntervalShared, {
-        signal: this.#lease.signal,
-        keepAlive: false,
-      });
+      const others = this.#othersAt(allocator.blockLayout.spanAt(clock.now()));
+      if (others >= this.#blocksPerSpan) void this.#prefetch().catch(ignoreRefusal);
+      await clock.sleep(others === 0 ? pollIntervalAlone : pollIntervalShared, { signal, keepAlive: false });
       allocator.beat();
       const wanted = allocator.wanted();
       if (wanted !== undefined) void this.#requestMore(wanted.span, wanted.held);
-      const behind = (allocator.reported(this.#generation) ?? 0) - clock.now();
+      const behind = allocator.reported(this.#generation) - clock.now();
       if (behind > 0 && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
     }
   }
@@ -130,7 +123,7 @@ export class LeaseClient implements Share {
     if (this.#generation === 0) return;
     const { blockLayout } = this.allocator;
     const generation = this.#generation;
-    const present = blockLayout.spanOf(layout.tickOf(clock.now()));
+    const present = blockLayout.spanAt(clock.now());
     const before = this.#blocksPerSpan;
     this.#blocksPerSpan = Math.min(blockLayout.blocks, 1 + this.#othersAt(present));
     // Participants that joined since then have no prefetched blocks yet.
@@ -161,10 +154,5 @@ export class LeaseClient implements Share {
     if (generation !== this.#generation) return 0;
     for (const [i, more] of taken.entries()) if (more !== 0) this.allocator.put(first + i, more);
     return taken.findLastIndex((blocks) => blocks !== 0) + 1;
-  }
-
-  /** Ignores errors: a generator without blocks reports the cause. */
-  async #prefetchQuietly(): Promise<void> {
-    await this.#prefetch().catch(ignoreRefusal);
   }
 }

@@ -1,17 +1,15 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
-import { type ClaimRequest, type Registry, type WorkerRecord } from "../rule/registry.ts";
+import type { ClaimKey, ClaimRequest, Registry, WorkerRecord } from "../rule/registry.ts";
 import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
 import { checkClaim } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /*
- * The rule once more, one level down: a child process may use blocks of the lease's time, each handed out once. The memory of the lease's
- * holder records the owners of blocks, and lasts as long as the holder. When the holder dies, the registry grants the worker ID to no other
- * holder before the lease's `until`, which no child exceeds.
+ * The rule once more, one level down: a child process may use blocks of the lease's time, each handed out once. The holder's memory
+ * records which blocks were taken. When the holder dies, the registry grants the worker ID to no other holder before the lease's `until`,
+ * which no child exceeds.
  */
-
-const promise = "A lent lease ends with the process that lends it, inside the window that its registry stored.";
 
 /** Longest window that a child may ask for, ms. It always gets the lease's own window. */
 const longestWindow = 2 ** 31 - 1;
@@ -20,13 +18,11 @@ const longestWindow = 2 ** 31 - 1;
 const childTimeout = 10_000;
 
 /**
- * A registry with one worker ID, that of the lease, for child processes of the lease's holder. All of them claim it together, for the
- * lease's own window, and then take blocks of it. A child that dies loses only the blocks that it has taken.
+ * A registry with one worker ID, that of the lease, for child processes of the lease's holder. All of them claim it together, with the
+ * lease's own fence and window, and then take blocks of it. A child that dies loses only the blocks that it has taken. When the lease is
+ * lost or ends, every claim here is lost.
  *
- * When the lease is lost or ends, every claim here is lost; fences are the lease's own.
- *
- * Refuses, besides what every registry refuses, another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window has passed
- * (LEASE_EXPIRED, retryable).
+ * Also refuses another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window has passed (LEASE_EXPIRED, retryable).
  */
 export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Registry {
   const { clock, layout } = lease;
@@ -60,7 +56,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
   }
 
   /** The lease's claim, if this child's claim was made in it. */
-  function snapshotOf({ workerId, fence }: { workerId: number; fence: number }): LeaseSnapshot | undefined {
+  function snapshotOf({ workerId, fence }: ClaimKey): LeaseSnapshot | undefined {
     const { snapshot } = lease;
     return snapshot?.workerId === workerId && snapshot.fence === fence ? snapshot : undefined;
   }
@@ -72,12 +68,12 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     return children.size - 1;
   }
 
-  function shownIn(namespace: string): WorkerRecord | undefined {
+  function recordsOf(namespace: string): WorkerRecord[] {
     const { snapshot } = lease;
-    if (namespace !== lease.namespace || snapshot === undefined) return undefined;
+    if (namespace !== lease.namespace || snapshot === undefined) return [];
     const { workerId, fence, from, until } = snapshot;
     const now = clock.now();
-    return { workerId, state: now < until ? "live" : "resting", fence, from, until, seenClock: now, clean: false };
+    return [{ workerId, state: now < until ? "live" : "resting", fence, from, until, seenClock: now, clean: false }];
   }
 
   return {
@@ -88,9 +84,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       return info;
     },
 
-    async describe(namespace) {
-      return namespace === lease.namespace ? info : undefined;
-    },
+    describe: async (namespace) => (namespace === lease.namespace ? info : undefined),
 
     async claim(asked) {
       const now = clock.now();
@@ -124,45 +118,34 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       if (snapshot === undefined) return { outcome: "lost" };
       const now = clock.now();
       const others = othersThan(token, now);
-      const last = allocator.blockLayout.spanOf(layout.tickOf(Math.min(now + longestAhead, snapshot.until - 1)));
+      const last = allocator.blockLayout.spanAt(Math.min(now + longestAhead, snapshot.until - 1));
       const taken = Array.from({ length: spans }, (_, i) => {
         const span = first + i;
-        if (span > last) return 0;
-        return allocator.take(
-          snapshot.generation,
-          span,
-          blocks,
-          allocator.blockLayout.spare(held, others + allocator.expected(span)),
-        );
+        return span > last ? 0 : allocator.takeShare(snapshot.generation, span, blocks, held, others);
       });
       return { outcome: "taken", blocks: taken };
     },
 
     async workers(namespace, { state, after = -1 } = {}) {
-      const found = shownIn(namespace);
-      const listed = found !== undefined && found.workerId > after && (state ?? found.state) === found.state;
-      return listed ? [found] : [];
+      return recordsOf(namespace).filter(
+        (record) => record.workerId > after && (state ?? record.state) === record.state,
+      );
     },
 
     async worker(namespace, workerId) {
-      const found = shownIn(namespace);
-      return found?.workerId === workerId ? found : undefined;
+      return recordsOf(namespace).find((record) => record.workerId === workerId);
     },
 
-    async history() {
-      return [];
-    },
-
-    async ping() {
-      return { clock: clock.now(), promise };
-    },
-
+    history: async () => [],
+    ping: async () => ({
+      clock: clock.now(),
+      promise: "A lent lease ends with the process that lends it, inside the window that its registry stored.",
+    }),
     forceRelease: refuseOperator,
     pin: refuseOperator,
     unpin: refuseOperator,
     prune: refuseOperator,
-
-    async close() {},
+    close: async () => {},
   };
 }
 

@@ -5,18 +5,17 @@ import { BlockLayout, type Blocks, lowestFree } from "./block-layout.ts";
 
 /*
  * One lease, many generators: its embedded time is cut into spans of some ticks, and the sequences of each span into blocks. A block of a
- * span belongs to the generator that took it first, for all ticks of that span, and counts as used from then on, whatever becomes of that
- * generator. So generators never make the same ID, and do not communicate for each ID.
+ * span belongs to the generator that took it first, for all ticks of that span, and counts as used from then on. So generators never make
+ * the same ID, and do not communicate for each ID.
  *
- * The allocator is in shared memory, with one word for every 256th span: the word's present span, and a bit for each block of it. A word
- * only turns to later spans, and its bits are only set, each by one atomic step. A taker of blocks checks afterwards whether the claim
- * changed meanwhile, and then discards them. No clock, lock or message decides which generator gets a block.
+ * Shared memory has one word for every 256th span: the word's present span, and a bit for each taken block of it. A word only turns to
+ * later spans, and its bits are only set, each by one atomic step. A taker of blocks checks afterwards whether the claim changed meanwhile,
+ * and then discards them. No clock, lock or message decides which generator gets a block.
  *
- * Threads can end at any step. So no thread ever waits for another: the lender writes a new claim beside the one that others read, and then
+ * Threads can end at any step, so no thread waits for another: the lender writes a new claim beside the one that others read, and then
  * publishes it in one step.
  *
- * An allocator may also hold prefetched blocks that another process lends: all blocks count as taken, except those that were put there,
- * each once.
+ * In an allocator of prefetched blocks, which another process lends, all blocks count as taken, except those that were put there, each once.
  */
 
 /** How many spans are remembered: more than the 10 s in which a generator continues after a clock went back. */
@@ -45,22 +44,23 @@ const cells = [
   "inode",
 ] as const;
 
-/** Indexes of the named cells, from `first` on. */
-function indexCells<Name extends string>(names: readonly Name[], first: number): Readonly<Record<Name, number>> {
-  return Object.fromEntries(names.map((name, i) => [name, first + i])) as Record<Name, number>;
-}
-const cellOf = indexCells(cells, 0);
-
+/** The cells of a claim. There are two sets of them, used in turn; the version tells which one is current. */
 const snapshotCells = ["generation", "workerId", "fence", "from", "until", "knownFrom", "first", "since"] as const;
-/** Two places for the claim, used in turn; the version tells which one is current. */
-const snapshotCellsOf = [
-  indexCells(snapshotCells, cells.length),
-  indexCells(snapshotCells, cells.length + snapshotCells.length),
-] as const;
 const allCells = cells.length + 2 * snapshotCells.length;
 
+type Cell = (typeof cells)[number];
+type SnapshotCell = (typeof snapshotCells)[number];
+
+const cellOf = Object.fromEntries([...cells, ...snapshotCells].map((name, i) => [name, i])) as Readonly<
+  Record<Cell | SnapshotCell, number>
+>;
+
+function snapshotCellOf(name: SnapshotCell, version: number): number {
+  return cellOf[name] + (version % 2) * snapshotCells.length;
+}
+
 /** The worker ID and window of an allocator, as in `LeaseSnapshot`. `first`: the first tick with blocks. */
-export type SharedLeaseSnapshot = Readonly<Record<(typeof snapshotCells)[number], number>>;
+export type SharedLeaseSnapshot = Readonly<Record<SnapshotCell, number>>;
 
 /** The blocks of one lease, in memory that threads can share. One thread, the lender, begins and ends claims; all threads take blocks. */
 export class SharedAllocator {
@@ -75,6 +75,7 @@ export class SharedAllocator {
     return allocator;
   }
 
+  readonly layout: Layout;
   readonly buffer: SharedArrayBuffer;
   readonly blockLayout: BlockLayout;
   readonly #cells: BigInt64Array;
@@ -84,6 +85,7 @@ export class SharedAllocator {
 
   /** @param buffer of the lender's allocator. */
   constructor(layout: Layout, buffer: SharedArrayBuffer) {
+    this.layout = layout;
     this.buffer = buffer;
     this.blockLayout = new BlockLayout(layout);
     this.#cells = new BigInt64Array(buffer, 0, allCells);
@@ -96,10 +98,10 @@ export class SharedAllocator {
     return this.#cell("version");
   }
 
-  /** Adds a participant from this span on; returns its number. */
-  join(span: number): number {
+  /** Adds a participant from the span of this Unix ms on; returns its number. */
+  join(ms: number): number {
     const participant = Number(Atomics.add(this.#cells, cellOf.joined, 1n)) % participants;
-    this.note(participant, span - 1);
+    this.note(participant, this.blockLayout.spanAt(ms) - 1);
     return participant;
   }
 
@@ -155,9 +157,9 @@ export class SharedAllocator {
     Atomics.store(this.#cells, cellOf.beyond, BigInt(generation));
   }
 
-  /** The clock before a participant saw it go back too far for this claim, Unix ms; returned once for each report. */
-  reported(generation: number): number | undefined {
-    return Number(Atomics.exchange(this.#cells, cellOf.beyond, 0n)) === generation ? this.#cell("seen") : undefined;
+  /** The clock before a participant saw it go back too far for this claim, Unix ms; returned once for each report, otherwise 0. */
+  reported(generation: number): number {
+    return Number(Atomics.exchange(this.#cells, cellOf.beyond, 0n)) === generation ? this.#cell("seen") : 0;
   }
 
   /** Asks the lease client for blocks of a span; `held`: how many the asking participant has of it. */
@@ -206,19 +208,17 @@ export class SharedAllocator {
   /** Publishes changes of the claim. Only the lender calls this. */
   write(snapshot: Partial<SharedLeaseSnapshot>): void {
     const { version } = this;
-    const places = placesOf(version + 1);
     for (const name of snapshotCells) {
-      Atomics.store(this.#cells, places[name], BigInt(snapshot[name] ?? this.#snapshotCell(name, version)));
+      const value = snapshot[name] ?? this.#snapshotCell(name, version);
+      Atomics.store(this.#cells, snapshotCellOf(name, version + 1), BigInt(value));
     }
     Atomics.store(this.#cells, cellOf.version, BigInt(version + 1));
   }
 
   /** The file that granted the window of the present claim. Its path is not stored here: all claims have the same. */
   storeAt(path: string): StoreFile {
-    const [device, inode] = [cellOf.device, cellOf.inode].map((cell) =>
-      BigInt.asUintN(64, Atomics.load(this.#cells, cell)),
-    );
-    return new StoreFile({ path, device: device ?? 0n, inode: inode ?? 0n });
+    const unsigned = (cell: number): bigint => BigInt.asUintN(64, Atomics.load(this.#cells, cell));
+    return new StoreFile({ path, device: unsigned(cellOf.device), inode: unsigned(cellOf.inode) });
   }
 
   /**
@@ -240,38 +240,39 @@ export class SharedAllocator {
    * @param spare how many blocks to leave for others.
    */
   take(generation: number, span: number, want: number, spare: number = 0): Blocks {
-    const round = roundOf(span);
-    if (!(round > noRound && round < lastRound)) return 0;
-    const at = span % spans;
-    for (;;) {
-      const word = Atomics.load(this.#words, at);
-      const present = Number(word >> 32n);
-      if (present > round) return 0;
-      const unknown = this.#cell("prefetched") === 1 ? allBlocks : 0;
-      const taken = present === round ? Number(word & all32) : unknown;
-      const blocks = lowestFree(taken, this.blockLayout.blocks, want, spare);
-      if (blocks === 0) return 0;
-      if (Atomics.compareExchange(this.#words, at, word, wordOf(round, (taken | blocks) >>> 0)) !== word) continue;
-      // If the claim has changed, these blocks belong to the new claim: leave them unused.
-      return this.#snapshotCell("generation", this.version) === generation ? blocks : 0;
-    }
+    const blocks = this.#change(span, (taken) => taken | lowestFree(taken, this.blockLayout.blocks, want, spare));
+    // If the claim has changed, these blocks belong to the new claim: leave them unused.
+    return blocks !== 0 && this.#snapshotCell("generation", this.version) === generation ? blocks : 0;
+  }
+
+  /** The same for a generator that has `held` blocks of the span: leaves some for `others` and for the other participants. */
+  takeShare(generation: number, span: number, want: number, held: number, others: number = 0): Blocks {
+    return this.take(generation, span, want, this.blockLayout.spare(held, others + this.expected(span)));
   }
 
   /** Adds prefetched blocks of a span, each once in a claim. Drops blocks of forgotten spans. Only the lender calls this. */
   put(span: number, blocks: Blocks): void {
+    this.#change(span, (taken) => taken & ~blocks);
+  }
+
+  /** Changes which blocks of a span are taken, in one step. Returns the changed ones: none where the span is forgotten. */
+  #change(span: number, change: (taken: Blocks) => Blocks): Blocks {
     const round = roundOf(span);
-    if (!(round > noRound && round < lastRound)) return;
+    if (!(round > noRound && round < lastRound)) return 0;
     const at = span % spans;
+    const unknown = this.#cell("prefetched") === 1 ? allBlocks : 0;
     for (;;) {
       const word = Atomics.load(this.#words, at);
       const present = Number(word >> 32n);
-      if (present > round) return;
-      const taken = present === round ? Number(word & all32) : allBlocks;
-      if (Atomics.compareExchange(this.#words, at, word, wordOf(round, (taken & ~blocks) >>> 0)) === word) return;
+      if (present > round) return 0;
+      const before = present === round ? Number(word & all32) : unknown;
+      const after = change(before) >>> 0;
+      if (after === before) return 0;
+      if (Atomics.compareExchange(this.#words, at, word, wordOf(round, after)) === word) return (after ^ before) >>> 0;
     }
   }
 
-  #cell(name: (typeof cells)[number]): number {
+  #cell(name: Cell): number {
     return Number(Atomics.load(this.#cells, cellOf[name]));
   }
 
@@ -279,8 +280,8 @@ export class SharedAllocator {
    * A cell of the claim of a version. It may already hold a later version; but if that has the same generation, no claim has ended in
    * between.
    */
-  #snapshotCell(name: (typeof snapshotCells)[number], version: number): number {
-    return Number(Atomics.load(this.#cells, placesOf(version)[name]));
+  #snapshotCell(name: SnapshotCell, version: number): number {
+    return Number(Atomics.load(this.#cells, snapshotCellOf(name, version)));
   }
 
   #lastTick(wordAt: (at: number) => bigint): number | undefined {
@@ -292,10 +293,6 @@ export class SharedAllocator {
     }
     return last === before ? undefined : (last + 1) * this.blockLayout.ticks - 1;
   }
-}
-
-function placesOf(version: number): Readonly<Record<(typeof snapshotCells)[number], number>> {
-  return snapshotCellsOf[version % 2 === 0 ? 0 : 1];
 }
 
 /** Which of the spans that share its word this one is, from 1. */

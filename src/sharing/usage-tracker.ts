@@ -6,7 +6,7 @@ import { defaultRollback } from "../generator/rollback.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import type { Blocks } from "./block-layout.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
-import { type BlockTicks, blockTicks } from "./block-ticks.ts";
+import { BlockTicks } from "./block-ticks.ts";
 
 /** How often the tracker checks whether a generator of another thread or process saw the clock go back too far, ms. */
 const listenInterval = 200;
@@ -22,10 +22,8 @@ export class SharedUsageTracker implements UsageTracker, Share {
   /** Joined by the first generator of this thread: a thread that only lends makes no IDs. */
   #participant: number | undefined;
   readonly #lease: Lease;
-  /** The claim whose blocks can be taken; 0: none. */
-  #generation = 0;
-  #from = 0;
-  #until = 0;
+  /** The claim whose blocks can be taken. */
+  #claim: LeaseSnapshot | undefined;
   #usage: Usage | undefined;
   readonly #locals: UsageTracker[] = [];
 
@@ -59,34 +57,32 @@ export class SharedUsageTracker implements UsageTracker, Share {
   }
 
   ticks(snapshot: LeaseSnapshot): BlockTicks {
-    const { layout, clock } = this.#lease;
-    this.#participant ??= this.allocator.join(this.allocator.blockLayout.spanOf(layout.tickOf(clock.now())));
-    return blockTicks(layout, this.allocator, this.#participant, snapshot);
+    this.#participant ??= this.allocator.join(this.#lease.clock.now());
+    return new BlockTicks(this.allocator, this.#participant, snapshot);
   }
 
   checkpoint(): Checkpoint | undefined {
-    return this.#checkpointAt(this.allocator.newest());
+    return this.#claim && this.#checkpointIn(this.#claim, this.allocator.newest());
   }
 
   seal(): Usage | undefined {
-    if (this.#generation === 0) return this.#usage;
-    this.#generation = 0;
+    const claim = this.#claim;
+    if (claim === undefined) return this.#usage;
+    this.#claim = undefined;
     for (const local of this.#locals) local.seal();
-    const { layout } = this.#lease;
     const newest = this.allocator.end();
-    const until = newest === undefined ? this.#from : Math.min(layout.timeOf(newest + 1), this.#until);
-    const usage = { until: Math.max(this.#from, until), checkpoint: this.#checkpointAt(newest) };
+    const end = newest === undefined ? claim.from : Math.min(this.#lease.layout.timeOf(newest + 1), claim.until);
+    const usage = { until: Math.max(claim.from, end), checkpoint: this.#checkpointIn(claim, newest) };
     this.#usage = this.#knowsAll ? usage : undefined;
     return this.#usage;
   }
 
   /** Of the newest tick, or the last tick in the window: blocks after that must not be used. */
-  #checkpointAt(newest: number | undefined): Checkpoint | undefined {
+  #checkpointIn({ from, until }: LeaseSnapshot, newest: number | undefined): Checkpoint | undefined {
     if (newest === undefined) return undefined;
     const { layout } = this.#lease;
-    const last = Math.min(newest, layout.tickOf(this.#until - layout.tick));
-    const timestamp = layout.timeOf(last);
-    return timestamp < this.#from ? undefined : { timestamp, sequence: layout.maxSequence };
+    const timestamp = layout.timeOf(Math.min(newest, layout.tickOf(until - layout.tick)));
+    return timestamp < from ? undefined : { timestamp, sequence: layout.maxSequence };
   }
 
   /** Acts for the generators of other threads, which cannot: gives up a worker ID whose window begins too far ahead of the clock. */
@@ -95,8 +91,9 @@ export class SharedUsageTracker implements UsageTracker, Share {
     while (!this.allocator.isOver) {
       await clock.sleep(listenInterval, { signal: this.#over.signal, keepAlive: false });
       this.allocator.beat();
-      const behind = Math.max((this.allocator.reported(this.#generation) ?? 0) - clock.now(), this.#outOfReach());
-      if (behind > 0 && this.#generation > 0) this.#lease.noteRollback(behind, "switch");
+      if (this.#claim === undefined) continue;
+      const behind = Math.max(this.allocator.reported(this.#claim.generation) - clock.now(), this.#outOfReach());
+      if (behind > 0) this.#lease.noteRollback(behind, "switch");
     }
   }
 
@@ -117,12 +114,9 @@ export class SharedUsageTracker implements UsageTracker, Share {
       this.#over.abort();
     }
     if (snapshot === undefined) return;
-    [this.#from, this.#until] = [snapshot.from, snapshot.until];
-    if (snapshot.generation === this.#generation) {
-      this.allocator.write(snapshot);
-      return;
-    }
-    this.#generation = snapshot.generation;
+    const isKnown = snapshot.generation === this.#claim?.generation;
+    this.#claim = snapshot;
+    if (isKnown) return this.allocator.write(snapshot);
     this.#usage = undefined;
     const memory = RecentTicks.after(this.#lease.layout, snapshot);
     this.allocator.begin({ ...snapshot, first: memory.floor }, snapshot.store, this.#blocksOf(memory));
