@@ -45,7 +45,7 @@ export async function refuses(code: ErrorCode, what: string, operation: Promise<
 export function textOf(value: unknown): string {
   if (value instanceof Uint8Array) return `bytes(${Buffer.from(value).toString("hex")})`;
   if (Array.isArray(value)) return `[${value.map(textOf).join(", ")}]`;
-  if (value instanceof Error) return textOf({ ...value, message: value.message });
+  if (value instanceof Error) return textOf(Object.fromEntries([...Object.entries(value), ["message", value.message]]));
   if (typeof value === "object" && value !== null) {
     const entries = Object.entries(value).filter(([, item]) => item !== undefined);
     const sorted = entries.toSorted(([a], [b]) => (a < b ? -1 : 1));

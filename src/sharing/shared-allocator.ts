@@ -48,11 +48,11 @@ const cells = [
 const snapshotCells = ["generation", "workerId", "fence", "from", "until", "knownFrom", "first", "since"] as const;
 const allCells = cells.length + 2 * snapshotCells.length;
 
-type Cell = (typeof cells)[number];
+type NamedCell = (typeof cells)[number];
 type SnapshotCell = (typeof snapshotCells)[number];
 
 const cellOf = Object.fromEntries([...cells, ...snapshotCells].map((name, i) => [name, i])) as Readonly<
-  Record<Cell | SnapshotCell, number>
+  Record<NamedCell | SnapshotCell, number>
 >;
 
 function snapshotCellOf(name: SnapshotCell, version: number): number {
@@ -272,7 +272,7 @@ export class SharedAllocator {
     }
   }
 
-  #cell(name: Cell): number {
+  #cell(name: NamedCell): number {
     return Number(Atomics.load(this.#cells, cellOf[name]));
   }
 

@@ -6,6 +6,7 @@ import type { SourceContents, SourceKind } from "../../src/ops/migrate/source.ts
 import { readSource } from "../../src/ops/migrate/sources.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { textOf } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { RedisCluster } from "../support/redis-groups.ts";
 
@@ -28,10 +29,7 @@ async function planned(from: Exclude<SourceKind, "ip">, url: string, layout = we
 }
 
 async function refused(from: Exclude<SourceKind, "ip">, url: string, layout = westid): Promise<unknown> {
-  return planned(from, url, layout).then(
-    (plan) => plan,
-    ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
-  );
+  return planned(from, url, layout).then((plan) => plan, textOf);
 }
 
 const shown = ({ makers }: Pick<SourceContents, "makers">): unknown[] =>

@@ -10,6 +10,7 @@ import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts"
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { textOf } from "../support/failures.ts";
 import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -46,10 +47,7 @@ async function whole(plan: Plan): Promise<unknown[]> {
 
 /** What is wrong with a URL. */
 async function refused(from: Exclude<SourceKind, "ip">, url: string): Promise<unknown> {
-  return planned(from, url).then(
-    () => "nothing",
-    ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
-  );
+  return planned(from, url).then(() => "nothing", textOf);
 }
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis", () => {

@@ -5,7 +5,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Snowflake } from "../../src/generator/snowflake.ts";
 import { snowlease } from "../../src/snowlease.ts";
-import { failure, namespace } from "../support/failover.ts";
+import { namespace } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const stores = [

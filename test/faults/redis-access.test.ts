@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import type { Registry } from "../../src/rule/registry.ts";
 import { makeCertificates, tlsOptions } from "../support/certificates.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { HolderProcess } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { freePort } from "../support/servers.ts";

@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Registry } from "../../src/rule/registry.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
+import { Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { clocksMissing, eventually, HolderProcess, WallClock } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
-import { failure, namespace } from "../support/failover.ts";
+import { namespace } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { openByClient } from "../support/ready-clients.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { Sentinels } from "../support/redis-groups.ts";

@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, Holders, namespace, quarantineOf } from "../support/failover.ts";
+import { Holders, namespace, quarantineOf } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 

@@ -5,7 +5,8 @@ import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, namespace } from "../support/failover.ts";
+import { namespace } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;

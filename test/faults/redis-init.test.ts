@@ -5,7 +5,8 @@ import { type Grant, type Registry } from "../../src/rule/registry.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
-import { failure, Holders, namespace } from "../support/failover.ts";
+import { Holders, namespace } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 

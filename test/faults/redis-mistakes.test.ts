@@ -4,7 +4,8 @@ import type * as assets from "../../src/assets.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, ClaimRequest, Grant, Lost, Registry, Renewal } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, namespace, quarantineOf } from "../support/failover.ts";
+import { namespace, quarantineOf } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 /** What is put in place of a piece of a script before it is sent. */

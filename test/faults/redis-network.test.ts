@@ -5,30 +5,21 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import type { SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { cuts, loseToAnother } from "../support/cut-off.ts";
+import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
-import { Maker } from "../support/maker.ts";
+import { type Maker, startMaker } from "../support/maker.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const namespace = "orders";
 const operationTimeout = 300;
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
-
-/** The error that a promise ends in. */
-async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
-  try {
-    await promise;
-  } catch (error) {
-    if (isSnowleaseError(error)) return error;
-    throw error;
-  }
-  throw new Error("It did not fail.");
-}
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a network", () => {
   let server: RedisServer;
@@ -89,16 +80,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     );
   }
 
-  function make(options: SnowleaseOptions): Promise<Maker> {
-    return snowlease({ namespace, operationTimeout, ...options }).then((ids) => {
-      const maker = new Maker(ids);
-      onTestFinished(async () => {
-        await maker.stop();
-        await ids.close().catch(() => undefined);
-      });
-      return maker;
-    });
-  }
+  const make = (options: SnowleaseOptions): Promise<Maker> => startMaker({ namespace, operationTimeout, ...options });
 
   describe("an operation that gets no answer", () => {
     const faults: Record<string, () => void | Promise<void>> = {
@@ -227,12 +209,6 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
   });
 
   describe("a holder", () => {
-    const cuts = {
-      "a black hole": blackHole,
-      "nothing arrives at the server": { toServer: "drop" },
-      "nothing arrives at the client": { toClient: "drop" },
-      "connections are refused": { refuse: true },
-    } as const;
     for (const [fault, cut] of Object.entries(cuts)) {
       test(`${fault}: goes on to \`until\`, stops, and goes on after healing`, async () => {
         const registry = `redis://127.0.0.1:${proxy.port}`;
@@ -252,10 +228,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         expect(stored).toMatchObject({ fence });
 
         proxy.heal();
-        await eventually(
-          async () => one.ids.length,
-          (count) => count > cutOff + 1000,
-        );
+        await one.made(cutOff + 1000);
         await one.stop();
         expect(one.snowflake.lease).toMatchObject({ workerId, fence, state: "held" });
         await one.snowflake.close();
@@ -266,31 +239,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
 
     test("cut off past its window loses its number to somebody else, and takes another one after healing", async () => {
       const registry = `redis://127.0.0.1:${proxy.port}`;
-      const pool = "0-0";
-      const one = await make({ registry, window: 600, pool, host: "one" });
-      await sleep(100);
-      proxy.set(blackHole);
-      const two = await make({ registry: server.url(), window: 600, pool, host: "two", claimTimeout: 5000 });
-      await eventually(
-        async () => two.ids.length,
-        (count) => count > 1000,
-      );
-      proxy.heal();
-      await eventually(
-        async () => one.snowflake.lease.state,
-        (state) => state === "switching",
-      );
-      const made = one.ids.length;
-      await two.stop();
-      await two.snowflake.close();
-      await eventually(
-        async () => one.ids.length,
-        (count) => count > made + 1000,
-      );
-      await one.stop();
-      const all = [...one.ids, ...two.ids];
-      expect(new Set(all).size).toBe(all.length);
-      expect(one.snowflake.lease.fence).toBe(3);
+      await loseToAnother(make, proxy, { registry, past: server.url(), window: 600 });
     });
   });
 
@@ -440,10 +389,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         await sleep(50);
         const made = two.ids.length;
         proxy.heal();
-        await eventually(
-          async () => two.ids.length,
-          (count) => count > made + 500,
-        );
+        await two.made(made + 500);
         await two.stop();
         expect(two.failures).toEqual(new Map());
         expect(two.snowflake.lease.state).toBe("held");

@@ -8,7 +8,8 @@ import { type Registry } from "../../src/rule/registry.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure, Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
+import { Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 

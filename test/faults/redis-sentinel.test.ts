@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { failure, Holders, init, quarantineOf } from "../support/failover.ts";
+import { Holders, init, quarantineOf } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { claimRequest } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";

@@ -7,7 +7,7 @@ import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { eventually } from "../support/holder.ts";
 import { JavaPeer } from "../support/java-peer.ts";
-import { Maker } from "../support/maker.ts";
+import { type Maker, startMaker } from "../support/maker.ts";
 import { openRedis, recordAt, redisMissing, RedisServer } from "../support/redis.ts";
 
 const namespace = "default";
@@ -45,15 +45,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
   const claim = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
     claimRequest({ namespace, ...wish });
 
-  async function make(options: SnowleaseOptions = {}): Promise<Maker> {
-    const ids = await snowlease({ registry: server.url(), namespace, window: 900, ...options });
-    const maker = new Maker(ids);
-    onTestFinished(async () => {
-      await maker.stop();
-      await ids.close().catch(() => undefined);
-    });
-    return maker;
-  }
+  const make = (options: SnowleaseOptions = {}): Promise<Maker> =>
+    startMaker({ registry: server.url(), namespace, window: 900, ...options });
 
   /** What stands at the keys of westid that are none of ours, with how long they last. */
   async function foreignKeys(): Promise<Map<string, string>> {

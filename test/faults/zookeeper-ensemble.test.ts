@@ -172,10 +172,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
         claimTimeout: 20_000,
         operationTimeout: 20_000,
       });
-      await eventually(
-        async () => next.ids.length,
-        (count) => count > 1000,
-      );
+      await next.made(1000);
       // Whatever it was told by its server, the first one's window is over.
       expect(cut.snowflake.lease.until).toBeLessThanOrEqual(next.snowflake.lease.from);
       expect(next.snowflake.lease.fence).toBe(2);

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
-import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
-import { Maker } from "../support/maker.ts";
+import { type Maker, startMaker } from "../support/maker.ts";
 import { makeNode, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -36,15 +35,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     claimRequest({ namespace, holder: { host: `host-${hosts++}`, ip: "10.0.0.1", pid: 1, instance: "" }, ...wish });
   const state = (workerId: number): string => `${root}/state/0/${String(workerId).padStart(10, "0")}`;
 
-  async function make(options: object): Promise<Maker> {
-    const ids = await snowlease({ registry: ensemble.url(), namespace, window: 2000, ...options });
-    const maker = new Maker(ids);
-    onTestFinished(async () => {
-      await maker.stop();
-      await ids.close().catch(() => undefined);
-    });
-    return maker;
-  }
+  const make = (options: object): Promise<Maker> =>
+    startMaker({ registry: ensemble.url(), namespace, window: 2000, ...options });
 
   test("a record deleted under its holder: its number rests as long as its window may last, then others have it", async () => {
     const pool = "0-0";
@@ -52,10 +44,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     await sleep(100);
     await removeNode(port, state(0));
     const two = await make({ pool, host: "two", claimTimeout: 20_000 });
-    await eventually(
-      async () => two.ids.length,
-      (count) => count > 500,
-    );
+    await two.made(500);
     await Promise.all([one.stop(), two.stop()]);
     expect(one.ids.length).toBeGreaterThan(100);
     expect(new Set([...one.ids, ...two.ids]).size).toBe(one.ids.length + two.ids.length);

@@ -8,12 +8,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFin
 import zookeeper from "node-zookeeper-client";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import type { SnowleaseOptions } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure } from "../support/failover.ts";
+import { cuts, loseToAnother } from "../support/cut-off.ts";
+import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
-import { Maker } from "../support/maker.ts";
+import { type Maker, startMaker } from "../support/maker.ts";
 import { freePort } from "../support/servers.ts";
 import { expectWhole, liveIn, makeNode, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -85,16 +86,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     expectWhole(await readTree(port), namespace);
   }
 
-  function make(options: SnowleaseOptions): Promise<Maker> {
-    return snowlease({ namespace, operationTimeout, ...options }).then((ids) => {
-      const maker = new Maker(ids);
-      onTestFinished(async () => {
-        await maker.stop();
-        await ids.close().catch(() => undefined);
-      });
-      return maker;
-    });
-  }
+  const make = (options: SnowleaseOptions): Promise<Maker> => startMaker({ namespace, operationTimeout, ...options });
 
   describe("an operation that gets no answer", () => {
     const faults: Record<string, () => void> = {
@@ -341,12 +333,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
   });
 
   describe("a holder", () => {
-    const cuts = {
-      "a black hole": blackHole,
-      "nothing arrives at the server": { toServer: "drop" },
-      "nothing arrives at the client": { toClient: "drop" },
-      "connections are refused": { refuse: true },
-    } as const;
     for (const [fault, cut] of Object.entries(cuts)) {
       test(`${fault}: goes on to \`until\`, stops, and goes on after healing`, async () => {
         const registry = `zookeeper://127.0.0.1:${proxy.port}?sessionTimeout=600ms`;
@@ -370,10 +356,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
         expect(stored).toMatchObject({ fence });
 
         proxy.heal();
-        await eventually(
-          async () => one.ids.length,
-          (count) => count > cutOff + 1000,
-        );
+        await one.made(cutOff + 1000);
         await one.stop();
         expect(one.snowflake.lease).toMatchObject({ workerId, fence, state: "held" });
         // The new session says so, too.
@@ -387,31 +370,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
 
     test("cut off past its window loses its number to somebody else, and takes another one after healing", async () => {
       const registry = `zookeeper://127.0.0.1:${proxy.port}`;
-      const pool = "0-0";
-      const one = await make({ registry, window: 800, pool, host: "one" });
-      await sleep(100);
-      proxy.set(blackHole);
-      const two = await make({ registry: ensemble.url(), window: 800, pool, host: "two", claimTimeout: 5000 });
-      await eventually(
-        async () => two.ids.length,
-        (count) => count > 1000,
-      );
-      proxy.heal();
-      await eventually(
-        async () => one.snowflake.lease.state,
-        (state) => state === "switching",
-      );
-      const made = one.ids.length;
-      await two.stop();
-      await two.snowflake.close();
-      await eventually(
-        async () => one.ids.length,
-        (count) => count > made + 1000,
-      );
-      await one.stop();
-      const all = [...one.ids, ...two.ids];
-      expect(new Set(all).size).toBe(all.length);
-      expect(one.snowflake.lease.fence).toBe(3);
+      await loseToAnother(make, proxy, { registry, past: ensemble.url(), window: 800 });
       // Of its two sessions' nodes only the one is left whose token the record holds.
       expect(liveIn(await readTree(port, `/snowlease/${namespace}`))).toEqual([0]);
       await expectAllWhole();

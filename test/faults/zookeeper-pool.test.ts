@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFin
 import { Layout } from "../../src/id/layout.ts";
 import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
 import { ask as askServer } from "../support/servers.ts";

@@ -6,9 +6,9 @@ import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { failure } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually, WallClock } from "../support/holder.ts";
-import { Maker } from "../support/maker.ts";
+import { type Maker, startMaker } from "../support/maker.ts";
 import { expectWhole, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -33,14 +33,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       open.push(registry);
       return registry;
     }
-    async function make(registry: string, options: object = {}): Promise<Maker> {
-      const maker = new Maker(await snowlease({ registry, namespace, pool: "0-0", window: 4000, ...options }));
-      onTestFinished(async () => {
-        await maker.stop();
-        await maker.snowflake.close().catch(() => undefined);
-      });
-      return maker;
-    }
+    const make = (registry: string, options: object = {}): Promise<Maker> =>
+      startMaker({ registry, namespace, pool: "0-0", window: 4000, ...options });
     function expectDistinct(...makers: readonly Maker[]): void {
       const all = makers.flatMap(({ ids }) => ids);
       expect(new Set(all).size).toBe(all.length);
@@ -90,10 +84,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
         await eventually(async () => one.failures.get("LEASE_EXPIRED"), Boolean);
         clock.set(0);
         const made = one.ids.length;
-        await eventually(
-          async () => one.ids.length,
-          (count) => count > made + 1000,
-        );
+        await one.made(made + 1000);
         await one.stop();
         expectDistinct(one);
       },
@@ -110,10 +101,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       await one.snowflake.close();
       const two = await make(ensemble.url(), { window: 1500, host: "two", claimTimeout: 60_000 });
       clock.set(-step);
-      await eventually(
-        async () => two.ids.length,
-        (count) => count > 1000,
-      );
+      await two.made(1000);
       await two.stop();
       expectDistinct(one, two);
     });

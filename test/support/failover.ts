@@ -3,7 +3,6 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { expect } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { HolderProcess, type HolderState } from "./holder.ts";
 import type { RedisServer } from "./redis.ts";
 
@@ -20,17 +19,6 @@ export async function init(registry: Registry): Promise<void> {
 /** The end of the last quarantine, as the server has stored it. */
 export async function quarantineOf(server: RedisServer): Promise<number> {
   return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantine"));
-}
-
-/** The error that a promise ends in. */
-export async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
-  try {
-    await promise;
-  } catch (error) {
-    if (isSnowleaseError(error)) return error;
-    throw error;
-  }
-  throw new Error("It did not fail.");
 }
 
 /** Processes that make IDs in one namespace, all of which are compared in the end. */

@@ -1,6 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { onTestFinished } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import type { Snowflake } from "../../src/generator/snowflake.ts";
+import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { eventually } from "./holder.ts";
+
+/** Starts a maker, which ends with the test. */
+export async function startMaker(options: SnowleaseOptions): Promise<Maker> {
+  const maker = new Maker(await snowlease(options));
+  onTestFinished(async () => {
+    await maker.stop();
+    await maker.snowflake.close().catch(() => undefined);
+  });
+  return maker;
+}
 
 /** Makes IDs in this process all the time, and keeps them. */
 export class Maker {
@@ -14,6 +27,14 @@ export class Maker {
   constructor(snowflake: Snowflake) {
     this.snowflake = snowflake;
     this.#ended = this.#run();
+  }
+
+  /** Waits until it has made more IDs than this. */
+  async made(count: number): Promise<void> {
+    await eventually(
+      async () => this.ids.length,
+      (made) => made > count,
+    );
   }
 
   /** Ends the making; what was leased stays leased. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import mysql from "mysql2/promise";
 import { atTheEnd } from "./at-the-end.ts";
-import { freePort, ServerProcess } from "./servers.ts";
+import { ServerProcess, startOnFreePort } from "./servers.ts";
 
 /** Why there is no MariaDB to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
 export const mariadbMissing: string | undefined =
@@ -64,19 +64,15 @@ export class MariadbServer {
 
   /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
   static async start(options: readonly string[] = [], flavor: Flavor = mariadb): Promise<MariadbServer> {
-    // Between the choice of a port and its use another may take it.
-    for (let tries = 5; ; tries--) {
-      const server = new MariadbServer(await freePort(), options, flavor);
+    const make = (port: number): MariadbServer => {
+      const server = new MariadbServer(port, options, flavor);
       cpSync(templateFolder(flavor), server.data, { recursive: true });
-      try {
-        await server.start();
-        await server.query("CREATE DATABASE snowlease", "");
-        return server;
-      } catch (error) {
-        await server.process.remove();
-        if (tries === 1) throw error;
-      }
-    }
+      return server;
+    };
+    return startOnFreePort(make, async (server) => {
+      await server.start();
+      await server.query("CREATE DATABASE snowlease", "");
+    });
   }
 
   get data(): string {

@@ -9,7 +9,7 @@ import { parseAddress } from "../../src/registries/index.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import type { DatabaseServer } from "./databases.ts";
 import { driver } from "./oracle/driver.mjs";
-import { freePort, ServerProcess } from "./servers.ts";
+import { ServerProcess, startOnFreePort } from "./servers.ts";
 
 const jar = "/usr/share/java/hsqldb.jar";
 const folder = join(import.meta.dirname, "oracle");
@@ -82,17 +82,7 @@ export class OracleStandIn implements DatabaseServer {
 
   /** Starts one on a free port. Everything it acknowledges is on disk. `zone`: the time zone that it lives in. */
   static async start(zone = "Pacific/Chatham"): Promise<OracleStandIn> {
-    // Between the choice of a port and its use another may take it.
-    for (let tries = 5; ; tries--) {
-      const server = new OracleStandIn(await freePort(), zone);
-      try {
-        await server.start();
-        return server;
-      } catch (error) {
-        await server.process.remove();
-        if (tries === 1) throw error;
-      }
-    }
+    return startOnFreePort((port) => new OracleStandIn(port, zone));
   }
 
   /** Starts it again, with what it had saved. */

@@ -4,7 +4,7 @@ import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import pg from "pg";
 import { atTheEnd } from "./at-the-end.ts";
-import { freePort, ServerProcess } from "./servers.ts";
+import { ServerProcess, startOnFreePort } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
 const bin = existsSync(versions)
@@ -63,19 +63,12 @@ export class PostgresServer {
 
   /** Starts one on a free port. Everything it acknowledges is on disk. `from`: a data folder to copy. */
   static async start(settings: Readonly<Record<string, string>> = {}, from?: string): Promise<PostgresServer> {
-    // Between the choice of a port and its use another may take it.
-    for (let tries = 5; ; tries--) {
-      const server = new PostgresServer(await freePort(), settings);
+    return startOnFreePort((port) => {
+      const server = new PostgresServer(port, settings);
       own(server.process.folder);
       execFileSync("cp", ["-a", from ?? templateFolder(), server.data]);
-      try {
-        await server.start();
-        return server;
-      } catch (error) {
-        await server.process.remove();
-        if (tries === 1) throw error;
-      }
-    }
+      return server;
+    });
   }
 
   /** Starts another one that follows it. */

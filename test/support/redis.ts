@@ -5,7 +5,7 @@ import { parseAddress } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { redisRegistry } from "../../src/registries/redis/registry.ts";
 import { eventually } from "./holder.ts";
-import { ask, freePort, ServerProcess } from "./servers.ts";
+import { ask, ServerProcess, startOnFreePort } from "./servers.ts";
 
 /** Everything it acknowledges is on disk. */
 export const durable: readonly string[] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -34,17 +34,7 @@ export class RedisServer {
 
   /** Starts one on a free port. */
   static async start(options: readonly string[] = durable, password?: string): Promise<RedisServer> {
-    // Between the choice of a port and its use another may take it.
-    for (let tries = 5; ; tries--) {
-      const server = new RedisServer(await freePort(), options, password);
-      try {
-        await server.start();
-        return server;
-      } catch (error) {
-        await server.process.remove();
-        if (tries === 1) throw error;
-      }
-    }
+    return startOnFreePort((port) => new RedisServer(port, options, password));
   }
 
   /** Starts it again, with what it had saved. */

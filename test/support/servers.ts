@@ -29,6 +29,29 @@ export async function freePort(): Promise<number> {
   }
 }
 
+/** A server of a test's own. */
+interface Startable {
+  readonly process: ServerProcess;
+  start(): Promise<void>;
+}
+
+/** Makes a server on a free port and starts it; on another port where another program takes the first one before. */
+export async function startOnFreePort<Server extends Startable>(
+  make: (port: number) => Server,
+  start: (server: Server) => Promise<void> = (server) => server.start(),
+): Promise<Server> {
+  for (let tries = 5; ; tries--) {
+    const server = make(await freePort());
+    try {
+      await start(server);
+      return server;
+    } catch (error) {
+      await server.process.remove();
+      if (tries === 1) throw error;
+    }
+  }
+}
+
 /** A server of its own, a direct child of this process, in a folder of its own. */
 export class ServerProcess {
   readonly folder: string;

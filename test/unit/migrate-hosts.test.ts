@@ -3,21 +3,12 @@ import { layouts } from "../../src/id/layout.ts";
 import { readHosts } from "../../src/ops/migrate/addresses.ts";
 import { makePlan } from "../../src/ops/migrate/plan.ts";
 import { hostFindings } from "../../src/ops/migrate/sources/ip.ts";
+import { messageOf } from "../support/failures.ts";
 
 const layout = layouts.westid;
 const namespace = "orders";
 
 const addresses = (text: string): string[] => readHosts(text, "f").map(({ address }) => address);
-
-function messageOf(work: () => unknown): string {
-  try {
-    work();
-    return "";
-  } catch (error) {
-    const { code, message } = error as { code: string; message: string };
-    return `${code}: ${message}`;
-  }
-}
 
 describe("a list of hosts", () => {
   test("holds addresses, ranges, and names with an address", () => {

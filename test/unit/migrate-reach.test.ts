@@ -6,6 +6,7 @@ import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import { isSameStore } from "../../src/ops/migrate/sources.ts";
 import type { SourceContents, Reach } from "../../src/ops/migrate/source.ts";
 import { parseAddress } from "../../src/registries/index.ts";
+import { textOf } from "../support/failures.ts";
 
 const now = Date.UTC(2026, 10, 22);
 const { westid, twitter } = layouts;
@@ -31,10 +32,7 @@ async function planned(
 }
 
 async function refusal(...args: Parameters<typeof planned>): Promise<string> {
-  return planned(...args).then(
-    () => "none",
-    ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
-  );
+  return planned(...args).then(() => "none", textOf);
 }
 
 const any: Reach = { next: "any", highest: 1023 };

@@ -11,20 +11,11 @@ import { migrationStatus, prepareFinish } from "../../src/ops/migrate/status.ts"
 import { addressWorkerId } from "../../src/assigners/ip.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { messageOf } from "../support/failures.ts";
 
 const layout = layouts.westid;
 const namespace = "orders";
 const maxClockSkew = 10_000;
-
-function messageOf(work: () => unknown): string {
-  try {
-    work();
-    return "";
-  } catch (error) {
-    const { code, message } = error as { code: string; message: string };
-    return `${code}: ${message}`;
-  }
-}
 
 /** A plan of hosts with these addresses, or of other findings. */
 async function planFor(

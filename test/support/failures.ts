@@ -1,0 +1,27 @@
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
+
+/** The error that a promise ends in. */
+export async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
+  try {
+    await promise;
+  } catch (error) {
+    if (isSnowleaseError(error)) return error;
+    throw error;
+  }
+  throw new Error("It did not fail.");
+}
+
+/** Code and message of an error. */
+export function textOf({ code, message }: { readonly code: string; readonly message: string }): string {
+  return `${code}: ${message}`;
+}
+
+/** Code and message of the error that this work throws; "" where it throws none. */
+export function messageOf(work: () => unknown): string {
+  try {
+    work();
+    return "";
+  } catch (error) {
+    return textOf(error as SnowleaseError);
+  }
+}
