@@ -32,10 +32,7 @@ export interface Ticks {
  * is unused.
  */
 export class RecentTicks implements Ticks {
-  /**
-   * The memory of a holder that may use [knownFrom, until). `recents` lists what was used before `from`. Unreadable recents, and recents
-   * with times after `from`, are ignored: the holder then begins at `from`.
-   */
+  /** The memory of a holder. Recents that are unreadable or have times after `from` are ignored: the holder then begins at `from`. */
   static after(layout: Layout, { from, knownFrom, recents }: LeaseSnapshot): RecentTicks {
     if (recents === undefined) return new RecentTicks(layout, knownFrom);
     try {
@@ -104,10 +101,7 @@ export class RecentTicks implements Ticks {
     this.#slots[slot + 1] = sequence;
   }
 
-  /**
-   * Recents for a give-back of the window with this `until`. A list that is too long loses its beginning, and `from` rises: a shorter
-   * memory is safe, a cut one is not.
-   */
+  /** Recents for a release with this `until`. A list that is too long loses its beginning, and `from` rises: no use is forgotten. */
   handOver(until: number): Recents {
     const { floor } = this;
     const entries: [tick: number, sequence: number][] = [];
@@ -171,9 +165,7 @@ function* decodeEntries(layout: Layout, { from, bytes }: Recents): Generator<rea
 }
 
 function unreadable(what: string): SnowleaseError {
-  return new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `The registry's recent sequences cannot be read (${what}): they were written by another version, or damaged; ` +
-      `release the worker ID with \`snowlease release WORKER_ID\` and wait until its window has passed.`,
-  );
+  const why = `The registry's recent sequences cannot be read (${what}): they were written by another version, or damaged`;
+  const advice = "release the worker ID with `snowlease release WORKER_ID` and wait until its window has passed.";
+  return new SnowleaseError("SCHEMA_INCOMPATIBLE", `${why}; ${advice}`);
 }

@@ -9,10 +9,7 @@ export interface RingOptions {
   readonly boost?: number | undefined;
   /** Refills when at most this percentage of the IDs is left, 0 to 100, as soon as the event loop is idle. Default 50. */
   readonly paddingFactor?: number | undefined;
-  /**
-   * Also refills at this interval, ms, and drops IDs older than the clock's tick, so an ID lags the clock by little more than the interval.
-   * Default: never.
-   */
+  /** Also refills at this interval, ms, and drops IDs older than the clock's tick. Default: never. */
   readonly scheduleInterval?: number | undefined;
   /** Called when a scheduled refill finds the ring full. */
   readonly onFull?: (() => void) | undefined;

@@ -41,7 +41,7 @@ export interface Share {
 }
 
 /** Chooses the ticks of a generator by mode, clock and window, decides what to do when the clock goes back, and knows what was used. */
-export class TickAllocator {
+export class TickAllocator implements UsageTracker {
   readonly mode: Mode;
   readonly #lease: LeaseView;
   readonly #layout: Layout;
@@ -131,14 +131,12 @@ export class TickAllocator {
     return this.mode === "wall" ? this.#turnInWallMode(wall, snapshot, ticks) : this.#turnInLeadMode(wall, snapshot);
   }
 
-  /** The newest tick handed out in the present claim, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined {
     const { snapshot } = this.#lease;
     if (snapshot !== undefined && snapshot.generation !== this.#generation) this.#begin(snapshot);
     return this.#newest();
   }
 
-  /** Opens no more ticks of this claim, and returns what was handed out. */
   seal(): Usage | undefined {
     const checkpoint = this.checkpoint();
     this.#sealed = this.#generation;
@@ -216,10 +214,7 @@ export class TickAllocator {
     if (wall >= this.#highestWall) {
       this.#highestWall = wall;
       this.#rollbackAction = undefined;
-    } else if (this.#rollbackAction !== "continue" && this.#rollbackAction !== "count") {
-      this.#lease.noteRollback(this.#highestWall - wall, "continue");
-      this.#rollbackAction = "continue";
-    }
+    } else if (this.#rollbackAction !== "count") this.#report("continue", this.#highestWall - wall);
   }
 
   /** Opens this tick after its used sequences; false when none is left. */
@@ -266,7 +261,7 @@ export class TickAllocator {
   }
 
   /** Reports each action once, but `switch` each time: a lease may be unable to act on the first report. */
-  #report(action: "wait" | "tell" | "switch" | "stop", behind: number): void {
+  #report(action: "continue" | "wait" | "tell" | "switch" | "stop", behind: number): void {
     if (this.#rollbackAction !== action || action === "switch") this.#lease.noteRollback(behind, action);
     this.#rollbackAction = action;
   }

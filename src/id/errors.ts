@@ -38,10 +38,7 @@ export interface ErrorDetails {
   readonly [fact: string]: unknown;
 }
 
-/**
- * The one error class. `message` is a single line: what happened, to which value; what to do. `retryable` says whether the same call may
- * succeed later without any other change.
- */
+/** The one error class. `message`: what happened, to which value; what to do. `retryable`: the same call may succeed later. */
 export class SnowleaseError extends Error {
   override readonly name = "SnowleaseError";
   readonly code: ErrorCode;
@@ -76,9 +73,7 @@ function withoutLogins(text: string): string {
 
 /** Formats a rejected value for a message: the value, then its type. */
 export function shown(value: unknown): string {
-  const given =
-    typeof value === "string" ? value : typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value));
-  const text = withoutLogins(given);
+  const text = withoutLogins(typeof value === "bigint" ? `${value}n` : (asJson(value) ?? String(value)));
   const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
   return `\`${printable(short)}\` (${value === null ? "null" : Array.isArray(value) ? "array" : typeof value})`;
 }

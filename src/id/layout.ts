@@ -63,8 +63,8 @@ function extractBits(upper: number, lower: number, shift: number, mask: number):
 /**
  * The bits of an ID as data: fields from the top bit down, epoch, tick. Immutable.
  *
- * The worker ID of a lease is every identity field (all but `timestamp`, `rollback` and `sequence`) concatenated from the top down,
- * wherever the fields are in the ID: with 5 bits of datacenter above 5 bits of worker, worker ID 33 is datacenter 1, worker 1.
+ * The worker ID of a lease is every identity field (all but `timestamp`, `rollback` and `sequence`) concatenated from the top down: with 5
+ * bits of datacenter above 5 bits of worker, worker ID 33 is datacenter 1, worker 1.
  */
 export class Layout {
   /** The name of the preset that equals this layout. */
@@ -74,10 +74,7 @@ export class Layout {
   readonly epoch: number;
   /** Length of a tick in ms. */
   readonly tick: number;
-  /**
-   * The canonical notation: `timestamp:41,worker:10,sequence:12@1490346283706/1`. Layouts with equal fingerprints make equal IDs: it also
-   * fixes how a worker ID maps onto the fields.
-   */
+  /** The canonical notation, such as `timestamp:41,worker:10,sequence:12@1490346283706/1`. Layouts with equal ones make equal IDs. */
   readonly fingerprint: string;
   readonly totalBits: number;
   readonly sequenceBits: number;
@@ -184,10 +181,7 @@ export class Layout {
     return this.epoch + tick * this.tick;
   }
 
-  /**
-   * Why no ID can be made at the Unix ms `ms`, or undefined: WINDOW_NOT_OPEN before the epoch, LAYOUT_EXPIRED after the timestamp bits have
-   * run out. IDs can be read at any time.
-   */
+  /** Why no ID can be made at the Unix ms `ms`, or undefined: WINDOW_NOT_OPEN before the epoch, LAYOUT_EXPIRED from `endOfLife` on. */
   refusalAt(ms: number): SnowleaseError | undefined {
     if (ms >= this.epoch && ms < this.endOfLife) return undefined;
     if (ms < this.epoch) {
@@ -214,7 +208,7 @@ export class Layout {
     const low = workerId - high * this.#countScale;
     const count = rollback * (this.maxSequence + 1) + sequence;
     const rest = high * this.#highScale + count * this.#countScale + low;
-    // The tick times a power of two is an exact double, and so is `rest`, but their sum is not. Their halves never carry.
+    // `scaled` and `rest` are exact doubles, but their sum is not. Their halves never carry.
     const scaled = (this.wrap === undefined ? tick : tick % this.#ticks) * this.#timestampScale;
     const scaledUpper = Math.floor(scaled / two32);
     const restUpper = Math.floor(rest / two32);
@@ -223,9 +217,8 @@ export class Layout {
   }
 
   /**
-   * Makes an ID of `parts`. Refuses values that do not fit; never masks them.
-   * @throws SnowleaseError CONFIG_INVALID for a value out of range, a timestamp before the epoch, a missing or unknown field;
-   * LAYOUT_EXPIRED for a timestamp at or past `endOfLife`.
+   * Makes an ID of `parts`. @throws SnowleaseError CONFIG_INVALID for a value out of range, a timestamp before the epoch, a missing or
+   * unknown field; LAYOUT_EXPIRED for a timestamp at or past `endOfLife`.
    */
   compose(parts: ComposeParts): bigint {
     const { timestamp, sequence, rollback = 0, workerId, ...fields } = parts;
@@ -278,10 +271,8 @@ export class Layout {
       const rule = `to be a time before \`toTime\`, with a part of the span from ${this.epoch} to ${this.endOfLife} (Unix ms)`;
       refuse("fromTime", rule, { fromTime, toTime });
     }
-    return {
-      first: this.encode(first, 0, 0),
-      last: this.encode(last, this.pool.last, this.maxSequence, this.maxRollback),
-    };
+    const newest = this.encode(last, this.pool.last, this.maxSequence, this.maxRollback);
+    return { first: this.encode(first, 0, 0), last: newest };
   }
 
   /** The identity fields of a worker ID. @throws SnowleaseError CONFIG_INVALID when it is not within `pool`. */
@@ -289,10 +280,7 @@ export class Layout {
     return this.#fieldsOf(this.#checkWorkerId(workerId));
   }
 
-  /**
-   * The worker ID of identity fields: the inverse of `split`.
-   * @throws SnowleaseError CONFIG_INVALID when a field is missing, unknown or out of range.
-   */
+  /** The inverse of `split`. @throws SnowleaseError CONFIG_INVALID when a field is missing, unknown or out of range. */
   join(fields: Readonly<Record<string, number | undefined>>): number {
     const complete = this.#identity.every(({ name }) => Object.hasOwn(fields, name));
     if (!complete || Object.keys(fields).length > this.#identity.length) {

@@ -5,8 +5,8 @@ import type { PoolBounds } from "./pool-bounds.ts";
 export interface LayoutField {
   /**
    * `timestamp` (the top field, 21 to 45 bits: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the sequence:
-   * how often the generator saw the clock go back further than it remembers), or an identity field: any other name that matches
-   * `[a-z][a-z0-9]{0,15}`, such as `worker` or `datacenter`; all identity fields together 1 to 31 bits.
+   * how often the clock went back further than the generator remembers), or an identity field, such as `worker`: any other name that
+   * matches `[a-z][a-z0-9]{0,15}`, 1 to 31 bits in all.
    */
   readonly name: string;
   readonly bits: number;

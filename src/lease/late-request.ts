@@ -25,10 +25,8 @@ function lateness(error: unknown, asked: number, waited: number): SnowleaseError
   if (typeof registryClock !== "number" || typeof maxClockSkew !== "number") return undefined;
   const behind = registryClock - asked;
   if (behind <= maxClockSkew || behind - waited > maxClockSkew) return undefined;
-  return new SnowleaseError(
-    "REGISTRY_UNAVAILABLE",
-    `The registry's answer took ${waited} ms: the request's clock was ${behind} ms behind by then, and at most ${maxClockSkew} ms is tolerated; nothing was changed; try again, and check the registry's load and the network.`,
-    {},
-    { cause: error },
-  );
+  const late = `the request's clock was ${behind} ms behind by then, and at most ${maxClockSkew} ms is tolerated`;
+  const advice = "nothing was changed; try again, and check the registry's load and the network.";
+  const message = `The registry's answer took ${waited} ms: ${late}; ${advice}`;
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", message, {}, { cause: error });
 }

@@ -44,20 +44,17 @@ function processOf({ host, ip, pid }: HolderLabel): string {
 
 /** The registry's answer is malformed. */
 export function malformedError(what: string, answer: object): SnowleaseError {
-  return new SnowleaseError(
-    "SCHEMA_INCOMPATIBLE",
-    `The registry answered with a malformed ${what}, ${shown(answer)}; check that this address is a registry of this version.`,
-  );
+  const message = `The registry answered with a malformed ${what}, ${shown(answer)}`;
+  const advice = "check that this address is a registry of this version.";
+  return new SnowleaseError("SCHEMA_INCOMPATIBLE", `${message}; ${advice}`);
 }
 
 /** The clock went back too far for this worker ID. */
 export function setBackError(snapshot: LeaseSnapshot, namespace: string, behindMs: number): SnowleaseError {
   const { workerId, fence, until } = snapshot;
-  return new SnowleaseError(
-    "LEASE_LOST",
-    `Worker ${workerId} of namespace \`${namespace}\` was released: the clock was set back by ${behindMs} ms, to before its window; set the clock right, then start again.`,
-    { namespace, workerId, fence, until, behindMs },
-  );
+  const clock = `the clock was set back by ${behindMs} ms, to before its window; set the clock right, then start again.`;
+  const message = `Worker ${workerId} of namespace \`${namespace}\` was released: ${clock}`;
+  return new SnowleaseError("LEASE_LOST", message, { namespace, workerId, fence, until, behindMs });
 }
 
 const losses = {

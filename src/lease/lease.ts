@@ -317,13 +317,12 @@ export class Lease implements LeaseView {
     for (let pause = shortestPause; !this.#stop.signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
         const claim = await claimWorkerId(this.#host, this.#options, this.#stop.signal);
-        const snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
-        this.#snapshot = snapshot;
+        this.#snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
         this.#token = claim.token;
         this.#renewAt = claim.asked + this.#renewAfter(claim.since);
         this.#acquired = this.#acquiredBy(claim.grant);
         this.#state = "held";
-        this.#events.emit("switched", { ...this.#facts(snapshot), previousWorkerId: old.workerId });
+        this.#events.emit("switched", { ...this.#facts(this.#snapshot), previousWorkerId: old.workerId });
         this.#notify();
         return;
       } catch (cause) {

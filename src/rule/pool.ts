@@ -56,84 +56,56 @@ export function* claimSteps(
   clock: number,
   info: NamespaceInfo,
 ): Generator<readonly PoolRead[], Decision, PoolView> {
-  const { token, workerId, pool, holder, reuse = "any" } = request;
-  if (workerId !== undefined) {
-    const view = yield [
-      ["byToken", token],
-      ["byId", workerId],
-    ];
-    return repeated(view, request, clock) ?? decideWanted(view, request, workerId, clock, info);
-  }
+  const { token, workerId: wanted, pool, holder, reuse = "any" } = request;
+  const free = (record: Stored): boolean => isFree(record, request, clock);
+  const granted = (workerId: number, before?: Stored, newest?: Stored): Decision => {
+    const store = claimed(before, workerId, request, clock, info);
+    const rollback = rollbackOf(newest, request, info) ?? rollbackOf(before, request, info);
+    return { answer: grantOf(store, clock, rollback), store, before };
+  };
   const preferred = (request.preferred ?? []).slice(0, look).filter((id) => isIn(pool, id));
   const reused: readonly PoolRead[] = [
     ["pinnedFor", pool, holder.ip, look],
     ...preferred.map((id) => ["byId", id] as const),
     ["oldestOfHost", pool, holder.host, look],
   ];
-  const view = yield [
-    ["byToken", token],
+  const any: readonly PoolRead[] = [
     ["newestOfHost", pool, holder.host],
     ...(reuse === "never" ? [] : reused),
     ["firstUnused", pool],
   ];
-  const again = repeated(view, request, clock);
-  if (again !== undefined) return again;
+  const view = yield [["byToken", token], ...(wanted === undefined ? any : [["byId", wanted] as const])];
 
-  const free = (record: Stored): boolean => isFree(record, request, clock);
+  // The claim was granted before, and is asked again.
+  const repeated = view.byToken(token);
+  if (repeated !== undefined) return { answer: grantOf(repeated, clock) };
+
+  if (wanted !== undefined) {
+    const record = view.byId(wanted);
+    if (reuse === "never" && record !== undefined && record.fence > 0) {
+      return { answer: { outcome: "exhausted", pool: { first: wanted, last: wanted }, clock } };
+    }
+    if (record === undefined || free(record)) return granted(wanted, record);
+    return { answer: refusalOf(record, request, clock, info) };
+  }
+
   const newest = view.newestOfHost(pool, holder.host);
-  const granted = (workerId: number, record?: Stored): Decision =>
-    grant(record, workerId, request, clock, info, newest);
-
   if (reuse !== "never") {
     const pinned = view.pinnedFor(pool, holder.ip, look).find(free);
-    if (pinned !== undefined) return granted(pinned.workerId, pinned);
+    if (pinned !== undefined) return granted(pinned.workerId, pinned, newest);
     for (const id of preferred) {
       const record = view.byId(id);
-      if (record === undefined || free(record)) return granted(id, record);
+      if (record === undefined || free(record)) return granted(id, record, newest);
     }
     const own = view.oldestOfHost(pool, holder.host, look).find(free);
-    if (own !== undefined) return granted(own.workerId, own);
+    if (own !== undefined) return granted(own.workerId, own, newest);
   }
   const unused = view.firstUnused(pool);
-  if (unused !== undefined) return granted(unused);
+  if (unused !== undefined) return granted(unused, undefined, newest);
   if (reuse === "never") return { answer: { outcome: "exhausted", pool, clock } };
 
   const oldest = (yield [["oldest", pool, look]]).oldest(pool, look);
   const rested = oldest.find(free);
-  if (rested !== undefined) return granted(rested.workerId, rested);
+  if (rested !== undefined) return granted(rested.workerId, rested, newest);
   return { answer: { outcome: "exhausted", pool, freeAt: oldest[0]?.until, clock } };
-}
-
-/** The answer to a claim that was granted before, and is asked again. */
-function repeated(view: PoolView, { token }: ClaimRequest, clock: number): Decision | undefined {
-  const record = view.byToken(token);
-  return record && { answer: grantOf(record, clock) };
-}
-
-function decideWanted(
-  view: PoolView,
-  request: ClaimRequest,
-  workerId: number,
-  clock: number,
-  info: NamespaceInfo,
-): Decision {
-  const record = view.byId(workerId);
-  if (request.reuse === "never" && record !== undefined && record.fence > 0) {
-    return { answer: { outcome: "exhausted", pool: { first: workerId, last: workerId }, clock } };
-  }
-  if (record === undefined || isFree(record, request, clock)) return grant(record, workerId, request, clock, info);
-  return { answer: refusalOf(record, request, clock, info) };
-}
-
-function grant(
-  before: Stored | undefined,
-  workerId: number,
-  request: ClaimRequest,
-  clock: number,
-  info: NamespaceInfo,
-  newest?: Stored,
-): Decision {
-  const store = claimed(before, workerId, request, clock, info);
-  const rollback = rollbackOf(newest, request, info) ?? rollbackOf(before, request, info);
-  return { answer: grantOf(store, clock, rollback), store, before };
 }

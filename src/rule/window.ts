@@ -3,6 +3,7 @@ import { isIn } from "../id/pool-bounds.ts";
 import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
 import type {
   Checkpoint,
+  ClaimedWindow,
   ClaimRequest,
   ForceReleased,
   ForceReleaseRequest,
@@ -104,20 +105,13 @@ export function claimed(
 
 /** The answer to the claim that stored this record, at first and at each repetition. */
 export function grantOf(
-  { workerId, fence, from, until, recents }: Pick<Stored, "workerId" | "fence" | "from" | "until" | "recents">,
+  { workerId, fence, from, until, recents }: ClaimedWindow & Pick<Stored, "recents">,
   clock: number,
   rollback?: number,
 ): Grant {
-  return {
-    outcome: "granted",
-    workerId,
-    fence,
-    from,
-    until,
-    clock,
-    ...(recents !== undefined && { recents }),
-    ...(rollback !== undefined && { rollback }),
-  };
+  const window = { workerId, fence, from, until };
+  const extras = { ...(recents !== undefined && { recents }), ...(rollback !== undefined && { rollback }) };
+  return { outcome: "granted", ...window, clock, ...extras };
 }
 
 /** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
@@ -149,10 +143,7 @@ function isHolders(record: Stored | undefined, key: { fence: number; token: stri
   return record !== undefined && record.token === key.token && record.fence === key.fence;
 }
 
-/**
- * The record after this renewal; undefined where the claim is over.
- * @throws SnowleaseError CONFIG_INVALID for a checkpoint that this holder cannot have reached.
- */
+/** The record after this renewal; undefined where the claim is over. @throws SnowleaseError CONFIG_INVALID for an impossible checkpoint. */
 export function renewed(record: Stored | undefined, request: RenewRequest, clock: number): Stored | undefined {
   if (!isHolders(record, request)) return undefined;
   checkCheckpoint(record, request.checkpoint);
@@ -181,7 +172,7 @@ function laterOf(a: Checkpoint | undefined, b: Checkpoint | undefined): Checkpoi
 
 /**
  * The record after this release; the record itself where it was released before; undefined where the claim is over.
- * @throws SnowleaseError CONFIG_INVALID for a usage that this holder cannot have.
+ * @throws SnowleaseError CONFIG_INVALID for an impossible usage.
  */
 export function released(record: Stored | undefined, request: ReleaseRequest, clock: number): Stored | undefined {
   const { used } = request;
@@ -278,8 +269,6 @@ export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
 
 /** The error of an operation on an unknown namespace. */
 export function noNamespace(namespace: string): SnowleaseError {
-  return new SnowleaseError(
-    "NOT_FOUND",
-    `This registry has no namespace \`${namespace}\`; create it with \`snowlease init --namespace ${namespace}\`.`,
-  );
+  const advice = `create it with \`snowlease init --namespace ${namespace}\``;
+  return new SnowleaseError("NOT_FOUND", `This registry has no namespace \`${namespace}\`; ${advice}.`);
 }
