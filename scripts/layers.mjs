@@ -32,6 +32,9 @@ const machinery = [
   "npm:",
 ];
 
+/** What every room of http/ may use. */
+const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "http/bounded-map.ts"];
+
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
  * trailing `/` or `:` everything below, `npm:` any package.
@@ -59,6 +62,27 @@ const layers = {
   "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/", "registries/wrap.ts"],
   "index.ts": [...rooms, "registries/", "assigners/", "config/", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
+  "http/access/": ["id/", "rule/", "lease/clock.ts", "api/call.ts", ...httpBase, "node:"],
+  "http/server/": ["id/", "registries/daemon/address.ts", "http/access/", ...httpBase, "http/app.ts", "node:", "npm:"],
+  "http/monitoring/": [...machinery, "ops/", "http/server/connections.ts", ...httpBase],
+  "http/routes/": [
+    ...machinery,
+    "ops/",
+    "http/access/",
+    "http/monitoring/",
+    ...httpBase,
+    "http/body.ts",
+    "http/visit.ts",
+  ],
+  "http/dashboard/": [
+    ...machinery,
+    "ops/",
+    "http/access/",
+    "http/monitoring/",
+    "http/routes/route.ts",
+    ...httpBase,
+    "http/body.ts",
+  ],
   "http/": [...machinery, "ops/"],
   "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
   "cli/terminal/": ["id/", "rule/", "ops/", "config/", "cli/command.ts", "cli/exit-codes.ts", "node:"],

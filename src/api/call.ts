@@ -19,7 +19,8 @@ export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly signedIn?: true;
   /** Counts as a claim of its client. */
   readonly claims?: true;
-  readonly status: 200 | 201 | 204;
+  /** Default 200. */
+  readonly status?: 200 | 201 | 204;
   readonly body?: Schema<Body>;
   readonly query?: Schema<Query>;
   readonly answer?: Schema<Answer>;

@@ -15,7 +15,6 @@ export interface CheckpointJson {
   readonly lastSequence?: number | undefined;
 }
 
-/** A worker ID's record. */
 export interface WorkerJson
   extends
     Omit<WorkerRecord, "from" | "until" | "recents" | "checkpoint" | "holder">,
@@ -27,13 +26,11 @@ export interface WorkerJson
   readonly until: number | null;
 }
 
-/** A pin, and its owner in two fields. */
 export interface PinJson extends Pick<Pin, "reason"> {
   readonly owner?: string | undefined;
   readonly usedUntil?: number | undefined;
 }
 
-/** A claim in the history. */
 export interface HistoryJson extends Omit<HistoryRow, "holder">, HolderLabel {}
 
 /** Recents as two JSON fields; none when there are none. */
@@ -42,13 +39,11 @@ export function recentsJson(recents: Recents | undefined): RecentsJson {
   return { recent: Buffer.from(recents.bytes).toString("base64"), recentFrom: recents.from };
 }
 
-/** Recents from their two JSON fields. */
 export function recentsOf({ recent, recentFrom }: RecentsJson): Recents | undefined {
   if (recent === undefined || recentFrom === undefined) return undefined;
   return { from: recentFrom, bytes: Uint8Array.from(Buffer.from(recent, "base64")) };
 }
 
-/** A checkpoint as two JSON fields. */
 export function checkpointJson(checkpoint: Checkpoint | undefined): CheckpointJson {
   if (checkpoint === undefined) return {};
   return { lastTimestamp: checkpoint.timestamp, lastSequence: checkpoint.sequence };

@@ -34,7 +34,6 @@ export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
   path: "/v1/:namespace/ids",
   summary: "Make IDs, on the daemon's own lease",
   access: "worker",
-  status: 200,
   body: request<IdsBody>({
     count: integer(1, mostIds).describe("Default 1.").optional(),
     format: format.describe("Default decimal."),
@@ -59,7 +58,6 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   path: "/v1/:namespace/ids/:id",
   summary: "Decode an ID, and list the holders of its worker ID at that time",
   access: "read",
-  status: 200,
   query: request<ExplainQuery>({
     format: format.describe("Default: recognized by its form."),
     at: z

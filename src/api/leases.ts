@@ -43,7 +43,6 @@ export interface ClaimAnswer extends Omit<Grant, "outcome" | "recents" | "store"
   readonly file?: FileJson | undefined;
 }
 
-/** A registry's file on this machine. */
 export interface FileJson {
   readonly path: string;
   readonly device: string;
@@ -191,7 +190,6 @@ export const renew: Call<RenewAnswer, RenewBody> = {
   path: "/v1/:namespace/leases/:workerId",
   summary: "Renew a lease",
   access: "worker",
-  status: 200,
   body: request<RenewBody>({
     token: heldToken,
     fence: presentFence,
@@ -243,7 +241,6 @@ export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, 
   path: "/v1/:namespace/leases/:workerId/blocks",
   summary: "Take blocks of a shared window",
   access: "worker",
-  status: 200,
   body: request({
     token: heldToken,
     fence,

@@ -24,7 +24,6 @@ export const read: Call<NamespaceInfo> = {
   path: "/v1/:namespace",
   summary: "The fixed properties of a namespace",
   access: "any",
-  status: 200,
   answer: namespace,
   problems: ["NOT_FOUND"],
 };
@@ -34,7 +33,6 @@ export const init: Call<NamespaceInfo, InitBody> = {
   path: "/v1/:namespace",
   summary: "Create a namespace, or check that it is as requested",
   access: "admin",
-  status: 200,
   body: request<InitBody>({
     layout: layout.describe("A preset's name or a notation. Default: the daemon's.").optional(),
     maxWindow: duration.exactOptional(),
@@ -54,7 +52,6 @@ export const prune: Call<{ readonly pruned: number }, { readonly before: number 
   path: "/v1/:namespace/prune",
   summary: "Delete old history",
   access: "admin",
-  status: 200,
   body: request({
     before: time.describe("Rows whose window ended before this time are deleted; the last row of a worker ID stays."),
   }),

@@ -55,7 +55,7 @@ export function openapi(calls: readonly AnyCall[], hasTokens: boolean): JsonObje
 }
 
 function operation(
-  { path, summary, access, status, body, query, answer, media, problems = [] }: AnyCall,
+  { path, summary, access, status = 200, body, query, answer, media, problems = [] }: AnyCall,
   hasTokens: boolean,
 ): JsonObject {
   const closed = hasTokens && access !== "open";

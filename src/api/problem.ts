@@ -27,7 +27,6 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
   REGISTRY_UNAVAILABLE: 503,
 };
 
-/** An error as application/problem+json. */
 export interface Problem {
   readonly title: string;
   readonly status: number;

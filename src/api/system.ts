@@ -12,7 +12,6 @@ export const health: Call<{ readonly status: "ok" }> = {
   path: "/healthz",
   summary: "Whether this daemon runs",
   access: "open",
-  status: 200,
   answer: answer({ status: z.literal("ok") }),
 };
 
@@ -21,7 +20,6 @@ export const readiness: Call<ReadyAnswer> = {
   path: "/readyz",
   summary: "Whether the registry answers and the clocks agree; if not, 503 with the reason as its code",
   access: "any",
-  status: 200,
   answer: answer<ReadyAnswer>({
     registry: z.string().describe("The kind of store behind this daemon."),
     clock: z.int().describe("The registry's clock, Unix ms."),
@@ -35,7 +33,6 @@ export const description: Call<Readonly<Record<string, unknown>>> = {
   path: "/openapi.json",
   summary: "This description",
   access: "open",
-  status: 200,
   answer: z.record(z.string(), z.unknown()),
 };
 
@@ -46,7 +43,6 @@ export const events: Call<string> = {
     "The events of a namespace that this daemon sees, as server-sent events; continues behind a Last-Event-ID, after `missed` where older events are forgotten",
   access: "read",
   signedIn: true,
-  status: 200,
   answer: z.string(),
   media: "text/event-stream",
   problems: ["NOT_FOUND", "RATE_LIMITED"],
@@ -57,7 +53,6 @@ export const metrics: Call<string> = {
   path: "/metrics",
   summary: "Figures for Prometheus, in its text format",
   access: "read",
-  status: 200,
   answer: z.string(),
   media: "text/plain",
 };

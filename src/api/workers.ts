@@ -91,7 +91,6 @@ const pinFields = {
   usedUntil: time.describe("Until when that host is known to have used it.").optional(),
 };
 
-/** Refuses a time of use without an owner. */
 function ownedTimes<Body extends PinJson>(schema: Schema<Body>): Schema<Body> {
   return schema.refine(
     ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
@@ -104,7 +103,6 @@ export const list: Call<WorkersAnswer, undefined, WorkersPage> = {
   path: "/v1/:namespace/workers",
   summary: "Worker IDs that were ever used or are pinned, in ascending order, in pages",
   access: "read",
-  status: 200,
   query: request<WorkersPage>({
     state: oneOf(...states).optional(),
     after: integer(-1, maxWorkerId).describe("Only worker IDs above this one.").optional(),
@@ -122,7 +120,6 @@ export const read: Call<WorkerJson> = {
   path: "/v1/:namespace/workers/:workerId",
   summary: "One worker ID",
   access: "read",
-  status: 200,
   answer: record,
   problems: ["NOT_FOUND"],
 };
@@ -132,7 +129,6 @@ export const history: Call<HistoryAnswer, undefined, HistoryQuery> = {
   path: "/v1/:namespace/workers/:workerId/history",
   summary: "The holders of a worker ID: one row for each claim, oldest first; the first page has the newest rows",
   access: "read",
-  status: 200,
   query: request<HistoryQuery>({
     from: anyTime.optional(),
     until: anyTime.optional(),
@@ -151,7 +147,6 @@ export const forceRelease: Call<{ readonly until: number }, ForceReleaseBody> = 
   path: "/v1/:namespace/workers/:workerId/release",
   summary: "End a holder's claim; its window stays closed",
   access: "admin",
-  status: 200,
   body: request<ForceReleaseBody>({
     force: flag.describe("End the claim even while its window has not passed.").optional(),
     fence: fence.describe("The claim to end; no other claim is ended. Default: the present one.").optional(),
@@ -199,7 +194,6 @@ export const unpinAll: Call<{ readonly unpinned: readonly number[] }, { readonly
   path: "/v1/:namespace/pins",
   summary: "Put several worker IDs back; worker IDs that are not pinned do not change",
   access: "admin",
-  status: 200,
   body: request({ workerIds: someOf(workerId, mostPins, "worker IDs") }),
   answer: answer({ unpinned: z.array(z.int()).describe("Those that were pinned.") }),
   problems: ["NOT_FOUND"],

@@ -22,7 +22,6 @@ export interface Allowances {
 /** Which clients a route admits. */
 type Admission = Pick<Call, "access" | "signedIn">;
 
-/** A request that was let in. */
 export class Visit {
   readonly request: ApiRequest;
   /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
@@ -56,7 +55,6 @@ export class Visit {
     return this.#allowances.tokens?.admit(this.#credentials(), access, this.param("namespace"));
   }
 
-  /** Whether the client also has this access. */
   may(access: Access): boolean {
     try {
       this.admit(access);

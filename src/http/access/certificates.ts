@@ -4,7 +4,6 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "../log.ts";
 
-/** Paths of PEM files. */
 export interface TlsFiles {
   /** The certificate, and those between it and its authority. */
   readonly cert: string;

@@ -1,7 +1,7 @@
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
+import { BoundedMap } from "../bounded-map.ts";
 
-/** How many claims each client may make. */
 export interface ClaimRate {
   /** Counts a claim. @throws SnowleaseError RATE_LIMITED for one too many, with the time after which the next one is none. */
   count(client: string): void;
@@ -9,20 +9,14 @@ export interface ClaimRate {
 
 /** What a client may make at once that made none for long, in seconds' worth of claims. */
 const burst = 10;
-/** Clients that are remembered. With more, the oldest one is forgotten. */
+/** Clients that are remembered. With more, the one that claimed the longest ago is forgotten. */
 const mostClients = 10_000;
 
 /** @param perSecond claims a second that a client may go on making, above 0. */
 export function claimRate(perSecond: number, clock: Clock): ClaimRate {
   const each = 1000 / perSecond;
   /** Client -> when all of its claims would have been made, had they come at that rate; ms of the monotonic clock. */
-  const due = new Map<string, number>();
-
-  function forget(now: number): void {
-    for (const [client, at] of due) if (at <= now) due.delete(client);
-    const [first] = due.keys();
-    if (due.size >= mostClients && first !== undefined) due.delete(first);
-  }
+  const due = new BoundedMap<string, number>(mostClients);
 
   return {
     count(client) {
@@ -37,7 +31,6 @@ export function claimRate(perSecond: number, clock: Clock): ClaimRate {
           { retryAfterMs },
         );
       }
-      if (due.size >= mostClients && !due.has(client)) forget(now);
       due.set(client, at);
     },
   };

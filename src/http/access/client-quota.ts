@@ -12,12 +12,10 @@ interface ClientLeases {
   next: number;
 }
 
-/** The client that claims, and its lease. */
 interface Claimer {
   /** What tells the client from others. */
   readonly client: string;
   readonly namespace: string;
-  /** Of the lease. */
   readonly token: string;
 }
 

@@ -5,7 +5,6 @@ import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "../log.ts";
 import { HttpRefusal } from "../problem.ts";
 
-/** The tokens that a daemon takes. */
 export interface Tokens {
   /**
    * Lets a request pass, or throws. A route without a namespace is for tokens of all namespaces (`*`), but for `any`.

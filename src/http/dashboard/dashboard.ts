@@ -28,7 +28,6 @@ import { SignIns } from "./sign-ins.ts";
 import { askPart, eventsPart, outlookPart } from "./side.ts";
 import type { Html } from "./text.ts";
 
-/** What the dashboard shows. */
 export interface DashboardOptions {
   readonly registry: Registry;
   readonly clock: Clock;
@@ -40,7 +39,6 @@ export interface DashboardOptions {
   readonly namespaces: () => readonly string[];
   /** The tokens that may look. Default: every client may. */
   readonly tokens?: Tokens | undefined;
-  /** Called when a browser has signed out. */
   readonly onSignOut?: (() => void) | undefined;
   readonly version: string;
 }
@@ -241,7 +239,6 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     path,
     summary: "A page for people",
     access: "open",
-    status: 200,
     page: true,
     run: ({ request }) => asPage(request, () => run(request)),
   });
@@ -256,17 +253,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         onSignOut?.();
         return seeOther("/", cookie);
       }),
-      ...[...assets].map(([name, { body, type }]) =>
-        route("GET", `/${name}`, async () => {
-          // Its name changes with what is in it.
-          const headers = {
-            "content-type": type,
-            "cache-control": "public, max-age=31536000, immutable",
-            "x-content-type-options": "nosniff",
-          };
-          return { status: 200, headers, body };
-        }),
-      ),
+      ...[...assets].map(([name, { answer }]) => route("GET", `/${name}`, async () => answer)),
     ],
   };
 }
@@ -275,7 +262,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 function assetOf(name: string) {
   const body = new TextEncoder().encode(readWeb(name));
   const hash = createHash("sha256").update(body).digest("hex").slice(0, 12);
-  return { body, type: types[name] ?? "text/plain", hash };
+  const headers = {
+    "content-type": types[name] ?? "text/plain",
+    // Its address changes with what is in it.
+    "cache-control": "public, max-age=31536000, immutable",
+    "x-content-type-options": "nosniff",
+  };
+  return { hash, answer: { status: 200, headers, body } };
 }
 
 /** Shown in place of a pool that was never used. */

@@ -25,7 +25,6 @@ export function workerPart(
   </section>`;
 }
 
-/** A row of a description list. */
 function fact(name: string, value: Html | string): Html {
   return html`<dt>${name}</dt>
     <dd>${value}</dd>`;
@@ -66,7 +65,6 @@ function historyRow(row: HistoryRow, clock: number): Html {
   </tr>`;
 }
 
-/** The parts of an ID, and its maker. */
 export function explanationPart(explanation: Explanation, address: PageLink): Html {
   const { id, holders, nobody, clock } = explanation;
   const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;

@@ -6,7 +6,6 @@ import type { Html } from "./text.ts";
 /** Longest text of an alarm in the page, bytes: messages name hosts. */
 const longestAlarm = 1000;
 
-/** What all pages share. */
 export interface PageFrame {
   readonly title: string;
   /** Path of a file of the dashboard. */

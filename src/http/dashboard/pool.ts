@@ -196,7 +196,6 @@ function workerRow(worker: WorkerRecord, clock: number, address: PageLink): Html
   </tr>`;
 }
 
-/** A state with its sign. */
 export function stateOf(state: PoolState): Html {
   return html`<span class="state"><i class="cell ${state}" aria-hidden="true"></i> ${states[state].name}</span>`;
 }

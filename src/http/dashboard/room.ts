@@ -3,7 +3,6 @@ import type { Html } from "./text.ts";
 
 /* The room of the parts of a page, bytes. The page stays below 200 KB: the grid comes first, the lists share what it leaves. */
 
-/** The whole page. */
 export const pageRoom = 190_000;
 /** The cells of the grid: their labels are cut where they would take more. */
 export const gridRoom = 145_000;

@@ -6,7 +6,6 @@ import type { PageLink } from "./pool.ts";
 import { eventsRoom, fitting } from "./room.ts";
 import { type Html, recently } from "./text.ts";
 
-/** Boxes to ask about an ID, or a worker ID. */
 export function askPart(
   { namespace, layout, pool }: Picture,
   asked: { readonly id?: string | undefined; readonly at?: string | undefined; readonly worker?: number | undefined },

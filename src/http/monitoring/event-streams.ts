@@ -22,7 +22,6 @@ const retry = 2000;
 
 const encoder = new TextEncoder();
 
-/** One reader. */
 interface EventStream {
   readonly namespace: string;
   readonly client: string | undefined;
@@ -53,7 +52,6 @@ export class EventStreams {
     this.#silence = journal.on((entry) => this.#tell(entry));
   }
 
-  /** How many are open. */
   get open(): number {
     return this.#streams.size;
   }

@@ -1,26 +1,17 @@
 import { collectDefaultMetrics, type Counter, type Histogram } from "prom-client";
-import type { Clock } from "../../lease/clock.ts";
 import { type ErrorCode, errorCodes } from "../../id/errors.ts";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Lease } from "../../lease/lease.ts";
-import type { Registry } from "../../rule/registry.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Connections } from "../server/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
 import { Figures } from "./figures.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
-import { OwnLeaseFigures } from "./own-lease-figures.ts";
-import { RegistryFigures } from "./registry-figures.ts";
+import { ownLeaseFigures } from "./own-lease-figures.ts";
+import { registryFigures, type RegistryFiguresOptions } from "./registry-figures.ts";
 
-/** What there is to measure. */
-export interface MetricsOptions {
-  /** An instrumented registry: calls that the figures themselves cost count, too. */
-  readonly registry: Registry;
-  /** Worker IDs to count. Default: all of a namespace's layout. */
-  readonly pool?: PoolBounds | undefined;
+interface MetricsOptions extends Omit<RegistryFiguresOptions, "namespaces"> {
   readonly journal: Journal;
   readonly streams: EventStreams;
-  readonly clock: Clock;
   readonly version: string;
 }
 
@@ -40,9 +31,10 @@ const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: un
 
 /** The figures of a daemon, for Prometheus: what its journal says, what its registry is asked, and what is looked up when they are read. */
 export class Metrics {
+  /** Shows one of the daemon's own leases for as long as it lives. */
+  readonly owns: (lease: Lease) => void;
   readonly #figures = new Figures();
-  readonly #registry: RegistryFigures;
-  readonly #own: OwnLeaseFigures;
+  readonly #look: () => Promise<void>;
   readonly #namespaces = new Set<string>();
   /** Namespace -> IDs made. A map is faster than a counter of the client library, and each request counts here. */
   readonly #made = new Map<string, number>();
@@ -80,8 +72,8 @@ export class Metrics {
       "Operations of the registry that failed, by the code of their error.",
       ["operation", "code"],
     );
-    this.#registry = new RegistryFigures(figures, { registry, clock, pool, namespaces: () => this.namespaces });
-    this.#own = new OwnLeaseFigures(figures, clock, (namespace) => this.#labelOf(namespace));
+    this.#look = registryFigures(figures, { registry, clock, pool, namespaces: () => this.namespaces });
+    this.owns = ownLeaseFigures(figures, clock, (namespace) => this.#labelOf(namespace));
     figures.counter("ids_made_total", "IDs made on this daemon's own leases.", ["namespace"], () =>
       Array.from(this.#made, ([namespace, count]) => [{ namespace }, count] as const),
     );
@@ -140,11 +132,6 @@ export class Metrics {
     this.#made.set(label, (this.#made.get(label) ?? 0) + count);
   }
 
-  /** Shows one of the daemon's own leases for as long as it lives. */
-  owns(lease: Lease): void {
-    this.#own.add(lease);
-  }
-
   /** Namespaces that are known to exist, the first 200 of them. */
   get namespaces(): readonly string[] {
     return [...this.#namespaces];
@@ -152,7 +139,7 @@ export class Metrics {
 
   /** The figures in Prometheus' text format. Never rejects for what the registry does. */
   async text(): Promise<string> {
-    await this.#registry.look();
+    await this.#look();
     return this.#figures.collection.metrics();
   }
 

@@ -9,8 +9,7 @@ import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
 import { RefusalCounter } from "./refusal-counter.ts";
 
-/** What to watch, and where to tell. */
-export interface ObserveOptions<Watched extends Registry> {
+interface ObserveOptions<Watched extends Registry> {
   readonly registry: Watched;
   readonly log: Log;
   readonly clock: Clock;

@@ -15,7 +15,6 @@ const eventInterval = 10_000;
 /** Namespaces whose refused claims are counted. With more, the one that was used the longest ago is forgotten. */
 const mostNamespaces = 200;
 
-/** The refused claims of one namespace. */
 interface RefusalCount {
   /** Oldest first. */
   readonly spans: { readonly since: number; count: number }[];

@@ -9,9 +9,7 @@ import { type Route, route } from "./route.ts";
 /** What is fixed for a namespace, and the upkeep of its history. */
 export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly Route[] {
   return [
-    route(namespaces.read, async ({ namespace }) => {
-      return presentNamespace(registry, namespace);
-    }),
+    route(namespaces.read, ({ namespace }) => presentNamespace(registry, namespace)),
 
     route(namespaces.init, async ({ namespace, body: { layout: text, ...asked } }) => {
       const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);

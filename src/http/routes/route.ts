@@ -16,7 +16,6 @@ interface CheckedRequest<Body, Query> {
   readonly query: Query;
 }
 
-/** A call, and what answers it. */
 export interface Route extends Call<unknown, unknown, unknown> {
   /** A page for people: links of other sites may lead to it. */
   readonly page?: true;
@@ -32,7 +31,7 @@ export function route<Answer, Body, Query>(
   call: Call<Answer, Body, Query>,
   handle: (asked: CheckedRequest<Body, Query>) => Promise<Answer>,
 ): Route {
-  const { status } = call;
+  const { status = 200 } = call;
   return rawRoute(call, async (asked) => {
     const answer = await handle(asked);
     if (status === 204) return { status, headers: {}, body: null };

@@ -17,7 +17,6 @@ const pingTimeout = 3000;
 /** A proxy that collects an answer before it passes it on would keep events back. */
 const eventHeaders = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
 
-/** The events that a daemon sees in a namespace. */
 export function eventsRoute({ registry }: AppContext, streams: EventStreams): Route {
   return rawRoute(events, async ({ namespace, visit }) => {
     const { request, client } = visit;
@@ -29,7 +28,6 @@ export function eventsRoute({ registry }: AppContext, streams: EventStreams): Ro
   });
 }
 
-/** The figures of a daemon. */
 export function metricsRoute(figures: Metrics): Route {
   return rawRoute(metrics, async () => {
     const headers = { "content-type": figures.contentType, "cache-control": "no-store" };

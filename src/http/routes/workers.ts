@@ -15,7 +15,6 @@ const pageBudget = 180_000;
 /** Rows read at once: those that do not fit the page are read in vain. */
 const step = 250;
 
-/** Look at worker IDs, and operate on them. */
 export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
   return [
     route(workers.list, async ({ namespace, query }) => {

@@ -4,7 +4,6 @@ import type { Socket } from "node:net";
 import { Server as SecureServer } from "node:tls";
 import type { Log } from "../log.ts";
 
-/** How many connections a daemon takes. */
 export interface ConnectionLimits {
   /** At once, on all that it listens on. */
   readonly most: number;
@@ -16,12 +15,10 @@ export interface ConnectionLimits {
 const endReasons = ["idle", "full", "ahead"] as const;
 export type EndReason = (typeof endReasons)[number];
 
-/** One connection. */
 interface ClientConnection {
   readonly address: string | undefined;
   /** The TLS one, once the handshake is done. */
   socket: Socket;
-  /** It has shown a token. */
   known: boolean;
   /** It came when there was no room: for health checks alone. */
   readonly spare: boolean;
@@ -77,17 +74,14 @@ export class Connections {
     this.#log = log;
   }
 
-  /** How many are open. */
   get open(): number {
     return this.#all.size + this.#spare.size;
   }
 
-  /** How many the daemon takes. */
   get most(): number {
     return this.#limits.most;
   }
 
-  /** How many were ended, by the reason. */
   get ended(): ReadonlyMap<EndReason, number> {
     return this.#ended;
   }
@@ -117,7 +111,6 @@ export class Connections {
     return health.test(url);
   }
 
-  /** Notes that a connection has shown a token. */
   know(socket: Socket): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.known) return;
@@ -125,7 +118,6 @@ export class Connections {
     connection.known = true;
   }
 
-  /** Notes that a connection is ended. */
   end(socket: Socket, reason: EndReason): void {
     socket.destroy();
     this.#ended.set(reason, (this.#ended.get(reason) ?? 0) + 1);

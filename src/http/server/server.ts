@@ -8,13 +8,11 @@ import { Connections, usualConnections } from "./connections.ts";
 import { silent } from "../log.ts";
 import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
 import { Turns } from "./turns.ts";
-import { refuseUnparsed, refuseUnread } from "./unparsed.ts";
+import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
 export interface ServerLimits {
-  /** For the headers of a request to arrive. */
   readonly headersTimeout: number;
-  /** For a whole request to arrive. */
   readonly requestTimeout: number;
   /** How long a connection may be idle between two requests. */
   readonly keepAliveTimeout: number;
@@ -28,19 +26,16 @@ const usualLimits: ServerLimits = {
   keepAliveTimeout: 30_000,
   idleTimeout: 60_000,
 };
-const maxHeaderSize = 16 * 1024;
 /** How often connections that have come to rest are closed while draining, ms. */
 const sweep = 20;
 
 /** Older ones are broken. */
 const minVersion = "TLSv1.2";
 
-/** How a server serves. */
 interface ServerOptions {
   readonly limits?: Partial<ServerLimits> | undefined;
   /** What counts and bounds its connections. Default: as many as are usual. */
   readonly connections?: Connections;
-  /** For HTTPS. */
   readonly certificates?: Certificates | undefined;
 }
 
@@ -71,7 +66,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
           handshakeTimeout: headersTimeout,
         });
   server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
-  refuseUnparsed(server, maxHeaderSize, turns);
+  refuseUnparsed(server, turns);
   const serve = turns.inTurn((request, response) => {
     if (!clients.serves(request, response)) {
       return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);

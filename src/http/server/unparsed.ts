@@ -1,8 +1,19 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { shown } from "../../id/errors.ts";
+import { type ErrorCode, shown } from "../../id/errors.ts";
 import { HttpRefusal, problemParts } from "../problem.ts";
 import type { Turns } from "./turns.ts";
+
+/** Of a request, bytes. */
+export const maxHeaderSize: number = 16 * 1024;
+
+/** Errors of Node that say what a client did wrong. */
+const readErrors: Readonly<Record<string, readonly [status: number, code: ErrorCode, message: string]>> = {
+  // Only this request may succeed when it is repeated.
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "REGISTRY_UNAVAILABLE", "Expected the whole request sooner; send it again."],
+  HPE_HEADER_OVERFLOW: [431, "CONFIG_INVALID", `Expected headers of at most ${maxHeaderSize} bytes; send less.`],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "CONFIG_INVALID", "Expected chunks without long extensions; send none."],
+};
 
 /** What Node says of a request that it could not read. */
 interface ReadError extends Error {
@@ -12,12 +23,12 @@ interface ReadError extends Error {
 }
 
 /** Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: see `refusalOf`, and CONNECT and Expect. */
-export function refuseUnparsed(server: Server, maxHeaderSize: number, turns: Turns): void {
+export function refuseUnparsed(server: Server, turns: Turns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
 
   server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
   server.on("clientError", (error: ReadError, socket: Duplex) => {
-    const refusal = refusalOf(error, maxHeaderSize);
+    const refusal = refusalOf(error);
     if (refusal === undefined || !socket.writable) return void socket.destroy();
     const response = newest.get(socket);
     if (awaitsAnswer(response)) hangUp(socket, asText(refusal));
@@ -48,7 +59,6 @@ export function refuseUnread(response: ServerResponse, message: string, status =
   response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
 }
 
-/** Sends a last text, then ends the connection. */
 function hangUp(socket: Duplex, text = ""): void {
   socket.write(text);
   (socket as Duplex & { destroySoon(): void }).destroySoon();
@@ -61,18 +71,10 @@ function awaitsAnswer(response: ServerResponse | undefined): boolean {
 }
 
 /** Undefined: the connection broke, so that no answer would arrive. */
-function refusalOf({ code, reason }: ReadError, maxHeaderSize: number): HttpRefusal | undefined {
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
-    // Only this request may succeed when it is repeated.
-    return new HttpRefusal(408, "REGISTRY_UNAVAILABLE", "Expected the whole request sooner; send it again.");
-  }
-  if (code === "HPE_HEADER_OVERFLOW") {
-    return new HttpRefusal(431, "CONFIG_INVALID", `Expected headers of at most ${maxHeaderSize} bytes; send less.`);
-  }
-  if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") {
-    return new HttpRefusal(413, "CONFIG_INVALID", "Expected chunks without long extensions; send none.");
-  }
-  if (code?.startsWith("HPE_") !== true) return undefined;
+function refusalOf({ code = "", reason }: ReadError): HttpRefusal | undefined {
+  const known = readErrors[code];
+  if (known !== undefined) return new HttpRefusal(...known);
+  if (!code.startsWith("HPE_")) return undefined;
   return new HttpRefusal(400, "CONFIG_INVALID", `Expected a request in HTTP/1.1, got something else: ${reason}.`);
 }
 

@@ -7,7 +7,6 @@ interface ShownToken {
   readonly token?: string | undefined;
 }
 
-/** The files that `https:` needs beside an address. */
 const parameters: StoreParameters = {
   tlsCa: anyText({ meaning: "File with the certificates to trust (PEM); without it, those that Node trusts." }),
   tlsCert: anyText({ meaning: "File with the client's own certificate (PEM), for a daemon that asks for one." }),

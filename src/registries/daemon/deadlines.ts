@@ -10,7 +10,6 @@ interface PendingCall {
 export class Deadlines {
   readonly #clock: Clock;
   readonly #waiting = new Set<PendingCall>();
-  /** When the next sleep ends. */
   #wakes = Infinity;
 
   constructor(clock: Clock) {

@@ -14,7 +14,6 @@ import { StoreFile } from "../../store-file.ts";
 import { tlsOf } from "./parameters.ts";
 import { httpTransport } from "./transport.ts";
 
-/** How to reach a daemon. */
 export interface DaemonRegistryOptions {
   /** Deadline of one operation, ms. Default 5 s. */
   readonly operationTimeout?: number | undefined;
@@ -174,7 +173,6 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   };
 }
 
-/** A path of the API with its parameters. */
 function filled(path: string, where: PathParameters): string {
   return path.replace(/:(\w+)/g, (_, name: keyof PathParameters) => encodeURIComponent(where[name] ?? ""));
 }

@@ -15,7 +15,6 @@ import type { Schema } from "../../api/schema.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
 
-/** One call of the API. */
 interface ApiCall<Answer> {
   readonly method: string;
   readonly path: string;
@@ -60,7 +59,6 @@ interface DaemonTarget {
   readonly agent: Agent;
 }
 
-/** How one attempt ended. */
 type CallOutcome<Answer> =
   | { readonly outcome: "answered"; readonly answer: Answer }
   /** The daemon refused, and every other daemon would refuse, too. */
