@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { Hono } from "hono";
 import { systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
@@ -12,7 +11,6 @@ import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type DirectRequest, directRoutes, send } from "./direct.ts";
 import type { EventStreams } from "./monitoring/event-streams.ts";
-import type { ClaimRate } from "./access/claim-rate.ts";
 import { guard, type AllowedHosts } from "./access/guard.ts";
 import { explainRoute, makeRoute } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
@@ -23,24 +21,21 @@ import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./probl
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
 import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
-import type { Tokens } from "./access/tokens.ts";
 import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./routes/workers.ts";
 
 /** What the HTTP API serves. Every default is the context's. */
-export interface AppOptions extends Pick<AppContext, "registry">, Optional<Omit<AppContext, "registry">> {
+export interface AppOptions
+  extends
+    Pick<AppContext, "registry">,
+    Optional<Omit<AppContext, "registry">>,
+    Optional<Omit<Allowances, "memory" | "signedIn">> {
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
   readonly ids?: IdMaker | undefined;
-  /** The tokens and their rights. Default: every client may do everything. */
-  readonly tokens?: Tokens | undefined;
-  /** How many claims each client may make. Default: any number. */
-  readonly claimRate?: ClaimRate | undefined;
   /** Names by which clients may call it. Default: this machine's own. */
   readonly hosts?: AllowedHosts | undefined;
   /** Pages for people; without them there are no such routes. */
   readonly dashboard?: Dashboard | undefined;
-  /** Called with the connection of each request that showed a token. */
-  readonly onKnown?: ((socket: Socket) => void) | undefined;
   /** Readers of events; without them there is no such route. */
   readonly streams?: EventStreams | undefined;
   /** Figures; without them there is no such route. */
@@ -61,8 +56,6 @@ interface NodeBindings {
 }
 
 const defaultWindow = 60_000;
-/** For large answers that clients have yet to read, bytes: 8 of 100,000 IDs. */
-const answerMemory = 64 * 1024 * 1024;
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /** The HTTP API of a registry: leases for clients, and views and commands for operators. */
@@ -72,7 +65,6 @@ export function createApp(options: AppOptions): App {
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const context: AppContext = { registry, takeBlocks, layout, pool, window, limits, clock, makeToken, quota, log };
-  const memory = new AnswerMemory(answerMemory);
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...(ids === undefined ? [] : [makeRoute(ids)]),
@@ -87,9 +79,9 @@ export function createApp(options: AppOptions): App {
   const allowances: Allowances = {
     tokens,
     claimRate,
-    memory,
+    memory: new AnswerMemory(),
     onKnown,
-    signedIn: dashboard && ((request) => dashboard.authorizationOf(request)),
+    signedIn: dashboard?.authorizationOf,
   };
 
   /** Lets a request pass to a route, or throws: the one gate, whichever way it came. */

@@ -10,7 +10,9 @@ import type { Tokens } from "./access/tokens.ts";
 
 /** What one client may take of the daemon. */
 export interface Allowances {
+  /** The tokens and their rights. Default: every client may do everything. */
   readonly tokens: Tokens | undefined;
+  /** How many claims each client may make. Default: any number. */
   readonly claimRate: ClaimRate | undefined;
   readonly memory: AnswerMemory;
   /** The `Authorization` of a browser that was signed in. */

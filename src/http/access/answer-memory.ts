@@ -4,22 +4,19 @@ import { SnowleaseError } from "../../id/errors.ts";
 /** When a client may ask again, ms: a reader on the same network has taken its answer by then. */
 const retryAfterMs = 1000;
 
+/** For all large answers together, bytes: 8 of 100,000 IDs. One answer may always be made. */
+const most = 64 * 1024 * 1024;
+
 /** The memory that large answers take between being made and being read. */
 export class AnswerMemory {
-  readonly #most: number;
   #held = 0;
-
-  /** @param most bytes, of all answers together. One answer may always be made. */
-  constructor(most: number) {
-    this.#most = most;
-  }
 
   /** Reserves bytes until a response is sent or its connection ends. @throws SnowleaseError RATE_LIMITED when too many are reserved. */
   hold(bytes: number, response: ServerResponse): void {
-    if (this.#held > 0 && this.#held + bytes > this.#most) {
+    if (this.#held > 0 && this.#held + bytes > most) {
       throw new SnowleaseError(
         "RATE_LIMITED",
-        `Large answers that clients have yet to read take all ${this.#most} bytes that this daemon has for them; read them, ask for less at once, or try again later.`,
+        `Large answers that clients have yet to read take all ${most} bytes that this daemon has for them; read them, ask for less at once, or try again later.`,
         { retryAfterMs },
       );
     }
