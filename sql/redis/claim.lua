@@ -132,21 +132,22 @@ local inside = bandsIn(first, last)
 -- `claimed` in rule/window.ts. `before`: the record of the worker ID, if it has one.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
+  local past = before or { fence = 0, ['until'] = 0, seenClock = 0 }
   -- A record stays in its band.
-  local name = before and before.pool or bandAt(n).name
-  local moves = before == nil or before.pool == nil or before.host ~= host
-  local later = before ~= nil and before.fence > 0
-  local takenOver = later and before.ended == nil
+  local name = past.pool or bandAt(n).name
+  local moves = past.pool == nil or past.host ~= host
+  local later = past.fence > 0
+  local takenOver = later and past.ended == nil
 
   expectType('list', listKey)
   expectIndexes(name, host)
   if before == nil then
     expectType('zset', unusedKey)
   elseif moves then
-    expectIndexes(before.pool, before.host)
+    expectIndexes(past.pool, past.host)
   end
-  if takenOver and before.ip ~= ip then
-    expectType('list', hostList(before.ip))
+  if takenOver and past.ip ~= ip then
+    expectType('list', hostList(past.ip))
   end
   if meta.beside then
     expectType('zset', foreignKey)
@@ -158,28 +159,27 @@ local function grant(n, before, rollback)
   if meta.layout == nil then
     makeNamespace(layout, longest, skew)
   end
-  local old = before and before['until'] or 0
-  local from = math.max(old, now - skew, meta.quarantineEnd)
-  local inherited = before ~= nil and inherits(before)
+  local from = math.max(past['until'], now - skew, meta.quarantineEnd)
   local ends = math.max(clock, now) + window
-  if before ~= nil and before.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
-    -- Such a window begins later than usual, and is as long as any other.
+  local recentFrom = inherits(past) and past.recentFrom or nil
+  if past.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
+    -- Such a window begins later than usual, is as long as any other, and continues nothing.
     from = math.max(from, now + skew)
     ends = math.max(ends, now + skew + window)
-    inherited = false
+    recentFrom = nil
   end
   local record = {
     workerId = n,
-    fence = math.max(before and before.fence or 0, meta.quarantineEnd) + 1,
+    fence = math.max(past.fence, meta.quarantineEnd) + 1,
     token = token,
     from = from,
-    ['until'] = math.max(old, ends),
+    ['until'] = math.max(past['until'], ends),
     seenClock = clock,
     clean = false,
-    floor = inherited and before.recentFrom or from,
-    recentFrom = inherited and before.recentFrom or nil,
-    recent = inherited and before.recent or nil,
-    continuedFrom = inherited and before.recentFrom or nil,
+    floor = recentFrom or from,
+    recentFrom = recentFrom,
+    recent = recentFrom and past.recent,
+    continuedFrom = recentFrom,
     host = host,
     ip = ip,
     pid = pid,
@@ -188,27 +188,27 @@ local function grant(n, before, rollback)
     claimedAt = now,
     era = meta.era,
     pool = name,
-    pinned = before and before.pinned or nil,
-    owner = before and before.owner or nil,
+    pinned = past.pinned,
+    owner = past.owner,
   }
   write(record)
   if before == nil then
     use(n)
   elseif moves then
-    unindex(before)
+    unindex(past)
   end
   index(record)
   if later then
     local _, text = load(n)
     if takenOver then
-      leaveHostList(before)
-      before.ended, before.releasedAt = 'taken-over', now
-      text = packRecord(before)
+      leaveHostList(past)
+      past.ended, past.releasedAt = 'taken-over', now
+      text = packRecord(past)
     end
-    note(before, text)
+    note(past, text)
   end
-  if before ~= nil and before.token ~= nil then
-    redis.call('HDEL', tokenKey, before.token)
+  if past.token ~= nil then
+    redis.call('HDEL', tokenKey, past.token)
   end
   redis.call('HSET', tokenKey, token, n)
   redis.call('SET', useKey, useOf(record))
@@ -218,7 +218,7 @@ local function grant(n, before, rollback)
     redis.call('ZREM', foreignKey, n)
   end
   giveBack(goBack)
-  return granted(record, rollback or (before and rollbackOf(before)))
+  return granted(record, rollback or rollbackOf(past))
 end
 
 if wanted ~= nil then

@@ -63,8 +63,8 @@ export function fileError(cause: unknown, path: string): SnowleaseError {
   return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${text}); ${advice}.`, details, { cause });
 }
 
-function unavailable(path: string, message: string, options?: ErrorOptions): SnowleaseError {
-  return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path }, options);
+function unavailable(path: string, says: string): SnowleaseError {
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry file \`${path}\` ${says}`, { path });
 }
 
 /** `found`: what SQLite found wrong in the file. */
@@ -75,7 +75,7 @@ export function damageError(found: string, path: string): SnowleaseError {
 
 /** A failed commit: after a restart the changes may be there. */
 export function commitError(cause: unknown, path: string): SnowleaseError {
-  return unavailable(path, fileError(cause, path).message, { cause });
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", fileError(cause, path).message, { path }, { cause });
 }
 
 /** A file of an open registry was removed: a process that starts now does not see what this one writes. */
@@ -85,30 +85,26 @@ export function fileRemovedError(removed: string, path: string): SnowleaseError 
     ? `\`${removed}\`, where the registry file \`${path}\` has what was written last,`
     : `The registry file \`${removed}\``;
   const index = isBeside ? `, remove \`${path}-shm\` if it is still there` : "";
-  return unavailable(
-    path,
-    `${what} was removed or replaced while a process had it open: put it back, or ${stopAll}${index}, and start them again.`,
-  );
+  const advice = `put it back, or ${stopAll}${index}, and start them again`;
+  const message = `${what} was removed or replaced while a process had it open: ${advice}.`;
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path });
 }
 
 /** Another registry has taken the place of the open one: what was done since does not count. */
 export function fileReplacedError(path: string): SnowleaseError {
-  return unavailable(
-    path,
-    `The registry file \`${path}\` was replaced by another one while it was open: try again, which opens that one.`,
-  );
+  return unavailable(path, "was replaced by another one while it was open: try again, which opens that one.");
 }
 
 /** This process has closed the registry. */
 export function closedError(path: string): SnowleaseError {
-  return unavailable(path, `The registry file \`${path}\` was closed by this process: open it again.`);
+  return unavailable(path, "was closed by this process: open it again.");
 }
 
 /** The limits of the pool are new, and none of its records that are filed so far is free. */
 export function unfiledError(path: string, { first, last }: PoolBounds, operationTimeout: number): SnowleaseError {
   return unavailable(
     path,
-    `The registry file \`${path}\` is being sorted for the pool ${first}-${last}, whose limits are new, and none of the worker IDs that were looked at within ${operationTimeout} ms is free: try again, which goes on from there.`,
+    `is being sorted for the pool ${first}-${last}, whose limits are new, and none of the worker IDs that were looked at within ${operationTimeout} ms is free: try again, which goes on from there.`,
   );
 }
 
@@ -116,6 +112,6 @@ export function unfiledError(path: string, { first, last }: PoolBounds, operatio
 export function busyError(path: string, operationTimeout: number): SnowleaseError {
   return unavailable(
     path,
-    `The registry file \`${path}\` was locked for ${operationTimeout} ms in which no process wrote to it, and this one has changed nothing: look for a process that is stopped in a transaction of it, or a tool like sqlite3 that left one open (\`fuser ${path}\` lists both), let it go on or end it, and try again.`,
+    `was locked for ${operationTimeout} ms in which no process wrote to it, and this one has changed nothing: look for a process that is stopped in a transaction of it, or a tool like sqlite3 that left one open (\`fuser ${path}\` lists both), let it go on or end it, and try again.`,
   );
 }
