@@ -74,8 +74,8 @@ const mistakes: readonly {
   {
     fault: "does not raise the fence above forgotten ones",
     file: "redis/claim.lua",
-    right: "math.max(before and before.fence or 0, meta.quarantineEnd) + 1",
-    wrong: "(before and before.fence or 0) + 1",
+    right: "math.max(past.fence, meta.quarantineEnd) + 1",
+    wrong: "past.fence + 1",
     first: "claim",
     leadsTo: ["a fence comes again"],
   },
