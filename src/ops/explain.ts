@@ -9,13 +9,9 @@ import { inspect, type Reading } from "./inspect.ts";
 /** The parts of an ID, and the holders that can have made it. */
 export interface Explanation {
   readonly id: bigint;
-  /** The namespace's. */
   readonly layout: Layout;
   readonly parts: IdParts;
-  /**
-   * The claims whose window holds the ID's whole tick. Several where one holder continued behind another in that tick: then the
-   * sequence separates them, and no record does. Empty: no recorded holder at that time.
-   */
+  /** The claims whose window holds the ID's whole tick; several where one holder continued behind another in it. */
   readonly holders: readonly HistoryRow[];
   /** Why there are none; `detail`: one sentence for people. */
   readonly nobody?: { readonly why: UnheldReason; readonly detail: string } | undefined;

@@ -31,18 +31,15 @@ export interface OwnLeaseOptions extends Omit<
   readonly pool?: PoolBounds | undefined;
   /** Leases at once. For one more, the one that was used the longest ago goes back, of those that no request uses. Default 100. */
   readonly most?: number | undefined;
-  /** Called with each lease that was claimed. */
   readonly onLease?: ((lease: Lease) => void) | undefined;
-  /** Called with the error when an unused worker ID could not be given back. */
+  /** An unused worker ID could not be given back. */
   readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
-  /** Called with how many IDs were made. */
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
 }
 
 /** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
 const idleWindows = 5;
 
-/** The lease in one namespace. */
 interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;

@@ -2,10 +2,8 @@ import { decodeAny, type EncodingName } from "../id/encodings.ts";
 import { withSource } from "../id/errors.ts";
 import type { IdParts, Layout } from "../id/layout.ts";
 
-/** An ID taken apart. */
 export interface Inspection {
   readonly id: bigint;
-  /** The form in which it was written. */
   readonly format: EncodingName;
   readonly parts: IdParts;
 }

@@ -6,7 +6,7 @@ import { type OperationName, requiredOperations, wrapRegistry } from "../registr
 /** All that programs ask a store. */
 const operations = [...requiredOperations, "takeBlocks", "pinAll", "unpinAll"] as const;
 
-/** A call that has come back, with an answer or an error. */
+/** A call that came back with an answer or an error. */
 export interface InstrumentedCall {
   readonly operation: OperationName;
   /** Undefined for `ping`. */

@@ -1,6 +1,6 @@
 import { type Clock, monotonic } from "../lease/clock.ts";
 
-/** How a shared look behaves. Times in ms. */
+/** Times in ms. */
 interface SharedLookOptions {
   readonly clock: Clock;
   /** Shortest time between two looks: an earlier caller gets what the last look found. */

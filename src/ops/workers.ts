@@ -7,10 +7,7 @@ import { pinEach, unpinEach } from "../registries/pin-batches.ts";
 
 const pageSize = 1000;
 
-/**
- * The worker IDs of a namespace that were ever used or are pinned, in ascending order, page by page.
- * @throws SnowleaseError NOT_FOUND for an unknown namespace.
- */
+/** All records of a namespace, in ascending order, page by page. @throws SnowleaseError NOT_FOUND for an unknown namespace. */
 export async function* listWorkers(
   registry: Registry,
   namespace: string,
@@ -32,7 +29,6 @@ export async function recordsOf(registry: Registry, namespace: string): Promise<
   return records;
 }
 
-/** A claim that was ended from outside. */
 export interface EndedClaim {
   readonly holder: HolderLabel;
   readonly fence: number;

@@ -78,7 +78,6 @@ export class SortedRuns {
     yield* merge([...runs, last], (run) => this.#onDisk(() => run.refill(this.#file)));
   }
 
-  /** Drops everything. */
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
@@ -229,16 +228,9 @@ function* merge(runs: readonly Run[], refill: (run: Run) => boolean): Generator<
 function sink(heap: Run[], at: number): void {
   const run = heap[at];
   if (run === undefined) return;
-  for (;;) {
-    const left = 2 * at + 1;
-    let child = heap[left];
-    if (child === undefined) break;
-    let least = left;
-    const right = heap[left + 1];
-    if (right !== undefined && isBefore(right, child)) {
-      child = right;
-      least = left + 1;
-    }
+  for (let least = 2 * at + 1; least < heap.length; least = 2 * at + 1) {
+    if (least + 1 < heap.length && isBefore(heap[least + 1] as Run, heap[least] as Run)) least++;
+    const child = heap[least] as Run;
     if (!isBefore(child, run)) break;
     heap[at] = child;
     at = least;

@@ -1,10 +1,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/** The synchronization of this machine's clock. */
+/** Whether this machine's clock is synchronized, and the program that says so. */
 export interface ClockSync {
   readonly synchronized: boolean;
-  /** The program that reports it. */
   readonly source: string;
 }
 
@@ -30,9 +29,6 @@ const sources: readonly Source[] = [
   },
 ];
 
-/** How long a program may take to answer, ms. */
-const timeout = 2000;
-
 const run = promisify(execFile);
 
 /** Whether this machine's clock is synchronized; undefined where no program knows, as in most containers. Never rejects. */
@@ -43,7 +39,7 @@ export async function clockSync(): Promise<ClockSync | undefined> {
 
 async function ask({ command, args, read }: Source): Promise<ClockSync | undefined> {
   try {
-    const { stdout } = await run(command, args, { timeout, env: { ...process.env, LC_ALL: "C" } });
+    const { stdout } = await run(command, args, { timeout: 2000, env: { ...process.env, LC_ALL: "C" } });
     const synchronized = read(stdout);
     return synchronized === undefined ? undefined : { synchronized, source: command };
   } catch {

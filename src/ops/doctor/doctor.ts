@@ -14,7 +14,6 @@ import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
 
-/** The subject of an examination. */
 export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
   readonly open: () => Promise<Registry>;
@@ -25,7 +24,7 @@ export interface ExamineRequest {
   readonly pool?: PoolBounds | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
-  /** Whether a registry is named; else it is the default file of this user. */
+  /** Whether a registry is named. Otherwise it is the default file of this user. */
   readonly named: boolean;
   /** This host's wall clock, Unix ms. */
   readonly now: () => number;

@@ -8,19 +8,17 @@ import { recordsOf } from "../workers.ts";
 import type { SourceContents } from "./source.ts";
 import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from "./plan.ts";
 
-/** The result of applying a plan. */
+/** The pins after a plan was applied. */
 export interface Applied {
-  /** Pins that were made or changed. */
+  /** Made or changed. */
   readonly pinned: number;
-  /** Pins that were there already, as they should be. */
   readonly unchanged: number;
-  /** Worker IDs that are pinned for another reason: left as they are. */
+  /** Pins for another reason: left as they are. */
   readonly others: readonly { readonly workerId: number; readonly reason: string }[];
   /** Pins of an earlier plan. */
   readonly left: readonly number[];
 }
 
-/** How a plan is put into a registry. */
 export interface MigrationRequest {
   readonly registry: Registry;
   readonly plan: Plan;

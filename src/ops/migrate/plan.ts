@@ -41,25 +41,22 @@ export interface Plan {
   readonly retired: readonly RetiredRange[];
 }
 
-/** The outcome of a plan, for people. */
+/** How many worker IDs of a namespace have which future, for people. */
 export interface Outlook {
   /** Worker IDs that several hosts use. */
   readonly collisions: readonly { readonly workerId: number; readonly hosts: readonly string[] }[];
-  /** Worker IDs of the namespace. */
+  /** All worker IDs. */
   readonly size: number;
-  /** Hosts that go on with their own number. */
+  /** Hosts that go on with their own worker ID, and those that get another one. */
   readonly kept: number;
-  /** Hosts that get another one. */
   readonly renumbered: number;
-  /** Worker IDs that the plan pins for no host. */
+  /** Pinned for no host. */
   readonly retired: number;
-  /** Worker IDs that are in use or pinned in the registry today, besides. Undefined where none was looked at. */
+  /** In use or pinned in the registry today, besides. Undefined where none was asked. */
   readonly taken?: number | undefined;
-  /** Worker IDs that are left to claim. */
   readonly left: number;
 }
 
-/** The input of a plan. */
 export interface PlanRequest extends Omit<ReserveRequest, "reach" | "apart"> {
   readonly namespace: string;
   readonly source: string;
@@ -192,7 +189,6 @@ async function takenIn(registry: Registry, namespace: string): Promise<ReadonlyM
   return new Map([...records].filter(([, { state }]) => state !== "free"));
 }
 
-/** A pin that a plan asks for. */
 export interface PlannedPin {
   readonly workerId: number;
   readonly reason: string;

@@ -13,7 +13,6 @@ import type { Reach, RetiredRange, SourceKind } from "./source.ts";
 /** Why a source hands out nothing that is leased: its worker IDs do not count here. */
 export type Apart = "another layout" | "the same store";
 
-/** The part of a plan's request that concerns worker IDs. */
 export interface ReserveRequest {
   readonly from: SourceKind;
   readonly reach: Reach;

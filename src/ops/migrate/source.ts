@@ -54,7 +54,6 @@ export interface Reach {
   readonly highest: number;
 }
 
-/** The contents of a source. */
 export interface SourceContents {
   readonly makers: readonly Maker[];
   readonly retired: readonly RetiredRange[];

@@ -17,14 +17,12 @@ interface KnownHost extends PlannedHost {
   readonly fresh?: boolean | undefined;
 }
 
-/** A claim of a host. */
+/** A claim of a host; `at`: Unix ms. */
 interface Claimed {
   readonly workerId: number;
-  /** Unix ms. */
   readonly at: number;
 }
 
-/** The progress of a host. */
 interface HostStatus extends KnownHost {
   readonly state: HostState;
   /** Its last claim. */
@@ -162,7 +160,6 @@ function makerKey({ workerId, name }: Maker): string {
   return `${workerId} ${name}`;
 }
 
-/** The input of `migrate finish`. */
 export interface Finish {
   readonly status: MigrationStatus;
   /** Pins to take back. */

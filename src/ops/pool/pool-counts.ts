@@ -20,7 +20,6 @@ export function countRecord(counts: Record<PoolState, number>, { state }: Worker
   counts.unused--;
 }
 
-/** How many worker IDs a claim cannot get. */
 export function takenOf(counts: PoolCounts): number {
   return takenStates.reduce((sum, state) => sum + counts[state], 0);
 }

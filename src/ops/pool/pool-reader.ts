@@ -25,7 +25,6 @@ export class PoolReader {
     this.#after = pool.first - 1;
   }
 
-  /** Whether the last page was read. */
   get isDone(): boolean {
     return this.#isDone;
   }

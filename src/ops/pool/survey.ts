@@ -12,16 +12,14 @@ export interface Surveyed {
 }
 
 /** A count that is under way. */
-interface PoolCount {
-  readonly layout: Layout;
+interface PoolCount extends Surveyed {
   readonly reader: PoolReader;
   readonly counts: ReturnType<typeof allUnused>;
 }
 
 /** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
 const pagesPerStep = 8;
-/** How long to pause after a step in the background: 4 times as long as the step took, and at least this, ms. */
-const pauses = 4;
+/** The least pause after a step in the background, ms. */
 const leastPause = 20;
 /** How long after a step it goes on without another one, ms. */
 const mostBehind = 120_000;
@@ -83,7 +81,8 @@ export class Survey {
       while (this.#unfinished.size > 0 && monotonic(clock) < end) {
         const began = monotonic(clock);
         await this.step([...this.#unfinished.keys()]);
-        await clock.sleep(Math.max(leastPause, (monotonic(clock) - began) * pauses), { keepAlive: false });
+        const pause = Math.max(leastPause, 4 * (monotonic(clock) - began));
+        await clock.sleep(pause, { keepAlive: false });
       }
     } catch {
       // What was counted stays.

@@ -68,14 +68,10 @@ export function readWestidRedis(request: SourceRequest): Promise<SourceContents>
   return readRedis(request, async (source) => {
     const entries = new Entries();
     for await (const keys of source.scan("workerId:[pu]*")) {
-      await readUses(
-        source,
-        entries,
-        keys.filter((key) => key.startsWith(use)),
-      );
-      for (const key of keys) {
-        if (key.startsWith(list) && !key.startsWith(`${list}lease@`)) await readList(source, entries, key);
-      }
+      const uses = keys.filter((key) => key.startsWith(use));
+      const lists = keys.filter((key) => key.startsWith(list) && !key.startsWith(`${list}lease@`));
+      await readUses(source, entries, uses);
+      for (const key of lists) await readList(source, entries, key);
     }
     return entries.findings(request);
   });
