@@ -218,8 +218,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     if (isOurs) await registry.close().catch(() => undefined);
   };
   try {
-    const leaseOptions = leaseOptionsOf(config);
-    const options = { ...config, lease: leaseOptions(undefined, registry.kind), clock, makeToken };
+    const options = { ...config, lease: leaseOptionsOf(config, registry.kind), clock, makeToken };
     const named = registryFrom === "default" ? undefined : registry;
     const request: AssignRequest = { namespace, layout, pool, fixed, registry: named, host, options };
     const answer = await assignersOf(config, surroundings).assign(request, signal);
@@ -231,7 +230,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     const workerId = byAddress ? await lastBits(request, signal) : answer;
     if (byAddress) warnOfAddress();
     const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined };
-    const claim = Lease.claim(leaseHost, leaseOptions(workerId, registry.kind), signal);
+    const claim = Lease.claim(leaseHost, leaseOptionsOf(config, registry.kind, workerId), signal);
     return await claim.catch((error: unknown) => {
       throw isSnowleaseError(error, "WORKER_ID_HELD") ? advised(error, host, byAddress) : error;
     });
@@ -243,15 +242,12 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
 
 const makeToken = (): string => randomBytes(16).toString("hex");
 
-function leaseOptionsOf(config: Config): (workerId: number | undefined, kind: string | undefined) => LeaseOptions {
+function leaseOptionsOf(config: Config, kind: string = "", workerId?: number): LeaseOptions {
   const { namespace, layout, pool, maxWait, mode, operationTimeout, reuse, limits, host, instance } = config;
   const ip = config.ip ?? hostAddress(config.interface) ?? "";
   const holder = { host, ip, pid: process.pid, instance };
   const terms = { namespace, layout, pool, maxWait, operationTimeout, reuse, leads: mode === "lead", limits, holder };
-  return (workerId, kind = "") => {
-    const defaults = leaseDefaults(config, workerId !== undefined, kind);
-    return { ...terms, workerId, ...defaults };
-  };
+  return { ...terms, workerId, ...leaseDefaults(config, workerId !== undefined, kind) };
 }
 
 /** All sources of a worker ID before the registry picks one, in their order. */

@@ -32,7 +32,7 @@ export interface ExamineRequest {
 
 /** The share of a pool in use from which on it is time to think of a larger one. */
 const crowded = 0.8;
-/** How long before a pool is full people want to hear of it, ms. */
+/** How long before a pool is full an operator is warned, ms. */
 const soon = 30 * 24 * 3_600_000;
 const pings = 5;
 /** What even the quickest answer of a registry may take, ms: each claim and renewal takes a few of them. */

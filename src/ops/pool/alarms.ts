@@ -66,7 +66,6 @@ function refusals({ count, since, last }: RefusedClaims): Alarm {
   return { kind: "fail", title, text };
 }
 
-/** Holders that are late with their renewals. */
 export function overdueIn({ overdue: { count, first }, counts }: Picture): Alarm | undefined {
   if (first === undefined) return undefined;
   const title = `${grouped(count)} ${count === 1 ? "renewal" : "renewals"} overdue`;

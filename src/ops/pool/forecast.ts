@@ -6,9 +6,8 @@ import { counted, timeText } from "../../id/errors.ts";
 export interface PoolForecast {
   /** The time that is compared with now. */
   readonly since: number;
-  /** Worker IDs whose window held that time. */
+  /** Worker IDs whose window held that time, and those whose window holds the present. */
   readonly before: number;
-  /** Worker IDs whose window holds the present. */
   readonly now: number;
   /** When no worker ID is left, if it goes on like that; undefined where it does not grow. */
   readonly fullAt: number | undefined;
@@ -17,7 +16,7 @@ export interface PoolForecast {
 const hour = 3_600_000;
 const day = 24 * hour;
 const year = 365.25 * day;
-/** How long before a layout's end people want to hear of it. */
+/** How long before a layout's end an operator is warned. */
 const notice = 2 * year;
 /** The spans to compare with; the longest that history covers counts. A week has a weekend, and four weeks hide a deploy. */
 const spans = [28 * day, 7 * day, day];

@@ -41,12 +41,10 @@ export interface Picture {
   readonly offset: number;
   /** How long the registry took to answer, ms. */
   readonly latency: number;
-  /** What acknowledged writes survive there. */
   readonly promise: string;
   readonly forecast: PoolForecast | undefined;
 }
 
-/** What a look came to. */
 export interface Look {
   /** As last seen; undefined while there is nothing: the namespace does not exist, or the registry never answered. */
   readonly picture: Picture | undefined;
@@ -96,7 +94,7 @@ const interval = 900;
 /** How often the forecast is made anew, ms: it is about days. */
 const forecastInterval = 600_000;
 
-/** Watches the pool of one namespace. Each look reads a part of it, so that a look is quick. */
+/** Watches the pool of one namespace. A look reads a part of it, so that it is quick. */
 export class PoolWatch {
   readonly #registry: Registry;
   readonly #namespace: string;

@@ -32,14 +32,15 @@ export async function readRedis<Result>(
     const client = connection.cluster ? await connection.client(connection.deadline()) : undefined;
     // Each node of a cluster knows its own keys alone.
     for (const node of (client?.nodes?.("master") ?? [undefined]) as readonly (typeof client)[]) {
-      for (let cursor = "0", begun = false; !begun || cursor !== "0"; begun = true) {
+      let cursor = "0";
+      do {
         const command = ["SCAN", cursor, "MATCH", match, "COUNT", 1000] as const;
         const [reply] =
           node === undefined ? await ask(command) : [await nodeReply(node, command, where, operationTimeout)];
         const [next, keys] = Array.isArray(reply) ? (reply as readonly RedisReply[]) : [];
         cursor = textOf(next) ?? "0";
         yield textsOf(keys);
-      }
+      } while (cursor !== "0");
     }
   }
   try {
