@@ -63,14 +63,6 @@ export interface Audit {
   readonly notes: readonly UnleasedIds[];
 }
 
-/** How far an audit has come in its present phase. */
-interface AuditProgress {
-  readonly phase: "reading" | "comparing";
-  readonly ids: number;
-  /** Only while reading. */
-  readonly bytes?: number | undefined;
-}
-
 /** The options of an audit. */
 export interface AuditOptions {
   /** The form of the IDs. */
@@ -82,8 +74,8 @@ export interface AuditOptions {
   readonly at?: number | undefined;
   /** How many findings of each kind to list. */
   readonly limit: number;
-  /** Called now and then. */
-  readonly onProgress?: ((progress: AuditProgress) => void) | undefined;
+  /** Called now and then with how far the present phase has come; `bytes` only while reading. */
+  readonly onProgress?: (progress: { phase: "reading" | "comparing"; ids: number; bytes?: number }) => void;
   /** IDs to sort in memory at a time, a power of two from 4096. Default 2^21. */
   readonly runLength?: number | undefined;
 }

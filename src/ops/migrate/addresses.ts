@@ -45,8 +45,8 @@ export function readHosts(text: string, file: string): readonly Host[] {
   if (/[\u0000\uFFFD]/.test(text)) {
     throw configInvalid(`Expected a text in UTF-8, got another encoding; save ${file} anew.`);
   }
-  const hosts = new Map<string, Host & { readonly line: number; readonly named: boolean }>();
-  const placeOf = new Map<string, Host & { readonly line: number }>();
+  const hosts = new Map<string, Host & { readonly line: number }>();
+  const byName = new Map<string, Host & { readonly line: number }>();
   for (const [i, raw] of text.split(/\r\n?|\n/).entries()) {
     const line = i + 1;
     const refuse = (rule: string, got: string): never => {
@@ -69,16 +69,19 @@ export function readHosts(text: string, file: string): readonly Host[] {
       if (isNobodys(address)) refuse("the address of a host", place);
       const key = name !== undefined && whyShared(address) !== undefined ? `${address} ${name}` : address;
       const known = hosts.get(key);
-      if (known?.named === true && name !== undefined && known.name !== name) {
-        refuse(`one name for ${address}, which line ${known.line} calls ${known.name}`, name);
+      const host = { name: name ?? address, address, line };
+      if (known === undefined || name !== undefined) hosts.set(key, host);
+      if (name !== undefined) {
+        // A host without a name is called by its address.
+        if (known !== undefined && ![name, address].includes(known.name)) {
+          refuse(`one name for ${address}, which line ${known.line} calls ${known.name}`, name);
+        }
+        const other = byName.get(name);
+        if (other !== undefined && other.address !== address) {
+          refuse(`one address for ${name}, which line ${other.line} gives ${other.address}`, address);
+        }
+        byName.set(name, host);
       }
-      const other = name === undefined ? undefined : placeOf.get(name);
-      if (other !== undefined && other.address !== address) {
-        refuse(`one address for ${name}, which line ${other.line} gives ${other.address}`, address);
-      }
-      const host = { name: name ?? address, address, line, named: name !== undefined };
-      if (name !== undefined) placeOf.set(name, host);
-      if (known === undefined || host.named) hosts.set(key, host);
       if (hosts.size > mostHosts) refuse(`at most ${mostHosts} addresses in the file`, place);
     }
   }

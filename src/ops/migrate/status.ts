@@ -188,11 +188,7 @@ export async function prepareFinish(request: MigrationRequest, window: number, f
   });
   const last = Math.max(plan.createdAt, ...status.hosts.map(({ claimed }) => claimed?.at ?? 0));
   const used = pins.filter(({ holder }) => holder === undefined).map(({ until }) => until);
-  const begin = force && status.moved < status.hosts.length ? status.clock : plan.from === "ip" ? last : status.clock;
-  return {
-    status,
-    pins,
-    staying: records.length - pins.length,
-    readyAt: Math.max(begin + window + maxClockSkew, ...used),
-  };
+  const begin = plan.from !== "ip" || (force && status.moved < status.hosts.length) ? status.clock : last;
+  const readyAt = Math.max(begin + window + maxClockSkew, ...used);
+  return { status, pins, staying: records.length - pins.length, readyAt };
 }
