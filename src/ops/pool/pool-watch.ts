@@ -53,10 +53,7 @@ export interface Look {
 }
 
 /** One reading of a pool from its first worker ID to its last. */
-interface PoolReading {
-  readonly info: NamespaceInfo;
-  readonly layout: Layout;
-  readonly pool: PoolBounds;
+interface PoolReading extends Pick<Picture, "info" | "layout" | "pool" | "cellSize"> {
   readonly reader: PoolReader;
   readonly growth: Growth;
   readonly holders: WorkerRecord[];
@@ -64,15 +61,11 @@ interface PoolReading {
   freeAt: number | undefined;
   /** The registry's clock at the last look. */
   clock: number;
-  /** Worker IDs of a cell. */
-  readonly size: number;
   /** The cell that is being counted. */
   open: OpenCell;
 }
 
-interface OpenCell {
-  readonly first: number;
-  readonly last: number;
+interface OpenCell extends Cell {
   readonly counts: Record<PoolState, number>;
   record: WorkerRecord | undefined;
 }
@@ -152,20 +145,20 @@ export class PoolWatch {
     this.#reading ??= this.#begin(info, clock);
     this.#reading.clock = clock;
     const reading = await this.#goOn(this.#reading);
-    const { layout, pool, size } = reading;
+    const { layout, pool, cellSize } = reading;
     const { holders, overdue, freeAt } = this.#last ?? reading;
     return {
       namespace: this.#namespace,
       info,
       layout,
       pool,
-      cellSize: size,
+      cellSize,
       cells: [...this.#cells],
       counts: sumOf(this.#cells.map(({ counts }) => counts)),
       holders: [...holders],
       overdue,
       freeAt,
-      read: this.#last !== undefined ? 1 : (this.#cells.length * size) / Math.max(1, pool.last - pool.first + 1),
+      read: this.#last !== undefined ? 1 : (this.#cells.length * cellSize) / Math.max(1, pool.last - pool.first + 1),
       clock,
       offset,
       latency,
@@ -178,8 +171,8 @@ export class PoolWatch {
     const layout = Layout.parse(info.layout);
     const pool = poolWithin(layout, this.#bounds);
     const count = pool.last - pool.first + 1;
-    const size = count <= mostSingle ? 1 : Math.ceil(count / mostCells);
-    const open = openCell(pool, pool.first, size);
+    const cellSize = count <= mostSingle ? 1 : Math.ceil(count / mostCells);
+    const open = openCell(pool, pool.first, cellSize);
     if (this.#cells[0]?.first !== open.first || this.#cells[0].last !== open.last) {
       this.#cells = [];
       this.#last = undefined;
@@ -188,7 +181,7 @@ export class PoolWatch {
       info,
       layout,
       pool,
-      size,
+      cellSize,
       reader: new PoolReader(this.#registry, this.#namespace, pool),
       growth: new Growth(clock),
       holders: [],
@@ -216,7 +209,7 @@ export class PoolWatch {
   #count(reading: PoolReading, record: WorkerRecord): void {
     while (record.workerId > reading.open.last) this.#close(reading);
     countRecord(reading.open.counts, record);
-    if (reading.size === 1) reading.open.record = record;
+    if (reading.cellSize === 1) reading.open.record = record;
     if (record.state === "resting") reading.freeAt = Math.min(record.until, reading.freeAt ?? Infinity);
     if (record.state !== "live") return;
     if (reading.holders.length < mostHolders) reading.holders.push(record);
@@ -227,9 +220,9 @@ export class PoolWatch {
 
   /** Puts the cell that was counted in its place, and opens the next one. */
   #close(reading: PoolReading): void {
-    const { pool, size, open } = reading;
-    this.#cells[(open.first - pool.first) / size] = open;
-    reading.open = openCell(pool, open.first + size, size);
+    const { pool, cellSize, open } = reading;
+    this.#cells[(open.first - pool.first) / cellSize] = open;
+    reading.open = openCell(pool, open.first + cellSize, cellSize);
   }
 
   async #end(reading: PoolReading): Promise<void> {
