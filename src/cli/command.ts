@@ -20,23 +20,17 @@ export interface Invocation {
   readonly flags: ReadonlyMap<string, string | true>;
   readonly operands: readonly string[];
   readonly output: Output;
-  /** Whether to print JSON. */
   readonly json: boolean;
 }
 
 /** A command of the CLI. */
 export interface CliCommand {
   readonly name: string;
-  /** One line. */
   readonly summary: string;
   /** Further lines of `--help`. */
   readonly details?: readonly string[] | undefined;
-  /** Command lines for `--help`. */
   readonly examples: readonly string[];
-  /**
-   * The options of config.ts that it takes: all of a scope, or some by name. Named ones all have values, so that a command line
-   * with only such can be read without loading the table of options.
-   */
+  /** The options that it takes: all of a scope, or some by name, each of which has a value. */
   readonly settings: OptionScope | readonly string[];
   /** Of a whole scope, those that mean nothing to it. */
   readonly without?: readonly string[] | undefined;

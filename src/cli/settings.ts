@@ -27,8 +27,7 @@ export async function registryConfig(invocation: Invocation): Promise<Config> {
 
 /** Where the registry is: on a command line it is always a URL. */
 export function addressOf({ registry }: Config): RegistryAddress {
-  if ("claim" in registry) throw new TypeError("A command line names its registry by URL.");
-  return registry;
+  return registry as RegistryAddress;
 }
 
 /** The registry, opened when it is first asked something. */
@@ -37,7 +36,6 @@ export async function deferConfigured(config: Config): Promise<LazyRegistry> {
   return lazyRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
 }
 
-/** Opens the registry. */
 export async function openConfigured(config: Config): Promise<Registry> {
   const { openRegistry } = await import("../registries/index.ts");
   return openRegistry(addressOf(config), { operationTimeout: config.operationTimeout });

@@ -48,6 +48,11 @@ export function integerOf(text: string | true | undefined, name: string, first: 
   throw configInvalid(`Expected ${name} to be an integer from ${first} to ${last}, got ${shown(text)}; correct it.`);
 }
 
+/** How a command reads IDs: the values of `readingFlags`. */
+export function readingOf(invocation: Invocation): { format: EncodingName | undefined; at: number | undefined } {
+  return { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
+}
+
 /** Worker IDs on the command line, each once. @throws SnowleaseError CONFIG_INVALID */
 export function workerIdsOf(operands: readonly string[]): readonly number[] {
   return [...new Set(operands.map((text) => integerOf(text, "WORKER_ID", 0, 2 ** 31 - 1)))];

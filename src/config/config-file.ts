@@ -3,7 +3,6 @@ import { configInvalid, isSnowleaseError } from "../id/errors.ts";
 import { utf8Text } from "../id/utf8.ts";
 
 const maxFileBytes = 1024 * 1024;
-
 const [groupWrites, othersWrite] = [0o020, 0o002];
 
 /**

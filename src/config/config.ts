@@ -146,7 +146,6 @@ export function resolveConfig(from: ConfigSources): Config {
   };
 }
 
-/** How a generator with these options behaves. */
 export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): SnowflakeOptions {
   return { mode, spread, rollback: { maxWait, maxTell } };
 }
@@ -304,7 +303,6 @@ function homeOfUser(): string {
   }
 }
 
-/** The address with the token for a daemon there. */
 function withToken(registry: RegistryAddress | Registry, token: string | undefined): RegistryAddress | Registry {
   return token !== undefined && takesToken(registry) ? ({ ...registry, token } as RegistryAddress) : registry;
 }

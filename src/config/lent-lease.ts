@@ -41,10 +41,7 @@ export function lentLease(env: NodeJS.ProcessEnv): LentLease | undefined {
   };
 }
 
-/**
- * The environment of a process that borrows a lease. It sets every variable: one that this process inherited from another lender must not
- * reach its children. The lease's namespace becomes the program's default.
- */
+/** The environment of a borrower. Every variable is set: one of another lender must not reach it. */
 export function lendingEnvironment(
   socket: string,
   { namespace, layout }: { readonly namespace: string; readonly layout: Layout },
@@ -67,7 +64,7 @@ export function passedOn(env: NodeJS.ProcessEnv, namespace: string): Readonly<Re
   return { ...Object.fromEntries(lent), SNOWLEASE_NAMESPACE: namespace };
 }
 
-/** The variables in which `snowlease exec` passes the worker ID. It stays the same as long as the program runs. */
+/** The variables in which `snowlease exec` passes the worker ID. */
 export function workerIdVariables(workerId: number): Readonly<Record<string, string>> {
   const text = String(workerId);
   return { SNOWLEASE_WORKER_ID: text, WESTID_WORKERID: text, [names.workerId]: text };

@@ -58,9 +58,9 @@ export const audit: CliCommand = {
           at,
           limit,
           onProgress({ phase, ids, bytes }) {
-            if (bytes === undefined) progress.show(phase, `${ids} of ${read} IDs`, ids / read);
-            else progress.show(phase, `${ids} IDs`, size === undefined ? undefined : bytes / size);
-            if (bytes !== undefined) read = ids;
+            if (bytes === undefined) return progress.show(phase, `${ids} of ${read} IDs`, ids / read);
+            progress.show(phase, `${ids} IDs`, size && bytes / size);
+            read = ids;
           },
         });
       } finally {
@@ -79,8 +79,8 @@ export const audit: CliCommand = {
       const { outside = null, foreign = null, pinned = null, findings, ...rest } = found;
       await output.json({ ...rest, outside, foreign, pinned, findings: findings.map(asJson) });
     } else {
-      for (const finding of found.findings) await output.add(`${printable(asText(finding))}\n`);
-      for (const note of found.notes.slice(0, limit)) await output.add(`${printable(noteText(note))}\n`);
+      const lines = [...found.findings.map(asText), ...found.notes.slice(0, limit).map(noteText)];
+      for (const line of lines) await output.add(`${printable(line)}\n`);
       await output.line(summaryOf(found, limit));
     }
     return totalOf(found) === 0 ? 0 : 1;

@@ -5,7 +5,7 @@ import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
 import { jsonList, linesOf } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
-import { formatNames, readingFlags, timeOf, wordOf } from "../values.ts";
+import { readingFlags, readingOf } from "../values.ts";
 
 export const explain: CliCommand = {
   name: "explain",
@@ -23,7 +23,7 @@ export const explain: CliCommand = {
 
   async run(invocation) {
     const { operands, output, json } = invocation;
-    const reading = { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
+    const reading = readingOf(invocation);
     const config = await registryConfig(invocation);
     await withRegistry(config, async (registry) => {
       const found: Explanation[] = [];

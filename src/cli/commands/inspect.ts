@@ -5,7 +5,7 @@ import { inspect as inspectId } from "../../ops/inspect.ts";
 import type { CliCommand, Invocation } from "../command.ts";
 import { jsonList, table } from "../terminal/output.ts";
 import { registryConfig } from "../settings.ts";
-import { formatNames, readingFlags, timeOf, wordOf } from "../values.ts";
+import { readingFlags, readingOf } from "../values.ts";
 
 export const inspect: CliCommand = {
   name: "inspect",
@@ -18,7 +18,7 @@ export const inspect: CliCommand = {
 
   async run(invocation) {
     const { operands, output, json } = invocation;
-    const reading = { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
+    const reading = readingOf(invocation);
     const layout = await layoutOf(invocation);
     const found = operands.map((text) => inspectId(text, layout, reading));
     if (json) {

@@ -79,8 +79,9 @@ export async function readAgain(
   const { from, source, sourceLayout, numbers, highest } = plan;
   const [hosts, url] = [flags.get("hosts"), flags.get("source")];
   if (from === "ip") {
-    if (url !== undefined)
+    if (url !== undefined) {
       throw configInvalid("Expected `--hosts FILE` and no `--source` for a plan of addresses; leave `--source` out.");
+    }
     const file = String(hosts ?? source);
     return hostFindings(readHosts(textOf(file), file), Layout.parse(sourceLayout));
   }

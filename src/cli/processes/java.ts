@@ -1,9 +1,6 @@
 import { configInvalid } from "../../id/errors.ts";
 
-/**
- * The sources of a JVM's options, the weakest first: JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS (of its launcher), the command
- * line with its files of arguments, and _JAVA_OPTIONS.
- */
+/** Variables with a JVM's options, the weakest first. The command line comes before the last one. */
 const variables = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"] as const;
 const [weakest, , strongest] = variables;
 
@@ -19,9 +16,8 @@ export function javaOptions(env: NodeJS.ProcessEnv, workerId: number): NodeJS.Pr
 }
 
 /**
- * Refuses to run a program that names Java another worker ID than the leased one, where that can be seen.
+ * Refuses a program that visibly names Java another worker ID than the leased one.
  * @param overridden whether `javaOptions` are added, which are stronger than the environment.
- * @throws SnowleaseError CONFIG_INVALID that names both numbers.
  */
 export function checkJava(
   command: readonly string[],

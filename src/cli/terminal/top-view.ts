@@ -64,17 +64,15 @@ export function drawTop(
   const { picture, problem, scroll } = scene;
   const { columns, rows, colored, unicode } = surface;
   const end = layoutEnd(picture.layout, scene.now);
+  const outlook =
+    picture.read < 1 ? `${Math.floor(100 * picture.read)} % read so far` : forecastText(picture.forecast, scene.now);
   const finite = Number.isFinite(rows);
   const head: Piece[][] = [
     headOf(scene),
     ...(problem === undefined ? [] : [[[printable(problem), alarm] as const]]),
     ...alarmsOf(picture).map(({ title, text }): Piece[] => [[printable(`${title}. ${text}`), alarm]]),
     ...countsOf(picture, columns, unicode),
-    [
-      [
-        `Pool ${formatPool(picture.pool)}: ${picture.read < 1 ? `${Math.floor(100 * picture.read)} % read so far` : forecastText(picture.forecast, scene.now)}`,
-      ],
-    ],
+    [[`Pool ${formatPool(picture.pool)}: ${outlook}`]],
     [[end.detail, end.status === "ok" ? dim : alarm]],
     [],
   ];
@@ -92,10 +90,8 @@ export function drawTop(
   const shown = holders.slice(first, first + room);
   const list = room === 0 ? [] : [[], ...holdersOf(shown, scene, columns)];
   if (finite) {
-    const part =
-      shown.length < picture.counts.live
-        ? `; holders ${first + 1} to ${first + shown.length} of ${picture.counts.live}`
-        : "";
+    const { live } = picture.counts;
+    const part = shown.length < live ? `; holders ${first + 1} to ${first + shown.length} of ${live}` : "";
     tail.push([[`q quits, arrows scroll${part}`, dim]]);
   }
   const body = [...head, ...grid, ...list];
