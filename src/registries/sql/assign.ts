@@ -62,3 +62,16 @@ export async function readRow(tx: Transaction, workerId: number): Promise<Assign
   const row = await tx.get("assign.get", { worker_id: workerId });
   return row && assignRow(row, "");
 }
+
+/** Shows to Java processes that the number is taken. */
+export async function take(
+  tx: Transaction,
+  { workerId, holder }: Stored,
+  before: AssignRow | undefined,
+): Promise<void> {
+  if (holder === undefined) return;
+  const row = { worker_id: workerId, ...rowOf(holder) };
+  const old = before && { old_pid: before.pid, old_ip: before.ip, old_hostname: before.hostname };
+  if (old === undefined) await tx.change("assign.add", row);
+  else await tx.swap("assign.replace", { ...row, ...old });
+}

@@ -10,7 +10,6 @@ import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
 import { guard, readNamespace, type SqlNamespace } from "./namespace-state.ts";
 import { readRecord, type StoredRow } from "./records.ts";
-import { namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { put, putPinned, unpin } from "./write.ts";
@@ -50,8 +49,7 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
   }
 
   async create(info: NamespaceInfo): Promise<SqlNamespace> {
-    const { place } = this.#try;
-    await makeTables(this.tx, place, this.#database.migrations, namesOf(place.namespace), info);
+    await makeTables(this.tx, this.#try.place, this.#database.migrations, info);
     return this.#guarded();
   }
 
@@ -72,7 +70,7 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
   }
 
   async renew({ before, after }: RecordChange<StoredRow>): Promise<void> {
-    await this.tx.write(() => [put(this.tx, this.#state, before, after)]);
+    await this.tx.write(() => [put(this.#state, before, after)]);
   }
 
   /** Java processes still see the number as taken until its window has passed; where such processes were seen, they see it for good. */
@@ -82,18 +80,18 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
     const { workerId, until } = after;
     const stays = how === "forced" || until > state.clock || state.beside || !isOurs(assignRow, after);
     await tx.write(() => [
-      put(tx, state, before, after),
+      put(state, before, after),
       noteEnd(tx, after, state.clock, how),
       stays || tx.change("assign.remove", { worker_id: workerId, ...assignRow }),
     ]);
   }
 
-  async pin(changes: readonly RecordChange<StoredRow | undefined>[]): Promise<void> {
-    await this.tx.write(() => [putPinned(this.tx, this.#state, changes)]);
+  pin(changes: readonly RecordChange<StoredRow | undefined>[]): Promise<void> {
+    return putPinned(this.#state, changes);
   }
 
-  async unpin(changes: readonly RecordChange<StoredRow, Stored | undefined>[]): Promise<void> {
-    await this.tx.write(() => [unpin(this.tx, this.#state, changes)]);
+  unpin(changes: readonly RecordChange<StoredRow, Stored | undefined>[]): Promise<void> {
+    return unpin(this.#state, changes);
   }
 
   /** The record of a worker ID; undefined without one, and for a value that is no integer. */
@@ -133,7 +131,7 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
 
   /** Reads the namespace, and begins a quarantine where another server answers. */
   async #guarded(): Promise<SqlNamespace> {
-    this.#read = await guard(this.tx, this.#database.dialect, await this.present());
+    this.#read = await guard(await this.present(), this.#database.dialect);
     return this.#read;
   }
 }

@@ -3,7 +3,6 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { numberOf, poolName, type StoredRow, storedRowOf } from "./records.ts";
 import { poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
 import type { SqlParameters } from "./dialect.ts";
-import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { Changed } from "../compare-and-set/store.ts";
 
@@ -34,14 +33,13 @@ function bandsOf({ entries }: SqlNamespace): readonly StoredBand[] {
 
 /** The records that a statement finds under the names of a pool's bands. */
 export async function searchBands(
-  tx: Transaction,
   state: SqlNamespace,
   pool: PoolBounds,
   statement: string,
   parameters: SqlParameters,
 ): Promise<readonly StoredRow[]> {
   const names = new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name));
-  const rows = await together([...names].map((filed) => tx.all(statement, { filed, ...pool, ...parameters })));
+  const rows = await together([...names].map((filed) => state.tx.all(statement, { filed, ...pool, ...parameters })));
   return rows.flat().map(storedRowOf);
 }
 
@@ -54,20 +52,15 @@ export function nameAt(state: SqlNamespace, workerId: number): string | undefine
  * Notes a pool before a claim searches it: cuts the bands at its limits. A claim of one number cuts only where no band has that number.
  * @throws Changed where it had to write.
  */
-export async function ensurePool(
-  tx: Transaction,
-  state: SqlNamespace,
-  pool: PoolBounds,
-  workerId: number | undefined,
-): Promise<void> {
+export async function ensurePool(state: SqlNamespace, pool: PoolBounds, workerId: number | undefined): Promise<void> {
   const hint = poolEntry + poolName(pool);
   const bands = bandsOf(state);
   const isHeld = workerId !== undefined && bandAt(bands, workerId) !== undefined;
   const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
   if (state.entries.has(hint) && changed.length === 0) return;
-  await tx.write(() => [
-    state.entries.has(hint) || setEntry(tx, state, hint, pool.first),
-    ...changed.map((band) => putBand(tx, state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band)),
+  await state.tx.write(() => [
+    state.entries.has(hint) || setEntry(state, hint, pool.first),
+    ...changed.map((band) => putBand(state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band)),
   ]);
   throw new Changed("the pool was noted");
 }
@@ -77,7 +70,7 @@ export async function ensurePool(
  * them at this moment is beaten, and reads again.
  * @throws Beaten where another claim filed them.
  */
-export async function fileSome(tx: Transaction, state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
+export async function fileSome(state: SqlNamespace, pool: PoolBounds): Promise<boolean> {
   const bands = bandsIn(bandsOf(state), pool).map((band) => {
     const isDue = !isUnfiled(band) && band.again !== undefined && band.again <= state.clock;
     return isDue ? { ...band, filed: band.first, again: undefined } : band;
@@ -85,16 +78,16 @@ export async function fileSome(tx: Transaction, state: SqlNamespace, pool: PoolB
   const [next, ...more] = bands.filter(isUnfiled);
   if (next === undefined) return true;
   const { name, filed: first, last } = next;
-  const rows = await tx.all("claim.numbers", { first, last, limit: filedAtOnce });
+  const rows = await state.tx.all("claim.numbers", { first, last, limit: filedAtOnce });
   const end = rows.length < filedAtOnce ? last : numberOf(rows.at(-1) ?? {}, "worker_id");
-  await tx.write(() => [
-    tx.change("record.file", { pool: name, first, last: end }),
-    putBand(tx, state, { ...next, filed: end + 1 }),
+  await state.tx.write(() => [
+    state.tx.change("record.file", { pool: name, first, last: end }),
+    putBand(state, { ...next, filed: end + 1 }),
   ]);
   return end === last && more.length === 0;
 }
 
-function putBand(tx: Transaction, state: SqlNamespace, { first, last, name, filed, again }: StoredBand): Promise<void> {
+function putBand(state: SqlNamespace, { first, last, name, filed, again }: StoredBand): Promise<void> {
   const value = [last, name, filed, ...(again === undefined ? [] : [again])].join(" ");
-  return setEntry(tx, state, bandEntry + first, value);
+  return setEntry(state, bandEntry + first, value);
 }

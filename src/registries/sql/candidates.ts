@@ -11,7 +11,6 @@ import type { SqlParameters } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { foreign, numberOf, ownerPlace, poolName, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
-import type { Transaction } from "./transaction.ts";
 
 /** How many numbers a search for an unused one lists: in its first batch, and at most. */
 const [page, longestPage] = [64, 16_384];
@@ -30,43 +29,32 @@ export class Foreigners extends Error {
 
 /** What a claim reads of the records of one namespace. */
 export class Candidates implements ClaimReader {
-  readonly #tx: Transaction;
   readonly #state: SqlNamespace;
   readonly #request: ClaimRequest;
   /** Among how many equally good worker IDs to choose: other claims reach for the first of them at this moment. */
   readonly #spread: number;
   /** Read in the first batch where no unused number is left. */
   #oldest: readonly Stored[] | undefined;
-  /** By the record itself: of one worker ID two statements may have read two versions. */
-  readonly #rows = new Map<Stored, StoredRow>();
-  readonly #foreign = new Map<number, AssignRow>();
+  /** The rows of the records that the decision reads: of one worker ID, two statements may have read two versions. */
+  readonly rows: Map<Stored, StoredRow> = new Map();
+  /** By number, where another program has taken one that the claim named. */
+  readonly foreign: Map<number, AssignRow> = new Map();
 
-  constructor(tx: Transaction, state: SqlNamespace, request: ClaimRequest, spread: number) {
-    this.#tx = tx;
+  constructor(state: SqlNamespace, request: ClaimRequest, spread: number) {
     this.#state = state;
     this.#request = request;
     this.#spread = spread;
-  }
-
-  /** The row of a number that another program has taken, where the claim asked for that number. */
-  foreignAt(workerId: number): AssignRow | undefined {
-    return this.#foreign.get(workerId);
-  }
-
-  /** The stored row of a record that the decision read. */
-  rowOf(record: Stored): StoredRow | undefined {
-    return this.#rows.get(record);
   }
 
   /** The claim read it when it began. */
   async byToken(): Promise<undefined> {}
 
   async byId(workerId: number): Promise<Stored | undefined> {
-    const [stored, found] = await together([readRecord(this.#tx, workerId), readRow(this.#tx, workerId)]);
+    const [stored, found] = await together([readRecord(this.#state.tx, workerId), readRow(this.#state.tx, workerId)]);
     if (stored === undefined && found !== undefined) await this.#checkUnused(workerId);
     const row = stored === undefined ? found : stored.assignRow;
     if (!isForeign(row, stored?.record)) return stored && this.#shown(stored);
-    this.#foreign.set(workerId, row);
+    this.foreign.set(workerId, row);
     // The claim may not take it, whatever its record says.
     return { ...unusedRecord(workerId), pinned: foreign };
   }
@@ -82,7 +70,7 @@ export class Candidates implements ClaimReader {
     if (this.#oldest !== undefined) return this.#oldest;
     const found = await this.#findOldest("claim.oldest", pool, {}, limit);
     if (!this.#state.beside || found.some((record) => this.#isFree(record))) return found;
-    const left = await this.#tx.all("claim.left-by-foreigners", { ...pool, limit });
+    const left = await this.#state.tx.all("claim.left-by-foreigners", { ...pool, limit });
     return [...found, ...this.#listed(left.map(storedRowOf))];
   }
 
@@ -93,13 +81,13 @@ export class Candidates implements ClaimReader {
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
     // Most namespaces never have a pin with an owner.
     if (!this.#state.entries.has(ownedEntry)) return [];
-    const found = await this.#tx.all("claim.oldest", { filed: ownerPlace + ip, ...pool, limit });
+    const found = await this.#state.tx.all("claim.oldest", { filed: ownerPlace + ip, ...pool, limit });
     const rows = found.map(storedRowOf).filter(({ assignRow, record }) => !isForeign(assignRow, record));
     return rows.map((row) => this.#shown(row));
   }
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
-    const rows = await searchBands(this.#tx, this.#state, pool, "claim.newest-of-host", { host, limit: 1 });
+    const rows = await searchBands(this.#state, pool, "claim.newest-of-host", { host, limit: 1 });
     return rows.map(({ record }) => record).toSorted((a, b) => b.until - a.until)[0];
   }
 
@@ -111,7 +99,7 @@ export class Candidates implements ClaimReader {
     limit: number,
   ): Promise<readonly Stored[]> {
     const most = Math.max(limit, this.#spread);
-    const found = await searchBands(this.#tx, this.#state, pool, statement, { ...more, limit: most });
+    const found = await searchBands(this.#state, pool, statement, { ...more, limit: most });
     const sorted = this.#listed(found).toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
     const ripe = Math.min(this.#request.clock, this.#state.clock);
     const passed = sorted.slice(0, this.#spread).filter((record) => record.until <= ripe);
@@ -128,7 +116,7 @@ export class Candidates implements ClaimReader {
     for (let limit = page; from <= pool.last; limit = Math.min(8 * limit, longestPage)) {
       const span = { first: from, last: pool.last, limit };
       const numbers = async (statement: string): Promise<readonly number[]> =>
-        (await this.#tx.all(statement, span)).map((row) => numberOf(row, "worker_id"));
+        (await this.#state.tx.all(statement, span)).map((row) => numberOf(row, "worker_id"));
       const [records, rows] = await together([numbers("claim.numbers"), numbers("assign.numbers")]);
       const used = new Set(records);
       const end = used.size < limit ? pool.last + 1 : (records.at(-1) ?? 0) + 1;
@@ -138,7 +126,7 @@ export class Candidates implements ClaimReader {
       from = end;
       // The next claim need not list all of these again. Where another claim has moved the hint, its value stays.
       const hint = { name, value: String(from), version };
-      const [moved] = await this.#tx.write(() => [this.#tx.change("meta.set", hint)]);
+      const [moved] = await this.#state.tx.write(() => [this.#state.tx.change("meta.set", hint)]);
       version += moved;
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
@@ -158,12 +146,12 @@ export class Candidates implements ClaimReader {
 
   /** @throws Beaten where the number has a record by now: its row came with that. */
   async #checkUnused(workerId: number): Promise<void> {
-    if ((await readRecord(this.#tx, workerId)) !== undefined) throw new Beaten("not unused any more");
+    if ((await readRecord(this.#state.tx, workerId)) !== undefined) throw new Beaten("not unused any more");
   }
 
   #shown(row: StoredRow): Stored {
     const record = recordIn(this.#state, row.record, row.era);
-    this.#rows.set(record, row);
+    this.rows.set(record, row);
     return record;
   }
 

@@ -4,7 +4,7 @@ import type { ClaimRequest } from "../../rule/registry.ts";
 import { grantOf, type Stored } from "../../rule/window.ts";
 import { decideByBatches, together } from "../compare-and-set/decide.ts";
 import { Changed, type ClaimAttempt } from "../compare-and-set/store.ts";
-import { type AssignRow, foreignHolder, rowOf } from "./assign.ts";
+import { foreignHolder, take } from "./assign.ts";
 import type { SqlMemory } from "./attempt.ts";
 import { ensurePool, fileSome, nameAt } from "./bands.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
@@ -38,36 +38,36 @@ export async function beginClaim(
   let resting: readonly StoredRow[] = [];
 
   async function decide(): Promise<Decision> {
-    if (settings.beside === "westid") await noteBeside(tx, state);
+    if (settings.beside === "westid") await noteBeside(state);
     if (races > 0) memory.rush = { races, at: state.clock };
     const crowd = state.clock - memory.rush.at < rushLasts ? memory.rush.races : 0;
     const repeated = found && storedRowOf(found);
-    if (repeated?.record.token === token) return repeatClaim(tx, state, repeated);
+    if (repeated?.record.token === token) return repeatClaim(state, repeated);
 
-    await ensurePool(tx, state, pool, wanted);
+    await ensurePool(state, pool, wanted);
     // A claim of one number reads no other.
-    const isFiled = wanted !== undefined || (await fileSome(tx, state, pool));
-    const candidates = new Candidates(tx, state, request, Math.min(mostSpread, spreads ** crowd));
+    const isFiled = wanted !== undefined || (await fileSome(state, pool));
+    const candidates = new Candidates(state, request, Math.min(mostSpread, spreads ** crowd));
     const [decision, rested] = await together([
       decideByBatches(candidates, request, state),
       // In a crowd, other claims give back enough.
-      crowd === 0 ? restingNumbers(tx, state, pool) : [],
+      crowd === 0 ? restingNumbers(state, pool) : [],
     ]).catch(async (error: unknown) => {
       if (!(error instanceof Foreigners)) throw error;
-      await noteForeigners(tx, state, error.span);
+      await noteForeigners(state, error.span);
       throw new Changed("foreigners were noted");
     });
     const { answer, store } = decision;
     if (answer.outcome === "pinned") {
       const { workerId, clock } = answer;
-      const row = candidates.foreignAt(workerId);
+      const row = candidates.foreign.get(workerId);
       if (row === undefined) return decision;
-      await noteForeigners(tx, state, { first: workerId, last: workerId });
+      await noteForeigners(state, { first: workerId, last: workerId });
       return { answer: { outcome: "foreign", workerId, holder: foreignHolder(row), clock } };
     }
     if (answer.outcome === "exhausted" && !isFiled && request.reuse !== "never") throw new Changed("more can be filed");
     if (store === undefined) return decision;
-    before = decision.before && candidates.rowOf(decision.before);
+    before = decision.before && candidates.rows.get(decision.before);
     resting = rested.filter(({ record }) => record.workerId !== store.workerId);
     return { ...decision, store: behindForeigners(store, state, request, before) };
   }
@@ -76,11 +76,11 @@ export async function beginClaim(
     // A record stays where it is filed: only a cut of the bands moves it.
     const filed = before?.pool ?? nameAt(state, record.workerId);
     await tx.write(() => [
-      before === undefined ? add(tx, state, record, filed) : put(tx, state, before, record, { pool: filed }),
+      before === undefined ? add(state, record, filed) : put(state, before, record, { pool: filed }),
       take(tx, record, before?.assignRow),
       noteClaim(tx, record, before?.record),
     ]);
-    await giveBack(tx, state, resting);
+    await giveBack(state, resting);
   }
 
   return { clock: state.clock, state, decide, commit };
@@ -90,11 +90,11 @@ export async function beginClaim(
  * Answers a claim that was granted before. The record is written once more: the grant may not have reached the standby that
  * acknowledged writes have to reach.
  */
-async function repeatClaim(tx: Transaction, state: SqlNamespace, before: StoredRow): Promise<Decision> {
+async function repeatClaim(state: SqlNamespace, before: StoredRow): Promise<Decision> {
   const { record, era } = before;
   const goesOn = era === state.era;
   const after = goesOn ? record : { ...recordIn(state, record, era), token: undefined };
-  await tx.write(() => [put(tx, state, before, after)]);
+  await state.tx.write(() => [put(state, before, after)]);
   // This server may have forgotten what the other one granted: the token is free for another worker ID.
   if (!goesOn) throw new Changed("its token is free");
   return { answer: grantOf(record, state.clock) };
@@ -112,16 +112,4 @@ function behindForeigners(
   const from = Math.max(record.from, state.clock + state.info.maxClockSkew);
   const until = Math.max(record.until, from + request.window);
   return { ...record, from, until, recents: undefined, knownFrom: from };
-}
-
-/** Shows to Java processes that the number is taken. */
-async function take(tx: Transaction, { workerId, holder }: Stored, before: AssignRow | undefined): Promise<void> {
-  if (holder === undefined) return;
-  const row = { worker_id: workerId, ...rowOf(holder) };
-  if (before === undefined) {
-    await tx.change("assign.add", row);
-    return;
-  }
-  const old = { old_pid: before.pid, old_ip: before.ip, old_hostname: before.hostname };
-  await tx.swap("assign.replace", { ...row, ...old });
 }

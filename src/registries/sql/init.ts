@@ -19,9 +19,9 @@ export async function makeTables(
   tx: Transaction,
   place: SqlPlace,
   migrations: Migrations,
-  names: Names,
   info: NamespaceInfo,
 ): Promise<void> {
+  const names = namesOf(place.namespace);
   const known = migrations.length;
   const table = { table_name: names["meta"] ?? "" };
   let found = await look(tx, names);
@@ -44,24 +44,16 @@ export async function makeTables(
   if (!found.fixed) await noteFixed(tx, info);
 }
 
-/** The tables that exist. */
-interface FoundTables {
-  /** The version of the tables; 0 where there are none. */
-  readonly schema: number;
-  /** Tables that existed before. */
-  readonly lost: readonly string[];
-  /** Whether `meta` says what is fixed for the namespace. */
-  readonly fixed: boolean;
-  /** The version of the row that names the server which wrote last; undefined without that row. */
-  readonly identity: number | undefined;
-}
-
-async function look(tx: Transaction, names: Names): Promise<FoundTables> {
+/**
+ * The tables that exist. `schema`: their version; 0 where there are none. `lost`: those that existed before. `fixed`: whether `meta` says
+ * what is fixed for the namespace. `identity`: the version of the row that names the server which wrote last.
+ */
+async function look(tx: Transaction, names: Names) {
   const isThere = async (name: string): Promise<boolean> =>
     (await tx.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
   const tables = ["assign", "window", "history"];
   const [meta, ...others] = await together(["meta", ...tables].map(isThere));
-  if (meta !== true) return { schema: 0, lost: [], fixed: false, identity: undefined };
+  if (meta !== true) return { schema: 0, lost: [] as string[], fixed: false, identity: undefined };
   const rows = new Map((await tx.all("meta.read")).map((row) => [textOf(row, "name"), row]));
   const [schema, identity] = [rows.get("schema"), rows.get("identity")];
   return {

@@ -16,6 +16,8 @@ export interface SqlNamespace extends NamespaceState {
   readonly beside: boolean;
   /** The rows of the table `meta`. */
   readonly entries: MetaEntries;
+  /** Of the attempt that read it. */
+  readonly tx: Transaction;
 }
 
 /** The prefix of entries about pools. */
@@ -43,6 +45,7 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
     quarantineEnd: numberIn(entries, "quarantine"),
     beside: entries.get("beside")?.value === "1",
     entries,
+    tx,
   };
 }
 
@@ -60,26 +63,19 @@ function numberIn(entries: MetaEntries, name: string, otherwise = Number.NaN): n
  * backup). From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
  * @throws Beaten where another process noticed at the same time.
  */
-export async function guard(tx: Transaction, dialect: Dialect, state: SqlNamespace): Promise<SqlNamespace> {
-  const { identity, entries, info, clock } = state;
+export async function guard(state: SqlNamespace, dialect: Dialect): Promise<SqlNamespace> {
+  const { identity, entries, info, clock, tx } = state;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
   const { era, quarantineEnd } = nextEra(state, clock, info);
   await tx.write(() =>
-    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) =>
-      setEntry(tx, state, name, value),
-    ),
+    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => setEntry(state, name, value)),
   );
   return { ...state, era, quarantineEnd };
 }
 
 /** Changes an entry where it is as it was read; adds it where there was none. */
-export async function setEntry(
-  tx: Transaction,
-  { entries }: SqlNamespace,
-  name: string,
-  value: string | number,
-): Promise<void> {
+export async function setEntry({ tx, entries }: SqlNamespace, name: string, value: string | number): Promise<void> {
   const before = entries.get(name);
   const entry = { name, value: String(value) };
   if (before === undefined) await tx.change("meta.add", entry);

@@ -21,6 +21,7 @@ interface SqlPage {
   readonly records: readonly WorkerRecord[];
   readonly last: number | undefined;
 }
+const noPage: SqlPage = { records: [], last: undefined };
 
 /**
  * A registry in tables of an SQL database; one of them is the table of westid. An operation reads what it needs without a lock,
@@ -65,14 +66,11 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     attempt,
 
     async *pages(namespace, { after = -1 }) {
-      for (let next: number | undefined = after; next !== undefined;) {
-        const from: number = next;
-        const { records, last } = await read<SqlPage>(namespace, (one) => readPage(one, from), {
-          records: [],
-          last: undefined,
-        });
+      for (let from: number | undefined = after; from !== undefined;) {
+        const begin: number = from;
+        const { records, last } = await read(namespace, (one) => readPage(one, begin), noPage);
         yield records;
-        next = last;
+        from = last;
       }
     },
 
@@ -80,10 +78,10 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
       read(
         namespace,
         async (one) => {
-          const { clock } = await one.present();
+          const { clock, tx } = await one.present();
           const found = await one.record(workerId);
           if (found !== undefined) return shownRow(found, clock);
-          const row = await readRow(one.tx, workerId);
+          const row = await readRow(tx, workerId);
           return row && shownForeign(workerId, row, clock);
         },
         undefined,
@@ -107,7 +105,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
       return pruned;
     },
 
-    rehearse: (namespace) => attempt(namespace, repeatable, async (one) => rehearse(one.tx, await one.present())),
+    rehearse: (namespace) => attempt(namespace, repeatable, async (one) => rehearse(await one.present())),
 
     ping() {
       const { namespace } = memory;
@@ -127,8 +125,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 }
 
 async function readPage(attempt: SqlAttempt, after: number): Promise<SqlPage> {
-  const { tx } = attempt;
-  const { clock } = await attempt.present();
+  const { clock, tx } = await attempt.present();
   const ours = (await tx.all("workers.page", { after, limit: page })).map(storedRowOf);
   const full = ours.length === page ? ours.at(-1)?.record.workerId : undefined;
   const theirs = await tx.all("workers.foreign", { after, last: full ?? largestInt, limit: page });

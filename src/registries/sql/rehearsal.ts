@@ -1,9 +1,8 @@
 import { unusedRecord } from "../../rule/pin.ts";
-import { rowOf } from "./assign.ts";
+import { rowOf, take } from "./assign.ts";
 import { noteClaim, noteEnd } from "./history.ts";
 import { poolName } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
-import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { add, put } from "./write.ts";
 
@@ -16,28 +15,26 @@ const nobodys = -1;
 /**
  * Writes what a claim, its renewal and its release write, and takes all of it back: missing rights and other obstacles show.
  */
-export async function rehearse(tx: Transaction, state: SqlNamespace): Promise<void> {
-  const { clock } = state;
+export async function rehearse(state: SqlNamespace): Promise<void> {
+  const { clock, tx } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };
   const token = crypto.randomUUID();
   const record = { ...unusedRecord(nobodys), fence: 1, token, from: clock, until: clock, holder, claimedAt: clock };
   const row = rowOf(holder);
-  const { pid, ip, hostname } = row;
-  const columns = { worker_id: nobodys, pid, ip, hostname };
   const pool = poolName({ first: nobodys, last: nobodys });
   const work = tx.atomically(async () => {
     await together([
       tx.change("meta.add", { name: pool, value: pool }),
-      add(tx, state, record, pool),
-      tx.change("assign.add", columns),
+      add(state, record, pool),
+      take(tx, record, undefined),
       noteClaim(tx, record, undefined),
     ]);
     await together([
       tx.swap("meta.set", { name: pool, value: pool, version: 1 }),
-      put(tx, state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
-      tx.swap("assign.replace", { ...columns, old_pid: pid, old_ip: ip, old_hostname: hostname }),
+      put(state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
+      take(tx, record, row),
       noteEnd(tx, record, clock, "released"),
-      tx.change("assign.remove", columns),
+      tx.change("assign.remove", { worker_id: nobodys, ...row }),
     ]);
     throw new TakenBack();
   });

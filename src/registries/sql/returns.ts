@@ -4,7 +4,6 @@ import { searchBands } from "./bands.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { foreign, type StoredRow } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
-import type { Transaction } from "./transaction.ts";
 import { put } from "./write.ts";
 
 /*
@@ -19,14 +18,10 @@ const few = 4;
  * The numbers that have rested longest, where no clock can show a time of their windows any more. None of a pool that begins above 0:
  * Java processes do not get that far.
  */
-export async function restingNumbers(
-  tx: Transaction,
-  state: SqlNamespace,
-  pool: PoolBounds,
-): Promise<readonly StoredRow[]> {
+export async function restingNumbers(state: SqlNamespace, pool: PoolBounds): Promise<readonly StoredRow[]> {
   const latest = state.clock - state.info.maxClockSkew;
   if (!state.beside || pool.first > 0 || state.quarantineEnd > latest) return [];
-  const found = await searchBands(tx, state, pool, "claim.oldest", { limit: few + 1 });
+  const found = await searchBands(state, pool, "claim.oldest", { limit: few + 1 });
   return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
 }
 
@@ -34,16 +29,16 @@ export async function restingNumbers(
  * Gives numbers back: deletes their rows, and keeps their records. A holder that renews at the same moment keeps its number, or finds
  * its row gone: both write its record, and one of them is first.
  */
-export async function giveBack(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
+export async function giveBack(state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   if (numbers.length === 0) return;
   try {
-    await tx.write(() =>
+    await state.tx.write(() =>
       numbers
         .slice(0, few)
         .flatMap((kept) => [
-          put(tx, state, kept, kept.record, { ...kept, filed: foreign }),
+          put(state, kept, kept.record, { ...kept, filed: foreign }),
           isOurs(kept.assignRow, kept.record) &&
-            tx.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
+            state.tx.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
         ]),
     );
   } catch (error) {

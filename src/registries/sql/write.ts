@@ -5,12 +5,8 @@ import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
 import { ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
-import type { Transaction } from "./transaction.ts";
 
-/*
- * Every write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is
- * beaten.
- */
+/* A write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is beaten. */
 
 /**
  * Stores a record in the place of the one that was read. `pool`: the name of its band. `era`: by default the present one, since a holder
@@ -18,7 +14,6 @@ import type { Transaction } from "./transaction.ts";
  * under `foreign` where another program has taken the number.
  */
 export async function put(
-  tx: Transaction,
   state: SqlNamespace,
   kept: StoredRow,
   record: Stored,
@@ -29,17 +24,12 @@ export async function put(
   }: { readonly pool?: string | undefined; readonly era?: number; readonly filed?: string | undefined } = {},
 ): Promise<void> {
   const columns = columnsOf(record, pool, filed);
-  await tx.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
+  await state.tx.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
 }
 
 /** Stores the first record of a number. */
-export async function add(
-  tx: Transaction,
-  state: SqlNamespace,
-  record: Stored,
-  pool: string | undefined,
-): Promise<void> {
-  await tx.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
+export async function add(state: SqlNamespace, record: Stored, pool: string | undefined): Promise<void> {
+  await state.tx.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
 }
 
 function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
@@ -47,67 +37,65 @@ function conditions({ identity, era }: SqlNamespace): { identity: string; presen
 }
 
 /** Notes that Java processes take numbers here, too. @throws Changed where that was not noted before. */
-export async function noteBeside(tx: Transaction, state: SqlNamespace): Promise<void> {
+export async function noteBeside(state: SqlNamespace): Promise<void> {
   if (state.beside) return;
-  await tx.write(() => [setEntry(tx, state, "beside", 1)]);
+  await state.tx.write(() => [setEntry(state, "beside", 1)]);
   throw new Changed("those beside us were noted");
 }
 
 /** Files the numbers of a span that other programs have taken under `foreign`, and notes that there are such programs. */
-export async function noteForeigners(tx: Transaction, state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
-  await tx.atomically(async () => {
-    let noted = await tx.change("assign.note-foreigners", { first, last });
-    const kept = await readRecord(tx, first);
+export async function noteForeigners(state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
+  await state.tx.atomically(async () => {
+    let noted = await state.tx.change("assign.note-foreigners", { first, last });
+    const kept = await readRecord(state.tx, first);
     if (kept !== undefined && isForeign(kept.assignRow, kept.record)) {
-      await put(tx, state, kept, kept.record, kept);
+      await put(state, kept, kept.record, kept);
       noted++;
     }
-    if (noted > 0 && !state.beside) await setEntry(tx, state, "beside", 1);
+    if (noted > 0 && !state.beside) await setEntry(state, "beside", 1);
   });
 }
 
 /** Deletes the records of numbers that were never claimed, and lowers the hints of their pools: claims find them as unused again. */
-async function forget(tx: Transaction, state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
-  const hints = [...state.entries].flatMap(([name, { value, version }]) => {
+async function forget(state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
+  const ids = numbers.map(({ record }) => record.workerId);
+  const hints = [...state.entries].flatMap(([name, { value }]) => {
     if (!name.startsWith(poolEntry)) return [];
     const [first = 0, last = 0] = name.slice(poolEntry.length).split("-").map(Number);
-    const own = numbers.map(({ record }) => record.workerId).filter((id) => id >= first && id <= last);
-    return own.length === 0 ? [] : [{ name, value: String(Math.min(Number(value), ...own)), version }];
+    const own = ids.filter((id) => id >= first && id <= last);
+    return own.length === 0 ? [] : [{ name, lowest: Math.min(Number(value), ...own) }];
   });
   await together([
-    ...numbers.map(({ record: { workerId }, version }) => tx.swap("record.forget", { worker_id: workerId, version })),
-    ...hints.map((hint) => tx.swap("meta.set", hint)),
+    ...numbers.map(({ record: { workerId }, version }) =>
+      state.tx.swap("record.forget", { worker_id: workerId, version }),
+    ),
+    ...hints.map(({ name, lowest }) => setEntry(state, name, lowest)),
   ]);
 }
 
 /** Stores the records of pinned numbers. */
 export async function putPinned(
-  tx: Transaction,
   state: SqlNamespace,
   changes: readonly RecordChange<StoredRow | undefined>[],
 ): Promise<void> {
   const isFirst = changes.some(({ after }) => after.owner !== undefined) && !state.entries.has(ownedEntry);
-  await together([
+  await state.tx.write(() => [
     // A claim looks for pins with an owner only where there were any.
-    isFirst && setEntry(tx, state, ownedEntry, 1),
+    isFirst && setEntry(state, ownedEntry, 1),
     ...changes.map(({ before, after }) =>
-      before === undefined ? add(tx, state, after, undefined) : put(tx, state, before, after, before),
+      before === undefined ? add(state, after, undefined) : put(state, before, after, before),
     ),
   ]);
 }
 
 /** Puts pinned numbers back into the pool, and deletes the records of those that were never claimed. */
 export async function unpin(
-  tx: Transaction,
   state: SqlNamespace,
   changes: readonly RecordChange<StoredRow, Stored | undefined>[],
 ): Promise<void> {
-  await together([
-    forget(
-      tx,
-      state,
-      changes.flatMap(({ before, after }) => (after === undefined ? [before] : [])),
-    ),
-    ...changes.map(({ before, after }) => after && put(tx, state, before, after, before)),
+  const unused = changes.flatMap(({ before, after }) => (after === undefined ? [before] : []));
+  await state.tx.write(() => [
+    forget(state, unused),
+    ...changes.map(({ before, after }) => after && put(state, before, after, before)),
   ]);
 }

@@ -56,7 +56,7 @@ function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlT
 class MysqlConnection implements SqlConnection {
   readonly #connection: mysql2.Connection & { readonly stream?: Socket };
   readonly #lockTimeout: number;
-  #usable = true;
+  usable = true;
   names: Readonly<Record<string, string>> = {};
 
   constructor(driver: MysqlDriver, target: SqlTarget) {
@@ -70,7 +70,7 @@ class MysqlConnection implements SqlConnection {
       multipleStatements: true,
     });
     this.#lockTimeout = Math.max(1, Math.floor(operationTimeout / 1000));
-    for (const event of ["error", "end"]) this.#connection.on(event, () => (this.#usable = false));
+    for (const event of ["error", "end"]) this.#connection.on(event, () => (this.usable = false));
   }
 
   async open(): Promise<void> {
@@ -87,10 +87,6 @@ class MysqlConnection implements SqlConnection {
       });
     }
     this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
-  }
-
-  get usable(): boolean {
-    return this.#usable;
   }
 
   async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
@@ -123,7 +119,7 @@ class MysqlConnection implements SqlConnection {
     return new Promise((resolve, reject) => {
       this.#connection.query({ sql }, (error, answer) => {
         if (error === null) return resolve(answer);
-        if (error.fatal) this.#usable = false;
+        if (error.fatal) this.usable = false;
         // This property holds the whole statement, with its tokens.
         delete (error as { sql?: string }).sql;
         reject(error);
@@ -137,7 +133,7 @@ class MysqlConnection implements SqlConnection {
   }
 
   destroy(): void {
-    this.#usable = false;
+    this.usable = false;
     this.#connection.destroy();
   }
 }

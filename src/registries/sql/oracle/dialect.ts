@@ -105,8 +105,19 @@ class OracleConnection implements SqlConnection {
 
   async #connect(): Promise<void> {
     const { host, port, user, password, database, tls, tlsCa, operationTimeout } = this.#target;
-    if (!/^[\w.$#-]+$/.test(database)) throw noService(database);
-    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) throw noWallet();
+    if (!/^[\w.$#-]+$/.test(database)) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `Expected the registry URL to end with the name of a service, like freepdb1.example.org, got ${shown(database)}.`,
+      );
+    }
+    // The driver accepts certificates only together with a private key, as Oracle's wallets contain it.
+    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        "Expected `tlsCa` of an Oracle registry to be a wallet (ewallet.pem with a private key), since its driver takes no bare certificates; leave it out, and name them in the environment variable NODE_EXTRA_CA_CERTS.",
+      );
+    }
     const place = `(ADDRESS=(PROTOCOL=${tls ? "tcps" : "tcp"})(HOST=${host})(PORT=${port}))`;
     this.#running++;
     try {
@@ -242,19 +253,4 @@ class OracleConnection implements SqlConnection {
 /** An error as the server would report it. */
 function refused(code: string, message: string): Error {
   return Object.assign(new Error(`${code}: ${message}`), { code });
-}
-
-function noService(name: string): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected the registry URL to end with the name of a service, like freepdb1.example.org, got ${shown(name)}.`,
-  );
-}
-
-/** The driver accepts certificates only together with a private key, as Oracle's wallets contain it. */
-function noWallet(): SnowleaseError {
-  return new SnowleaseError(
-    "CONFIG_INVALID",
-    "Expected `tlsCa` of an Oracle registry to be a wallet (ewallet.pem with a private key), since its driver takes no bare certificates; leave it out, and name them in the environment variable NODE_EXTRA_CA_CERTS.",
-  );
 }

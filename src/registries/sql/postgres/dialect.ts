@@ -61,7 +61,7 @@ const [booleanType, bytesType, numberTypes] = [16, 17, new Set([20, 21, 23])];
 class PostgresConnection implements SqlConnection {
   readonly #client: PgClient;
   readonly #begin: string;
-  #usable = true;
+  usable = true;
   /** Whether the server warned since the last commit began. The warning that matters: it did not wait for a standby. */
   #warned = false;
   names: Readonly<Record<string, string>> = {};
@@ -73,8 +73,8 @@ class PostgresConnection implements SqlConnection {
     const { stream = () => new Socket(), ...config } = pool === undefined ? own : poolConfig(pool);
     this.#client = new driver.Client({ ...config, stream, application_name: "snowlease" }) as PgClient;
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
-    this.#client.on("error", () => (this.#usable = false));
-    this.#client.on("end", () => (this.#usable = false));
+    this.#client.on("error", () => (this.usable = false));
+    this.#client.on("end", () => (this.usable = false));
     // The severity is in the server's language; the code of a plain notice has the class 00.
     this.#client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
@@ -86,10 +86,6 @@ class PostgresConnection implements SqlConnection {
     if (standby === true) throw refused("25006", "the server is a standby");
     if (encoding !== "UTF8") throw refused("22P05", `the database has the encoding ${String(encoding)}`);
     this.names = { identity: statement(tells_system === true ? "identity" : "identity-in-part") };
-  }
-
-  get usable(): boolean {
-    return this.#usable;
   }
 
   async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
@@ -119,8 +115,8 @@ class PostgresConnection implements SqlConnection {
   }
 
   destroy(): void {
-    const usable = this.#usable;
-    this.#usable = false;
+    const usable = this.usable;
+    this.usable = false;
     // Log off where that is possible, and do not wait for the answer.
     if (usable) this.#client.end().catch(() => undefined);
     const { stream } = this.#client.connection;
