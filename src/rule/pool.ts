@@ -69,12 +69,17 @@ export function* claimSteps(
     ...preferred.map((id) => ["byId", id] as const),
     ["oldestOfHost", pool, holder.host, look],
   ];
-  const any: readonly PoolRead[] = [
-    ["newestOfHost", pool, holder.host],
-    ...(reuse === "never" ? [] : reused),
-    ["firstUnused", pool],
-  ];
-  const view = yield [["byToken", token], ...(wanted === undefined ? any : [["byId", wanted] as const])];
+  const view = yield wanted === undefined
+    ? [
+        ["byToken", token],
+        ["newestOfHost", pool, holder.host],
+        ...(reuse === "never" ? [] : reused),
+        ["firstUnused", pool],
+      ]
+    : [
+        ["byToken", token],
+        ["byId", wanted],
+      ];
 
   // The claim was granted before, and is asked again.
   const repeated = view.byToken(token);

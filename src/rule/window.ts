@@ -109,9 +109,16 @@ export function grantOf(
   clock: number,
   rollback?: number,
 ): Grant {
-  const window = { workerId, fence, from, until };
-  const extras = { ...(recents !== undefined && { recents }), ...(rollback !== undefined && { rollback }) };
-  return { outcome: "granted", ...window, clock, ...extras };
+  return {
+    outcome: "granted",
+    workerId,
+    fence,
+    from,
+    until,
+    clock,
+    ...(recents !== undefined && { recents }),
+    ...(rollback !== undefined && { rollback }),
+  };
 }
 
 /** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
