@@ -22,6 +22,12 @@ export const historyKept: number = 30 * 24 * 3_600_000;
 /** The limits of a namespace that was created without limits. */
 export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 
+/** A namespace that does not exist yet, with the default of each limit that is left out. */
+export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = {}): NamespaceInfo {
+  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
+  return { layout, maxWindow, maxClockSkew };
+}
+
 /** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
 export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {
   const { maxClockSkew } = info;

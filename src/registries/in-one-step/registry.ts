@@ -2,32 +2,34 @@ import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
-import { type Decision, decideClaim } from "../../rule/pool.ts";
-import { type ClaimRequest, type Grant, type Pin, type Refusal, type Registry } from "../../rule/registry.ts";
+import { decideClaim } from "../../rule/pool.ts";
+import type { ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
+import { checkLayout, checkLimits, checkSkew, checkWindow, newNamespace } from "../../rule/limits.ts";
 import {
-  checkLayout,
-  checkLimits,
-  checkSkew,
-  checkWindow,
-  defaultLimits,
-  type NamespaceLimits,
-} from "../../rule/limits.ts";
-import { checkClaim, forced, forceRefusal, noNamespace, released, renewed, shownRecord } from "../../rule/window.ts";
-import type { ListPart, StepNamespace, StepStore, StoreStep } from "./store.ts";
+  checkClaim,
+  forced,
+  forceRefusal,
+  grantOf,
+  noNamespace,
+  released,
+  renewed,
+  shownRecord,
+  type Stored,
+} from "../../rule/window.ts";
+import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
 
-/** What a `StepStore` makes possible: the rest of a registry is the store's own. */
-type StepOperations = Omit<Registry, "kind" | "ping" | "close">;
+const lost: Lost = { outcome: "lost" };
 
 /** The operations of a registry whose store runs each of them, or each part of a long one, as one atomic step. */
-export function operationsInOneStep({ read, write }: StepStore): StepOperations {
-  const operations: StepOperations = {
+export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
+  const operations: ReturnType<typeof operationsInOneStep> = {
     async init(request) {
       const { namespace, layout } = request;
       const info = await write((step) => {
-        const { info } = findOrCreate(step, namespace, layout, request);
+        const { info } = step.find(namespace) ?? step.create(namespace, newNamespace(layout, request));
         checkLayout(namespace, layout, info);
         checkLimits(namespace, request, info);
         return info;
@@ -45,13 +47,13 @@ export function operationsInOneStep({ read, write }: StepStore): StepOperations 
         const { now } = step;
         const asked = atItsTurn(request, step);
         const space = step.find(asked.namespace);
-        if (space === undefined) return { outcome: "lost" };
+        if (space === undefined) return lost;
         space.checkClock?.();
         checkWindow(asked.window, space.info);
         checkSkew(asked.clock, now, space.info);
         const before = space.byId(asked.workerId);
         const after = renewed(before, asked, now);
-        if (after === undefined) return { outcome: "lost" };
+        if (after === undefined) return lost;
         space.put(after, before);
         return { outcome: "renewed", from: after.from, until: after.until, clock: now };
       }),
@@ -61,7 +63,7 @@ export function operationsInOneStep({ read, write }: StepStore): StepOperations 
         const space = step.find(request.namespace);
         const before = space?.byId(request.workerId);
         const after = released(before, atItsTurn(request, step), step.now);
-        if (space === undefined || after === undefined) return { outcome: "lost" };
+        if (space === undefined || after === undefined) return lost;
         if (after !== before) {
           space.put(after, before);
           space.noteEnd(after, step.now, "released");
@@ -152,55 +154,40 @@ export function operationsInOneStep({ read, write }: StepStore): StepOperations 
 }
 
 /** A claim, for a store that has more to do in its step. */
-export function claimInStep(step: StoreStep, request: ClaimRequest): Grant | Refusal {
+export function claimInStep(step: Step, request: ClaimRequest): Grant | Refusal {
   const { now } = step;
   const asked = atItsTurn(request, step);
   const { namespace, layout, limits = {}, holder } = asked;
-  const space = findOrCreate(step, namespace, layout, limits);
+  const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, limits));
   checkLimits(namespace, limits, space.info);
   space.checkClock?.();
   checkClaim(asked, now, space.info);
   space.prepare(asked);
-  const { answer, store, before } = notBeforeEarliest(space, decideClaim(space, asked, now, space.info));
-  if (store !== undefined) {
-    const { workerId, fence, from, until, recents } = store;
-    space.put(store, before);
-    if (before !== undefined) space.noteEnd(before, now, "taken-over");
-    space.noteClaim({ workerId, fence, from, until, continuedFrom: recents?.from, holder, claimedAt: now }, before);
-  }
-  return answer;
+  const { answer, store, before } = decideClaim(space, asked, now, space.info);
+  if (answer.outcome !== "granted" || store === undefined) return answer;
+  const record = notBefore(space.earliest ?? 0, store);
+  const { workerId, fence, from, until, recents } = record;
+  space.put(record, before);
+  if (before !== undefined) space.noteEnd(before, now, "taken-over");
+  space.noteClaim({ workerId, fence, from, until, continuedFrom: recents?.from, holder, claimedAt: now }, before);
+  return grantOf(record, now, answer.rollback);
 }
 
 /** The request with the holder's clock as it is now. The clock went on while the operation waited; otherwise it would look set back. */
-function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: StoreStep): Request {
+function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: Step): Request {
   return waited === 0 ? request : { ...request, clock: request.clock + waited };
 }
 
-function findOrCreate(
-  step: StoreStep,
-  namespace: string,
-  layout: string,
-  limits: Partial<NamespaceLimits>,
-): StepNamespace {
-  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
-  return step.find(namespace) ?? step.create(namespace, { layout, maxWindow, maxClockSkew });
+/** The record of a claim, with a window that begins at `from` or later. */
+function notBefore(from: number, record: Stored): Stored {
+  return record.from >= from ? record : { ...record, from, knownFrom: record.recents?.from ?? from };
 }
 
 /** @throws SnowleaseError NOT_FOUND */
-function present(step: StoreStep, namespace: string): StepNamespace {
+function present(step: Step, namespace: string): StepNamespace {
   const space = step.find(namespace);
   if (space === undefined) throw noNamespace(namespace);
   return space;
-}
-
-/** The same decision, with a window that begins at the namespace's `earliest` or later. */
-function notBeforeEarliest(space: StepNamespace, decision: Decision): Decision {
-  const { answer, store } = decision;
-  if (answer.outcome !== "granted" || store === undefined) return decision;
-  const { earliest: from = 0 } = space;
-  if (store.from >= from) return decision;
-  const knownFrom = store.recents?.from ?? from;
-  return { ...decision, answer: { ...answer, from }, store: { ...store, from, knownFrom } };
 }
 
 /** Reads a list part by part, each in a step of its own. Between two of them the event loop has its turn. */

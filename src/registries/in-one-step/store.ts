@@ -17,10 +17,10 @@ export interface StepStore {
 }
 
 /** The code of a step. It makes every check before it changes a record or the history. */
-export type StepWork<Answer> = (step: StoreStep) => Answer;
+export type StepWork<Answer> = (step: Step) => Answer;
 
 /** A store during one step. */
-export interface StoreStep {
+export interface Step {
   /** The registry's clock, Unix ms. */
   readonly now: number;
   /** How long the operation waited for its turn, ms. */

@@ -19,16 +19,15 @@ export class MemoryNamespace extends MemoryRecords implements StepNamespace {
   }
 
   noteClaim(claim: HistoryRow): void {
-    const { workerId } = claim;
-    const claims = this.#claims.get(workerId);
-    if (claims === undefined) this.#claims.set(workerId, [claim]);
-    else claims.push(claim);
+    const claims = this.#claims.get(claim.workerId) ?? [];
+    claims.push(claim);
+    this.#claims.set(claim.workerId, claims);
   }
 
   noteEnd({ workerId, until }: Stored, endedAt: number, end: HistoryRow["end"]): void {
-    const claims = this.#claims.get(workerId);
-    const newest = claims?.pop();
-    if (newest !== undefined) claims?.push(newest.end === undefined ? { ...newest, until, endedAt, end } : newest);
+    const claims = this.#claims.get(workerId) ?? [];
+    const newest = claims.at(-1);
+    if (newest !== undefined && newest.end === undefined) claims.splice(-1, 1, { ...newest, until, endedAt, end });
   }
 
   list(state: WorkerState | undefined, after: number, limit: number, now: number): ListPart<Stored> {

@@ -14,29 +14,25 @@ type UntilIndex = InstanceType<typeof BTree<UntilKey, Stored>>;
 /** The records of one namespace, with the ordered indexes that keep a claim's cost the same at any fill. */
 export class MemoryRecords implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
-  readonly #byToken = new Map<string, number>();
+  readonly #byToken = new Map<string, Stored>();
   /** The indexes that claims look into, the oldest `until` first, by the names of `#indexNames`. */
   readonly #byUntil = new Map<string, UntilIndex>();
   #bands: readonly Band[] = [];
-  /** The name of the band under which a worker ID is filed. */
-  readonly #filed = new Map<number, string>();
-  /** Worker IDs without a record, as ranges in ascending order that do not touch. */
+  /** The pool at whose limits the bands were cut last. */
+  #cutAt: PoolBounds | undefined;
+  /** Worker IDs without a record, as ranges in ascending order. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
 
   /** Cuts the bands at the limits of the claim's pool; for a claim of one worker ID only where that is in no band. */
   prepare({ pool, workerId }: Pick<ClaimRequest, "pool" | "workerId">): void {
+    if (pool.first === this.#cutAt?.first && pool.last === this.#cutAt.last) return;
     if (workerId !== undefined && bandAt(this.#bands, workerId) !== undefined) return;
-    this.#bands = cutBands(this.#bands, pool).map((band) => {
-      if (!isUnfiled(band)) return band;
-      for (const [, record] of this.#byId.entries(band.first)) {
-        if (record.workerId > band.last) break;
-        if (!this.#filed.has(record.workerId)) continue;
-        this.#unindex(record);
-        this.#filed.set(record.workerId, band.name);
-        this.#index(record);
-      }
-      return { ...band, filed: band.last + 1 };
-    });
+    const bands = cutBands(this.#bands, pool);
+    const moved = bands.filter(isUnfiled).flatMap(({ first, last }) => this.#byId.getRange(first, last, true));
+    for (const [, record] of moved) this.#unindex(record);
+    this.#bands = bands.map((band) => ({ ...band, filed: band.last + 1 }));
+    this.#cutAt = pool;
+    for (const [, record] of moved) this.#index(record);
   }
 
   put(record: Stored): void {
@@ -45,8 +41,6 @@ export class MemoryRecords implements PoolView {
     if (before === undefined) this.#fillGap(workerId);
     else this.#unindex(before);
     this.#byId.set(workerId, record);
-    const band = bandAt(this.#bands, workerId);
-    if (band !== undefined && record.fence > 0) this.#filed.set(workerId, band.name);
     this.#index(record);
   }
 
@@ -59,8 +53,7 @@ export class MemoryRecords implements PoolView {
   }
 
   byToken(token: string): Stored | undefined {
-    const workerId = this.#byToken.get(token);
-    return workerId === undefined ? undefined : this.#byId.get(workerId);
+    return this.#byToken.get(token);
   }
 
   byId(workerId: number): Stored | undefined {
@@ -69,8 +62,7 @@ export class MemoryRecords implements PoolView {
 
   firstUnused(pool: PoolBounds): number | undefined {
     const gap = this.#gaps.find(({ last }) => last >= pool.first);
-    if (gap === undefined || gap.first > pool.last) return undefined;
-    return Math.max(gap.first, pool.first);
+    return gap === undefined || gap.first > pool.last ? undefined : Math.max(gap.first, pool.first);
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
@@ -87,12 +79,9 @@ export class MemoryRecords implements PoolView {
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    const newest = this.#bandsIn(pool).flatMap((band) => {
-      const index = this.#byUntil.get(hostIndex(band, host));
-      const key = index?.maxKey();
-      return (key && index?.get(key)) ?? [];
-    });
-    return newest.toSorted((a, b) => b.until - a.until || b.workerId - a.workerId)[0];
+    return this.#bandsIn(pool)
+      .flatMap((band) => this.#byUntil.get(hostIndex(band, host))?.nextLowerPair(undefined)?.[1] ?? [])
+      .toSorted((a, b) => b.until - a.until || b.workerId - a.workerId)[0];
   }
 
   /** All records above a worker ID, in ascending order. */
@@ -120,7 +109,7 @@ export class MemoryRecords implements PoolView {
   }
 
   #index(record: Stored): void {
-    if (record.token !== undefined) this.#byToken.set(record.token, record.workerId);
+    if (record.token !== undefined) this.#byToken.set(record.token, record);
     for (const name of this.#indexNames(record)) {
       const index = this.#byUntil.get(name) ?? new BTree<UntilKey, Stored>(undefined, compareUntil);
       index.set([record.until, record.workerId], record);
@@ -136,7 +125,7 @@ export class MemoryRecords implements PoolView {
   /** The indexes in which claims look for a record. */
   #indexNames({ workerId, pinned, owner, holder }: Stored): readonly string[] {
     if (pinned !== undefined) return owner === undefined ? [] : [ownerIndex(owner)];
-    const band = this.#filed.get(workerId) ?? "";
+    const band = bandAt(this.#bands, workerId)?.name ?? "";
     return [band, hostIndex(band, holder?.host ?? "")];
   }
 

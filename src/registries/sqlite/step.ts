@@ -1,4 +1,4 @@
-import type { StoreStep } from "../in-one-step/store.ts";
+import type { Step } from "../in-one-step/store.ts";
 import type { Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
 import { SqliteNamespace } from "./namespace.ts";
@@ -8,7 +8,7 @@ import type { SqliteTransaction } from "./transaction.ts";
 export function stepIn(
   transaction: SqliteTransaction,
   uptime: () => Uptime | undefined,
-): StoreStep & Pick<SqliteNamespace, "isFiled"> {
+): Step & Pick<SqliteNamespace, "isFiled"> {
   const { sql, now, waited } = transaction;
   let namespace: SqliteNamespace | undefined;
   const open = (row: SqliteRow): SqliteNamespace => (namespace = new SqliteNamespace(transaction, row, uptime));
