@@ -3,25 +3,17 @@ import { Layout } from "../../id/layout.ts";
 import { checkpointIn, claimIn, renewalIn, usageIn } from "../../rule/era.ts";
 import { checkNew, notNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
-import { type Lost, type Pin, type Registry, type WorkerRecord } from "../../rule/registry.ts";
+import type { Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
 import {
   checkLayout,
   checkLimits,
   checkSkew,
   checkWindow,
-  defaultLimits,
   type NamespaceInfo,
-  type NamespaceLimits,
+  newNamespace,
 } from "../../rule/limits.ts";
 import { checkClaim, forced, forceRefusal, grantOf, noNamespace, released, renewed } from "../../rule/window.ts";
-import {
-  type StoreAttempt,
-  Changed,
-  type CompareAndSetStore,
-  type NamespaceState,
-  Unanswered,
-  type VersionedRecord,
-} from "./store.ts";
+import { Changed, type CompareAndSetStore, type NamespaceState, Unanswered, type VersionedRecord } from "./store.ts";
 
 /** Worker IDs that one answer lists at most. */
 const longestPage = 10_000;
@@ -35,11 +27,8 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
   const { kind, title, tokenOf = (token) => token, labelOf = (holder) => holder, isHeld = () => true } = store;
 
   /** The request as it stands now. With the clock of its beginning, the caller's clock would seem to be turned back. */
-  function presentRequest<Request extends { readonly token: string; readonly clock: number }>(
-    request: Request,
-    { waited }: StoreAttempt<Row>,
-  ): Request {
-    return { ...request, token: tokenOf(request.token), clock: request.clock + waited };
+  function presentRequest<Asked extends Pick<RenewRequest, "token" | "clock">>(asked: Asked, waited: number): Asked {
+    return { ...asked, token: tokenOf(asked.token), clock: asked.clock + waited };
   }
 
   const registry: Registry = {
@@ -68,7 +57,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     claim: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
-        const request = { ...presentRequest(asked, attempt), holder: labelOf(asked.holder) };
+        const request = { ...presentRequest(asked, attempt.waited), holder: labelOf(asked.holder) };
         const { namespace, layout, limits = {} } = request;
         const claim = await attempt.claim(request);
         const { state, clock } = claim;
@@ -89,14 +78,14 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     renew: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
-        const request = presentRequest(asked, attempt);
+        const request = presentRequest(asked, attempt.waited);
         const { state, records } = await attempt.snapshot("renew", [request.workerId]);
+        const [before] = records;
         if (state === undefined) return lost;
         checkQuarantine(state, title);
         const { info, clock } = state;
         checkWindow(request.window, info);
         checkSkew(request.clock, clock, info);
-        const [before] = records;
         if (before !== undefined && isHeld(before)) {
           const checkpoint = checkpointIn(state, request.checkpoint, before.record);
           const record = renewed(before.record, { ...request, checkpoint }, clock);
@@ -112,10 +101,10 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     release: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
-        const request = presentRequest(asked, attempt);
+        const request = presentRequest(asked, attempt.waited);
         const { state, records } = await attempt.snapshot("release", [request.workerId]);
-        if (state === undefined) return lost;
         const [before] = records;
+        if (state === undefined) return lost;
         if (before !== undefined) {
           const used = usageIn(state, request.used, before.record, before.era);
           const after = released(before.record, { ...request, used }, state.clock);
@@ -200,12 +189,6 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       return unpinned;
     });
   }
-}
-
-/** What is fixed for a namespace that does not exist yet. */
-function newNamespace(layout: string, limits: Partial<NamespaceLimits>): NamespaceInfo {
-  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
-  return { layout, maxWindow, maxClockSkew };
 }
 
 /** What is fixed for a namespace, with its quarantine while that lasts. */

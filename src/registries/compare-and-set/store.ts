@@ -70,9 +70,7 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   create(info: NamespaceInfo): Promise<NamespaceState>;
   /** Reads the namespace and these records, with what the write of this purpose depends on. */
   snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<Row>>;
-  /** Reads what a claim begins with. */
   claim(request: ClaimRequest): Promise<ClaimAttempt>;
-  /** Writes a renewal. */
   renew(change: RecordChange<Row>): Promise<void>;
   /** Writes how a claim ended, to the record and to the history. */
   end(change: RecordChange<Row>, how: NonNullable<HistoryRow["end"]>): Promise<void>;
