@@ -1,7 +1,7 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
 import { unusedRecord } from "../../src/rule/pin.ts";
-import { bucketOf, hashOf, nodesOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import { hashOf, Nodes, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
@@ -80,8 +80,8 @@ export function makeRecords(
   until: (workerId: number) => number,
 ): Promise<void> {
   return withDriver(port, async (client) => {
-    const nodes = nodesOf("/snowlease", namespace);
-    const folders = new Set(ids.flatMap((id) => nodes.bucket(bucketOf(id))));
+    const nodes = new Nodes("/snowlease", namespace);
+    const folders = new Set(ids.flatMap((id) => nodes.bucketsOf(id)));
     for (const path of folders) await called((done) => client.create(path, done)).catch(() => undefined);
     for (let begin = 0; begin < ids.length; begin += 500) {
       const transaction = client.transaction();

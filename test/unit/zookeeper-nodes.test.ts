@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
-import { hashOf, nodesOf, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import { hashOf, Nodes, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
 import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
 
@@ -21,12 +21,12 @@ describe("the name of an ephemeral node", () => {
     "2147483648",
     "4294967296",
   ])("is read whatever its sequence is: %s", (sequence) => {
-    const begin = nodesOf("/snowlease", "orders").ephemeral(7, token).split("/").at(-1);
+    const begin = new Nodes("/snowlease", "orders").ephemeral(7, token).split("/").at(-1);
     expect(parseEphemeral(`${begin}${sequence}`)).toEqual({ workerId: 7, token });
   });
 
   test.each([4_194_303, 2_147_483_647, 4_294_967_295])("holds the worker ID %d", (workerId) => {
-    const name = `${nodesOf("/snowlease", "orders").ephemeral(workerId, token).split("/").at(-1)}0000000001`;
+    const name = `${new Nodes("/snowlease", "orders").ephemeral(workerId, token).split("/").at(-1)}0000000001`;
     expect(parseEphemeral(name)).toEqual({ workerId, token });
   });
 
@@ -49,7 +49,7 @@ describe("the name of an ephemeral node", () => {
 
 describe("the nodes of a namespace", () => {
   test("hold at most 1,000 worker IDs below one another", () => {
-    const nodes = nodesOf("/ids/snowlease", "orders");
+    const nodes = new Nodes("/ids/snowlease", "orders");
     expect(nodes.state(7)).toBe("/ids/snowlease/orders/state/0/0000000007");
     expect(nodes.state(999)).toBe("/ids/snowlease/orders/state/0/0000000999");
     expect(nodes.state(4_194_303)).toBe("/ids/snowlease/orders/state/4194/0004194303");
@@ -57,7 +57,7 @@ describe("the nodes of a namespace", () => {
   });
 
   test("name no token and no host as it is, and any host at all", () => {
-    const nodes = nodesOf("/snowlease", "orders");
+    const nodes = new Nodes("/snowlease", "orders");
     expect(hashOf("a")).not.toContain("a".repeat(2));
     expect(nodes.ofHost("../a/節點", 3)).toMatch(/^\/snowlease\/orders\/host\/[0-9a-f]{32}\/0000000003$/);
   });

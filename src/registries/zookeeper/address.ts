@@ -33,8 +33,7 @@ export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   grammar: servers,
   claimMakesNamespace: "at once",
   parameters,
-  open: async (address, { operationTimeout }) =>
-    (await import("./registry.ts")).zooKeeperRegistry(address, { operationTimeout }),
+  open: async (address, options) => (await import("./registry.ts")).zooKeeperRegistry(address, options),
 };
 
 /** Reads the settings of a ZooKeeper URL. @throws SnowleaseError CONFIG_INVALID */

@@ -12,51 +12,41 @@ import {
   type SnapshotPurpose,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
-import { BeatenAt, commit, type CommitExtras, type ZooKeeperTry } from "./commit.ts";
-import { asShown, ephemeralPaths, ephemeralsOf } from "./ephemeral.ts";
+import { BeatenAt, commit, type CommitExtras } from "./commit.ts";
+import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
-import { numberBytes, readNumber, type StoredNode } from "./records.ts";
+import type { ZooKeeperTry } from "./operate.ts";
+import { jsonBytes, readNumber, type StoredNode } from "./records.ts";
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
-import {
-  type Beginning,
-  forgetOwner,
-  forgetToken,
-  guardUnused,
-  put,
-  readNode,
-  replaceLost,
-  type ZooKeeperStore,
-} from "./store.ts";
+import { type Beginning, readNode, type ZooKeeperStore } from "./store.ts";
+import { forgetToken, guardUnused, put, refile, replaceLost } from "./writes.ts";
 
 /** One attempt at an operation, on the nodes of a namespace. */
 export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   readonly store: ZooKeeperStore;
   readonly nodes: Nodes;
-  readonly deadline: number;
+  readonly tried: ZooKeeperTry;
   readonly waited: number;
-  /** How often other writers were faster. */
-  readonly races: number;
   #begun: Beginning<unknown> | undefined;
-  /** The names of the worker ID's ephemeral nodes, each with its token. */
-  #ephemerals: ReadonlyMap<string, string> = new Map();
-  /** The node that goes with each change of a record without a claim: see `guardUnused`. */
-  #bands: Node | undefined;
+  /** The paths of the worker ID's ephemeral nodes, by their tokens. */
+  #ephemerals: ReadonlyMap<string, readonly string[]> = new Map();
+  /** The parent of the hints: see `guardUnused`. */
+  #hints: Node | undefined;
   /** The writes that lower the hints of the worker ID's pools. */
   #lowered: readonly Write[] = [];
 
-  constructor(store: ZooKeeperStore, namespace: string, { deadline, waited, races }: ZooKeeperTry) {
+  constructor(store: ZooKeeperStore, namespace: string, tried: ZooKeeperTry) {
     this.store = store;
     this.nodes = store.nodes(namespace);
-    this.deadline = deadline;
-    this.waited = waited;
-    this.races = races;
+    this.tried = tried;
+    this.waited = tried.waited;
   }
 
   /** Reads the clock, the namespace, and more, in one round trip. */
   async begin<Read>(reads: (session: ZooKeeperSession) => Promise<Read>): Promise<Beginning<Read>> {
-    const begun = await this.store.begin(this.deadline, this.nodes, reads);
+    const begun = await this.store.begin(this.tried.exchange, this.nodes, reads);
     this.#begun = begun;
     return begun;
   }
@@ -68,7 +58,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   async create(info: NamespaceInfo): Promise<NamespaceState> {
     const { state } = this.#begun ?? (await this.begin(async () => undefined));
     if (state !== undefined) return state;
-    await this.store.makeNamespace(this.deadline, this.nodes, info);
+    await this.store.makeNamespace(this.tried.exchange, this.nodes, info);
     throw new Changed("the namespace was created");
   }
 
@@ -81,16 +71,16 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
       Promise.all([
         Promise.all(workerIds.map((id) => readNode(session, nodes, id))),
         ends ? ephemeralsOf(session, nodes, workerId) : undefined,
-        pins ? session.get(nodes.bands) : undefined,
-        purpose === "unpin" ? session.list(nodes.bands) : undefined,
+        pins ? session.get(nodes.hints) : undefined,
+        purpose === "unpin" ? session.list(nodes.hints) : undefined,
       ]),
     );
-    const [records, ephemerals = new Map<string, string>(), bands, pools = []] = read;
+    const [records, ephemerals = new Map<string, readonly string[]>(), hints, pools = []] = read;
     this.#ephemerals = ephemerals;
-    this.#bands = bands;
+    this.#hints = hints;
     if (purpose === "unpin" && records[0]?.record.fence === 0) this.#lowered = await this.#lowerHints(workerId, pools);
     if (!ends) return { state, records };
-    const shown = records.map((each) => each && { ...each, shown: asShown(each.record, ephemerals.values()) });
+    const shown = records.map((each) => each && { ...each, shown: asShown(each.record, ephemerals) });
     return { state, records: shown };
   }
 
@@ -114,7 +104,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const { nodes } = this;
     const { workerId } = after;
     const { token = "" } = before.record;
-    const gone = how === "released" ? ephemeralPaths(nodes, workerId, this.#ephemerals, token) : [];
+    const gone = (how === "released" && this.#ephemerals.get(token)) || [];
     const writes: Write[] = [
       ...put(nodes, after, before),
       ...forgetToken(nodes, before),
@@ -130,13 +120,10 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const { nodes, store } = this;
     for (const { before, after } of changes) {
       const { workerId, owner } = after;
-      const isNew = owner !== undefined && owner !== before?.record.owner;
       const writes: Write[] = [
         ...put(nodes, after, before),
-        ...(before === undefined
-          ? []
-          : [...guardUnused(nodes, before, this.#bands), ...forgetOwner(nodes, before, owner)]),
-        ...(isNew ? [{ op: "create", path: nodes.ofOwner(owner, workerId) } as const] : []),
+        ...guardUnused(nodes, before, this.#hints),
+        ...refile((ip) => nodes.ofOwner(ip, workerId), before?.record.owner, owner),
       ];
       await this.commitRecord(workerId, writes, {
         folders: [...store.foldersFor(nodes, workerId), ...(owner === undefined ? [] : [nodes.owner(owner)])],
@@ -147,23 +134,24 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   async unpin(changes: readonly RecordChange<StoredNode, Stored | undefined>[]): Promise<void> {
     const { nodes } = this;
     for (const { before, after } of changes) {
+      const { workerId, owner } = before.record;
       const writes = [
         ...(after === undefined ? this.#forgetUnused(before) : put(nodes, after, before)),
-        ...guardUnused(nodes, before, this.#bands),
-        ...forgetOwner(nodes, before),
+        ...guardUnused(nodes, before, this.#hints),
+        ...refile((ip) => nodes.ofOwner(ip, workerId), owner, undefined),
       ];
-      await this.commit(writes, { also: (session) => [forgetRest(session, nodes, before.record.workerId)] });
+      await this.commit(writes, { also: (session) => [forgetRest(session, nodes, workerId)] });
     }
   }
 
   async lost({ workerId, token }: ClaimKey, before: StoredNode | undefined): Promise<void> {
     if (before?.record.token === token) return;
-    await this.store.ephemerals.remove(this.deadline, this.nodes, workerId, token);
+    await this.store.ephemerals.remove(this.nodes, workerId, token, this.tried.exchange);
   }
 
   /** @returns the number of the session that wrote. @throws BeatenAt */
   commit(writes: readonly Write[], extras?: CommitExtras): Promise<number> {
-    return commit(this.store.connection, this.deadline, writes, extras);
+    return commit(this.tried.exchange, writes, extras);
   }
 
   /** The same for the writes of one record. Where an operator deleted that by hand, a new one takes its place. */
@@ -173,7 +161,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     } catch (error) {
       if (error instanceof BeatenAt && error.path === this.nodes.rows(workerId)) {
         const { state } = this.#reading;
-        if (state !== undefined) await replaceLost(this.store, this.deadline, this.nodes, workerId, state);
+        if (state !== undefined) await replaceLost(this.tried.exchange, this.nodes, workerId, state);
       }
       throw error;
     }
@@ -194,16 +182,14 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const around = pools.flatMap((name) => {
       const [, first, last] = /^(\d+)-(\d+)$/.exec(name) ?? [];
       const pool: PoolBounds = { first: Number(first), last: Number(last) };
-      return isIn(pool, workerId) ? [this.nodes.next(pool)] : [];
+      return isIn(pool, workerId) ? [this.nodes.hint(pool)] : [];
     });
-    const hints = await this.store.connection.exchange(this.deadline, (session) =>
-      Promise.all(around.map((path) => session.get(path))),
-    );
+    const hints = await this.tried.exchange((session) => Promise.all(around.map((path) => session.get(path))));
     return around.flatMap((path, i): Write[] => {
       const node = hints[i];
       if (node === undefined) return [];
       // Also a lower hint is written: a claim that is about to raise it must be beaten.
-      const data = numberBytes(Math.min(readNumber(node, path), workerId));
+      const data = jsonBytes(Math.min(readNumber(node, path), workerId));
       return [{ op: "set", path, data, version: node.version }];
     });
   }

@@ -1,5 +1,5 @@
-import type { ServerAddress } from "../url.ts";
-import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { type ServerAddress, whereOf } from "../url.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import type { ZooKeeperSession } from "./session.ts";
@@ -26,19 +26,15 @@ export interface ZooKeeperConnection {
   close(): Promise<void>;
 }
 
-interface ZooKeeperConnectionOptions extends Omit<ZooKeeperSettings, "chroot"> {
-  /** Deadline of one operation, connecting included, ms. */
-  readonly operationTimeout: number;
-  readonly clock?: Clock | undefined;
-}
-
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function openConnection(
   { servers, user, password }: ServerAddress,
-  { sessionTimeout, tls, tlsCa, operationTimeout, clock = systemClock }: ZooKeeperConnectionOptions,
+  settings: ZooKeeperSettings,
+  operationTimeout: number,
 ): Promise<ZooKeeperConnection> {
   const driver = await loadDriver();
-  const where = servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join(",");
+  const { sessionTimeout } = settings;
+  const where = whereOf(servers);
   const login = user === undefined ? undefined : `${user}:${password ?? ""}`;
   /** The server to try next; the first one by lot. */
   let turn = Math.floor(Math.random() * servers.length);
@@ -47,7 +43,7 @@ export async function openConnection(
   let session: SessionKey | undefined;
   let sessionNumber = 0;
   let heard = -Infinity;
-  /** Why the last try to connect failed. */
+  /** Why the last try to connect failed; a `ReplyError` where the server refuses this client. */
   let said: unknown;
   let asking = 0;
   let closed = false;
@@ -61,16 +57,16 @@ export async function openConnection(
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       for (let tries = 0; tries < servers.length; tries++) {
         // No call waits, and no session is left to keep.
-        if (closed || (asking === 0 && monotonic(clock) > heard + sessionTimeout)) return;
-        if ((await tryOne()) || isRefusal(said)) return;
+        if (closed || (asking === 0 && monotonic(systemClock) > heard + sessionTimeout)) return;
+        if ((await tryOne()) || said instanceof ReplyError) return;
       }
-      await clock.sleep(pause, { keepAlive: false });
+      await systemClock.sleep(pause, { keepAlive: false });
     }
   }
 
   async function tryOne(): Promise<boolean> {
     const server = servers[turn++ % servers.length] ?? { host: "localhost", port: 2181 };
-    const opened = new Wire(driver, server, { sessionTimeout, session, login, tls, tlsCa, clock });
+    const opened = new Wire(driver, server, { ...settings, session, login });
     wire = opened;
     opened.hold(asking > 0);
     try {
@@ -97,8 +93,8 @@ export async function openConnection(
     for (;;) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       if (wire?.isConnected) return wire;
-      const left = deadline - monotonic(clock);
-      if (isRefusal(said)) {
+      const left = deadline - monotonic(systemClock);
+      if (said instanceof ReplyError) {
         const refusal = replyError(said, where, login !== undefined);
         // The next operation tries again.
         said = undefined;
@@ -109,58 +105,50 @@ export async function openConnection(
     }
   }
 
-  function asked(by: number): void {
-    asking += by;
-    wire?.hold(asking > 0);
+  /** Keeps the process alive while a caller waits. */
+  async function awaited<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    asking++;
+    wire?.hold(true);
+    try {
+      return await work();
+    } finally {
+      asking--;
+      wire?.hold(asking > 0);
+    }
   }
 
   return {
     where,
     operationTimeout,
 
-    deadline: () => monotonic(clock) + operationTimeout,
+    deadline: () => monotonic(systemClock) + operationTimeout,
 
     async ready(deadline) {
       if (wire?.isConnected) return false;
-      asked(1);
-      try {
-        await ready(deadline);
-        return true;
-      } finally {
-        asked(-1);
-      }
+      await awaited(() => ready(deadline));
+      return true;
     },
 
-    async exchange(deadline, calls) {
-      asked(1);
-      try {
+    exchange: (deadline, calls) =>
+      awaited(async () => {
         const used = await ready(deadline);
-        const left = Math.max(1, deadline - monotonic(clock));
+        const left = Math.max(1, deadline - monotonic(systemClock));
+        const answers = calls(used.calls(sessionNumber));
         const lost = used.ended.then((error): never => {
           throw new ConnectionLost(error.message, { cause: error });
         });
-        lost.catch(() => undefined);
-        const answers = calls(used.calls(sessionNumber));
-        return await within(left, Promise.race([answers, lost])).catch((error: unknown) => {
+        return within(left, Promise.race([answers, lost])).catch((error: unknown) => {
           if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
           if (!(error instanceof TooLate)) throw error;
           // A call that had little time left proves nothing about the connection, on which other calls may wait.
           if (left >= operationTimeout / 2) used.end(new Error("no answer"));
           throw silentError(where, operationTimeout, true);
         });
-      } finally {
-        asked(-1);
-      }
-    },
+      }),
 
     async close() {
       closed = true;
       await wire?.close();
     },
   };
-}
-
-/** Whether a server said why it refuses this client. */
-function isRefusal(said: unknown): said is ReplyError {
-  return said instanceof ReplyError;
 }

@@ -1,7 +1,7 @@
 import type { Stored } from "../../rule/window.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import { bucketOf, type Nodes, parseEphemeral } from "./nodes.ts";
-import type { ZooKeeperSession } from "./session.ts";
+import type { Exchange, ZooKeeperSession } from "./session.ts";
 
 /*
  * An ephemeral node says that the session of a holder lives. Without it a claim may end early; a window never does. Of two nodes for
@@ -14,49 +14,38 @@ const retryPause = 5000;
 /** Longest delay that a timer honours, ms. */
 const longestTimer = 2_147_483_647;
 
-/** The names of the ephemeral nodes of one worker ID, each with its token. */
+/** The paths of the ephemeral nodes of one worker ID, by their tokens: several where a holder has had several sessions. */
 export async function ephemeralsOf(
   session: ZooKeeperSession,
   nodes: Nodes,
   workerId: number,
-): Promise<ReadonlyMap<string, string>> {
-  const names = (await session.list(nodes.ephemerals(bucketOf(workerId)))) ?? [];
-  return new Map(
-    names.flatMap((name) => {
-      const found = parseEphemeral(name);
-      return found?.workerId === workerId ? [[name, found.token]] : [];
-    }),
-  );
-}
-
-/** The paths of the ephemeral nodes of a claim: several where its holder has had several sessions. */
-export function ephemeralPaths(
-  nodes: Nodes,
-  workerId: number,
-  ephemerals: ReadonlyMap<string, string>,
-  token: string,
-): string[] {
-  return [...ephemerals].flatMap(([name, of]) =>
-    of === token ? [`${nodes.ephemerals(bucketOf(workerId))}/${name}`] : [],
-  );
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const folder = nodes.ephemerals(bucketOf(workerId));
+  const paths = new Map<string, string[]>();
+  for (const name of (await session.list(folder)) ?? []) {
+    const found = parseEphemeral(name);
+    if (found?.workerId !== workerId) continue;
+    paths.set(found.token, [...(paths.get(found.token) ?? []), `${folder}/${name}`]);
+  }
+  return paths;
 }
 
 /** A record as people see it: with the claim ended where its holder's session has ended. `tokens`: those of living sessions. */
-export function asShown(stored: Stored, tokens: Iterable<string>): Stored {
-  const { token } = stored;
-  return token === undefined || [...tokens].includes(token) ? stored : { ...stored, token: undefined };
+export function asShown(stored: Stored, tokens: { has(token: string): boolean }): Stored {
+  return stored.token === undefined || tokens.has(stored.token) ? stored : { ...stored, token: undefined };
 }
 
 /** The ephemeral nodes that this client made, and that its session keeps. */
 export class OwnEphemerals {
-  readonly #connection: ZooKeeperConnection;
+  /** Each exchange is an operation of its own. */
+  readonly #exchange: Exchange;
   /** By the beginnings of their names: the timer that removes a node, and whether it is known to exist. */
   readonly #nodes = new Map<string, { readonly end: NodeJS.Timeout; readonly there: boolean }>();
   #session = 0;
   #closed = false;
 
   constructor(connection: ZooKeeperConnection) {
-    this.#connection = connection;
+    this.#exchange = (calls) => connection.exchange(connection.deadline(), calls);
   }
 
   /** Notes the node of a claim. `clock`: the registry's, when the record was stored. */
@@ -78,16 +67,17 @@ export class OwnEphemerals {
   }
 
   /** Removes the ephemeral nodes of a claim that is over. Until that succeeds, claims overlook a free number. */
-  async remove(deadline: number, nodes: Nodes, workerId: number, token: string): Promise<void> {
-    this.forget(nodes.ephemeral(workerId, token));
+  async remove(nodes: Nodes, workerId: number, token: string, exchange: Exchange = this.#exchange): Promise<void> {
+    const begin = nodes.ephemeral(workerId, token);
+    this.forget(begin);
     try {
-      await this.#connection.exchange(deadline, async (session) => {
-        const ephemerals = await ephemeralsOf(session, nodes, workerId);
-        await Promise.all(ephemeralPaths(nodes, workerId, ephemerals, token).map((path) => session.remove(path)));
+      await exchange(async (session) => {
+        const paths = (await ephemeralsOf(session, nodes, workerId)).get(token) ?? [];
+        await Promise.all(paths.map((path) => session.remove(path)));
       });
     } catch {
       // Unless a renewal created it again in between.
-      if (!this.#nodes.has(nodes.ephemeral(workerId, token))) this.#keep(nodes, workerId, token, retryPause, false);
+      if (!this.#nodes.has(begin)) this.#keep(nodes, workerId, token, retryPause, false);
     }
   }
 
@@ -100,11 +90,8 @@ export class OwnEphemerals {
     const path = nodes.ephemeral(workerId, token);
     this.forget(path);
     if (this.#closed) return;
-    const end = setTimeout(
-      () => void this.remove(this.#connection.deadline(), nodes, workerId, token),
-      Math.min(ms, longestTimer),
-    ).unref();
-    this.#nodes.set(path, { end, there });
+    const end = setTimeout(() => void this.remove(nodes, workerId, token), Math.min(ms, longestTimer));
+    this.#nodes.set(path, { end: end.unref(), there });
   }
 
   #clear(): void {

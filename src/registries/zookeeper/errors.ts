@@ -27,7 +27,7 @@ export class ReplyError extends Error {
 /** The connection ended before the answer came. The calls may have been done. */
 export class ConnectionLost extends Unanswered {}
 
-interface ZooKeeperErrorMeaning {
+interface ReplyMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
@@ -36,26 +36,20 @@ interface ZooKeeperErrorMeaning {
 const rights = "the user needs all rights on its nodes: use its login, or another chroot";
 
 /** The meaning of some codes. With any of them, nothing was written. */
-const known: Readonly<Record<number, ZooKeeperErrorMeaning>> = {
+const known: Readonly<Record<number, ReplyMeaning>> = {
   [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
   [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
   [codes.authFailed]: { code: "UNAUTHORIZED", says: "refused the login", advice: "correct the one in the URL" },
 };
+const toLogIn = "write USER:PASSWORD@ before its address";
+const anonymous: ReplyMeaning = { code: "UNAUTHORIZED", says: "wants a login", advice: toLogIn };
+const failure: ReplyMeaning = { code: "REGISTRY_UNAVAILABLE", says: "failed", advice: "look at its log" };
 
 /** The error for what a server answered. With a code that is not in the table, the call may have been done. */
 export function replyError(cause: ReplyError, where: string, login: boolean): SnowleaseError {
-  const { code, says, advice } = known[cause.code] ?? {
-    code: "REGISTRY_UNAVAILABLE",
-    says: "failed",
-    advice: "look at its log",
-  };
-  const anonymous = cause.code === codes.noAuth && !login;
-  return new SnowleaseError(
-    anonymous ? "UNAUTHORIZED" : code,
-    `ZooKeeper ${where} ${anonymous ? "wants a login" : says} (${cause.message}); ${anonymous ? "write USER:PASSWORD@ before its address" : advice}.`,
-    {},
-    { cause },
-  );
+  const isAnonymous = cause.code === codes.noAuth && !login;
+  const { code, says, advice } = isAnonymous ? anonymous : (known[cause.code] ?? failure);
+  return new SnowleaseError(code, `ZooKeeper ${where} ${says} (${cause.message}); ${advice}.`, {}, { cause });
 }
 
 /** The ensemble did not answer in time. `sent`: the operation may have been done. */

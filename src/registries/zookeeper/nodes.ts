@@ -5,7 +5,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
  * The nodes of a registry. A node that is listed has at most 1,000 children, unless one host or one worker ID makes more of them: a
  * list of 40,000 names is longer than a server sends.
  *
- *     /snowlease/.clock                             written to for the leader's clock
+ *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     layout, limits, schema version; made last
  *                         /state/BUCKET/ID          the record of a worker ID
  *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
@@ -23,77 +23,55 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 /** Worker IDs of one bucket. */
 export const bucketSize = 1000;
 
-/** The nodes of one namespace. */
-export interface Nodes {
+/** The paths of the nodes of one namespace. */
+export class Nodes {
   readonly root: string;
   readonly meta: string;
   /** The nodes that exist before the first claim, parents before children. */
   readonly folders: readonly string[];
-  readonly bands: string;
-  state(workerId: number): string;
-  states(bucket: number): string;
+  /** The parent of the hints. */
+  readonly hints: string;
   /** The parent of the buckets of records. */
   readonly buckets: string;
-  /** The beginning of the name of an ephemeral node; the server adds the sequence. */
-  ephemeral(workerId: number, token: string): string;
-  ephemerals(bucket: number): string;
-  rest(bucket: number): string;
+
+  /** `base`: the node above all namespaces. */
+  constructor(base: string, namespace: string) {
+    this.root = `${base}/${namespace}`;
+    this.meta = `${this.root}/meta`;
+    const folders = ["state", "live", "rest", "history", "token", "host", "owner", "next"];
+    this.folders = [this.root, ...folders.map((name) => `${this.root}/${name}`)];
+    this.hints = `${this.root}/next`;
+    this.buckets = `${this.root}/state`;
+  }
+
+  readonly state = (workerId: number): string => `${this.root}/state/${placeOf(workerId)}`;
+  readonly states = (bucket: number): string => `${this.root}/state/${bucket}`;
+  /** The beginning of the path of an ephemeral node; the server adds the sequence. */
+  readonly ephemeral = (workerId: number, token: string): string =>
+    `${this.ephemerals(bucketOf(workerId))}/w${padded(workerId)}-${token}-`;
+  readonly ephemerals = (bucket: number): string => `${this.root}/live/${bucket}`;
+  readonly rest = (bucket: number): string => `${this.root}/rest/${bucket}`;
   /** The parent of the history rows of a worker ID. */
-  rows(workerId: number): string;
-  row(workerId: number, fence: number): string;
-  token(token: string): string;
-  host(host: string): string;
-  ofHost(host: string, workerId: number): string;
+  readonly rows = (workerId: number): string => `${this.root}/history/${placeOf(workerId)}`;
+  readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
+  readonly token = (token: string): string => `${this.root}/token/${token}`;
+  readonly host = (host: string): string => `${this.root}/host/${hashOf(host)}`;
+  readonly ofHost = (host: string, workerId: number): string => `${this.host(host)}/${padded(workerId)}`;
   /** The parent of the worker IDs that are pinned for an address. */
-  owner(ip: string): string;
-  ofOwner(ip: string, workerId: number): string;
-  next(pool: PoolBounds): string;
-  /** The nodes that a bucket needs. */
-  bucket(bucket: number): readonly string[];
-}
-
-/** `base`: the node above all namespaces. */
-export function nodesOf(base: string, namespace: string): Nodes {
-  const root = `${base}/${namespace}`;
-  const place = (workerId: number): string => `${bucketOf(workerId)}/${padded(workerId)}`;
-  return {
-    root,
-    meta: `${root}/meta`,
-    folders: [
-      root,
-      ...["state", "live", "rest", "history", "token", "host", "owner", "next"].map((name) => `${root}/${name}`),
-    ],
-    bands: `${root}/next`,
-    state: (workerId) => `${root}/state/${place(workerId)}`,
-    buckets: `${root}/state`,
-    states: (bucket) => `${root}/state/${bucket}`,
-    ephemeral: (workerId, token) => `${root}/live/${bucketOf(workerId)}/w${padded(workerId)}-${token}-`,
-    ephemerals: (bucket) => `${root}/live/${bucket}`,
-    rest: (bucket) => `${root}/rest/${bucket}`,
-    rows: (workerId) => `${root}/history/${place(workerId)}`,
-    row: (workerId, fence) => `${root}/history/${place(workerId)}/${padded(fence)}`,
-    token: (token) => `${root}/token/${token}`,
-    host: (host) => `${root}/host/${hashOf(host)}`,
-    ofHost: (host, workerId) => `${root}/host/${hashOf(host)}/${padded(workerId)}`,
-    owner: (ip) => `${root}/owner/${hashOf(ip)}`,
-    ofOwner: (ip, workerId) => `${root}/owner/${hashOf(ip)}/${padded(workerId)}`,
-    next: ({ first, last }) => `${root}/next/${first}-${last}`,
-    bucket: (bucket) => ["state", "live", "history"].map((name) => `${root}/${name}/${bucket}`),
-  };
-}
-
-/** The node above all namespaces. */
-export function baseOf(chroot: string): string {
-  return `${chroot}/snowlease`;
-}
-
-/** The node that each operation writes for the clock. No namespace can have its name. */
-export function clockOf(base: string): string {
-  return `${base}/.clock`;
+  readonly owner = (ip: string): string => `${this.root}/owner/${hashOf(ip)}`;
+  readonly ofOwner = (ip: string, workerId: number): string => `${this.owner(ip)}/${padded(workerId)}`;
+  readonly hint = ({ first, last }: PoolBounds): string => `${this.hints}/${first}-${last}`;
+  /** The buckets of a worker ID. */
+  readonly bucketsOf = (workerId: number): readonly string[] =>
+    ["state", "live", "history"].map((name) => `${this.root}/${name}/${bucketOf(workerId)}`);
 }
 
 export function bucketOf(workerId: number): number {
   return Math.floor(workerId / bucketSize);
+}
+
+function placeOf(workerId: number): string {
+  return `${bucketOf(workerId)}/${padded(workerId)}`;
 }
 
 /** The stored form of a token, or of a host's name: 128 bits of its SHA-256. */
@@ -111,18 +89,16 @@ export function numberOf(name: string): number | undefined {
   return /^\d{10,16}$/.test(name) && padded(number) === name ? number : undefined;
 }
 
-/** What the name of an ephemeral node says. */
-export interface EphemeralName {
-  readonly workerId: number;
-  /** The hash of the holder's token. */
-  readonly token: string;
-}
-
 /**
- * Reads the name of an ephemeral node; undefined for a name that Snowlease did not give. It ends in a signed counter of 32 bits, padded
+ * Reads the name of an ephemeral node; undefined for a name that Snowlease did not give. `token`: the hash of the holder's token. It ends in a signed counter of 32 bits, padded
  * to ten characters: 2,147,483,647 is followed by -2147483648, and so on up to -000000001. The counter does not even give an order.
  */
-export function parseEphemeral(name: string): EphemeralName | undefined {
+export function parseEphemeral(name: string): { readonly workerId: number; readonly token: string } | undefined {
   const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
   return workerId === undefined || token === undefined ? undefined : { workerId: Number(workerId), token };
+}
+
+/** The worker IDs of a pool that belong to a bucket. */
+export function boundsIn(bucket: number, { first, last }: PoolBounds): PoolBounds {
+  return { first: Math.max(first, bucket * bucketSize), last: Math.min(last, (bucket + 1) * bucketSize - 1) };
 }

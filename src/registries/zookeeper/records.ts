@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HistoryRow, Recents } from "../../rule/registry.ts";
+import type { HistoryRow } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
@@ -47,7 +47,7 @@ const row = z.object({
 const rest = z.object({ first: z.int(), last: z.int(), until: z.int(), removed: z.int() });
 
 /** A note about the idle numbers of a bucket, from `first` to `last`. */
-interface Rest {
+export interface Rest {
   readonly first: number;
   readonly last: number;
   /** None of them comes free before, Unix ms. */
@@ -65,43 +65,31 @@ export interface StoredNode extends VersionedRecord {
 }
 
 export function metaBytes(info: NamespaceInfo): Uint8Array {
-  return bytesOf({ schema: schemaVersion, ...info });
+  return jsonBytes({ schema: schemaVersion, ...info });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 export function readMeta(node: Node, path: string): NamespaceInfo {
-  const { schema, ...info } = read(meta, node.data, path);
+  const { schema, ...info } = read(meta, node, path);
   if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
   return info;
 }
 
 export function recordBytes({ recents, knownFrom: floor, ...stored }: Stored, sticky: boolean): Uint8Array {
-  return bytesOf({ ...stored, floor, ...(recents !== undefined && { recents: textual(recents) }), sticky });
+  const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
+  return jsonBytes({ ...stored, floor, recents: text, sticky });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
-export function readRecord({ data, version }: Node, path: string, workerId: number): StoredNode {
-  const { recents, sticky, floor, ...stored } = read(record, data, path);
+export function readRecord(node: Node, path: string, workerId: number): StoredNode {
+  const { recents: text, sticky, floor: knownFrom, ...stored } = read(record, node, path);
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
-  const bytes = recents && Uint8Array.from(Buffer.from(recents.bytes, "base64"));
-  return {
-    record: { ...stored, knownFrom: floor, recents: recents && bytes && { from: recents.from, bytes } },
-    era: 0,
-    version,
-    sticky,
-  };
-}
-
-export function rowBytes(claim: HistoryRow): Uint8Array {
-  return bytesOf(claim);
+  const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
+  return { record: { ...stored, knownFrom, recents }, era: 0, version: node.version, sticky };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {
-  return read(row, node.data, path);
-}
-
-export function restBytes(known: Rest): Uint8Array {
-  return bytesOf(known);
+  return read(row, node, path);
 }
 
 /** Undefined for an empty note, and for one of another version. */
@@ -113,24 +101,16 @@ export function readRest({ data }: Node): Rest | undefined {
   }
 }
 
-/** A number as a node's data. */
-export function numberBytes(number: number): Uint8Array {
-  return bytesOf(number);
-}
-
 export function readNumber(node: Node, path: string): number {
-  return read(z.int(), node.data, path);
+  return read(z.int(), node, path);
 }
 
-function textual({ from, bytes }: Recents): { from: number; bytes: string } {
-  return { from, bytes: Buffer.from(bytes).toString("base64") };
-}
-
-function bytesOf(value: unknown): Uint8Array {
+/** A value as a node's data. */
+export function jsonBytes(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
 
-function read<Value>(schema: z.ZodType<Value>, data: Uint8Array, path: string): Value {
+function read<Value>(schema: z.ZodType<Value>, { data }: Node, path: string): Value {
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder().decode(data));

@@ -1,8 +1,8 @@
 import { isSnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { bucketOf, bucketSize, type Nodes } from "./nodes.ts";
-import { type StoredNode, readRest, restBytes } from "./records.ts";
-import type { ZooKeeperSession } from "./session.ts";
+import { boundsIn, bucketOf, type Nodes } from "./nodes.ts";
+import { jsonBytes, readRest, type Rest, type StoredNode } from "./records.ts";
+import type { ChildCounts, Node, ZooKeeperSession } from "./session.ts";
 
 /*
  * A number without an ephemeral node is idle. A claim that has read all idle numbers of a bucket, and found that all of them rest, notes
@@ -26,23 +26,24 @@ export async function readNote(
   session: ZooKeeperSession,
   nodes: Nodes,
   bucket: number,
-  { first, last }: PoolBounds,
+  pool: PoolBounds,
 ): Promise<RestNote | undefined> {
   const path = nodes.rest(bucket);
-  const read = (): Promise<readonly [Awaited<ReturnType<ZooKeeperSession["get"]>>, number | undefined]> =>
-    Promise.all([session.get(path), session.removed(nodes.ephemerals(bucket))]);
-  let [node, removed = 0] = await read();
+  const read = (): Promise<[Node | undefined, ChildCounts | undefined]> =>
+    Promise.all([session.get(path), session.count(nodes.ephemerals(bucket))]);
+  let [node, live] = await read();
   if (node === undefined) {
     await session.create(path);
-    [node, removed = 0] = await read();
+    [node, live] = await read();
   }
-  // A namespace of an older version has no parent node for notes.
+  // An operator deleted the parent of the notes.
   if (node === undefined) return undefined;
+  const removed = live?.removed ?? 0;
   const begun = { bucket, removed, version: node.version };
   const note = readRest(node);
   if (note === undefined || note.removed !== removed) return begun;
-  const [from, to] = limitsIn(bucket, { first, last });
-  return note.first <= from && note.last >= to ? { ...begun, until: note.until } : begun;
+  const { first, last } = boundsIn(bucket, pool);
+  return note.first <= first && note.last >= last ? { ...begun, until: note.until } : begun;
 }
 
 /** Notes until when all idle numbers of a bucket rest that belong to a pool. */
@@ -53,9 +54,9 @@ export async function noteRest(
   pool: PoolBounds,
   until: number,
 ): Promise<void> {
-  const [first, last] = limitsIn(bucket, pool);
+  const note: Rest = { ...boundsIn(bucket, pool), until, removed };
   try {
-    await session.set(nodes.rest(bucket), restBytes({ first, last, until, removed }), version);
+    await session.set(nodes.rest(bucket), jsonBytes(note), version);
   } catch (error) {
     // The note is only a hint.
     if (!isSnowleaseError(error)) throw error;
@@ -71,10 +72,6 @@ export function restOf(kept: readonly (StoredNode | undefined)[], latest: number
     if (each.record.pinned === undefined) until = Math.min(until, each.record.until);
   }
   return until;
-}
-
-function limitsIn(bucket: number, { first, last }: PoolBounds): readonly [first: number, last: number] {
-  return [Math.max(first, bucket * bucketSize), Math.min(last, (bucket + 1) * bucketSize - 1)];
 }
 
 /** Empties the note of a number's bucket. It goes with each write that may free an idle number. */

@@ -18,25 +18,26 @@ export interface Node {
   readonly version: number;
 }
 
-/** Calls over one connection. The server does them in their order: a read sees the writes before it. */
+/** How many children a node has. */
+export interface ChildCounts {
+  readonly present: number;
+  /** How many there ever were: the number of the next sequential one. */
+  readonly created: number;
+  readonly removed: number;
+}
+
+/** Calls over one connection. The server does them in their order: a read sees the writes before it. A missing node is undefined. */
 export interface ZooKeeperSession {
   /** Tells sessions apart: in a new one, the ephemeral nodes of the one before are gone. */
   readonly id: number;
   get(path: string): Promise<Node | undefined>;
-  /** Names of the children; undefined where there is no such node. */
+  /** Names of the children. */
   list(path: string): Promise<readonly string[] | undefined>;
-  /** How many children a node has; undefined where there is no such node. */
-  count(path: string): Promise<number | undefined>;
-  /**
-   * How many children were ever created below a node: the number of the next sequential one. Undefined where there is no such node.
-   */
-  created(path: string): Promise<number | undefined>;
-  /** How many children of a node were ever removed; undefined where there is no such node. */
-  removed(path: string): Promise<number | undefined>;
-  /** Empties a node. Returns the leader's time of that write, Unix ms; undefined where there is no such node. */
+  count(path: string): Promise<ChildCounts | undefined>;
+  /** Empties a node. Returns the leader's time of that write, Unix ms. */
   touch(path: string): Promise<number | undefined>;
-  /** `orphan`: the parent is missing. */
-  create(path: string, data?: Uint8Array): Promise<"made" | "exists" | "orphan">;
+  /** False where the node exists, or its parent is missing. */
+  create(path: string, data?: Uint8Array): Promise<boolean>;
   /** False where the node has another version, or does not exist. */
   set(path: string, data: Uint8Array, version: number): Promise<boolean>;
   /** False where there is no such node, or it has children. */
@@ -44,3 +45,6 @@ export interface ZooKeeperSession {
   /** All writes or none. Undefined when they were done; otherwise the write that did not find what it expected, and the server's code. */
   commit(writes: readonly Write[]): Promise<{ readonly failed: number; readonly code: number } | undefined>;
 }
+
+/** Makes calls over one connection within an operation's deadline. `calls` makes all of them before it awaits one. */
+export type Exchange = <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>) => Promise<Answer>;

@@ -1,14 +1,12 @@
-import { SnowleaseError } from "../../id/errors.ts";
+import { configInvalid } from "../../id/errors.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
-import { unusedRecord } from "../../rule/pin.ts";
-import type { Stored } from "../../rule/window.ts";
 import type { NamespaceState } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
-import { baseOf, bucketOf, clockOf, type Nodes, nodesOf, numberOf } from "./nodes.ts";
-import { type StoredNode, metaBytes, numberBytes, readMeta, readRecord, recordBytes } from "./records.ts";
-import type { Node, ZooKeeperSession, Write } from "./session.ts";
-import { operate, type ZooKeeperTry } from "./commit.ts";
+import { Nodes } from "./nodes.ts";
+import { operate, type ZooKeeperTry } from "./operate.ts";
+import { type StoredNode, metaBytes, readMeta, readRecord } from "./records.ts";
+import type { Exchange, ZooKeeperSession } from "./session.ts";
 
 /** What an operation reads first. */
 export interface Beginning<Read> {
@@ -25,7 +23,10 @@ export class ZooKeeperStore {
   readonly connection: ZooKeeperConnection;
   readonly ephemerals: OwnEphemerals;
   readonly #chroot: string;
+  /** The node above all namespaces. */
   readonly #base: string;
+  /** The node that each operation writes for the clock. */
+  readonly #clock: string;
   /** Folders of buckets that exist: Snowlease never deletes one. */
   readonly #folders = new Set<string>();
 
@@ -33,11 +34,12 @@ export class ZooKeeperStore {
     this.connection = connection;
     this.ephemerals = new OwnEphemerals(connection);
     this.#chroot = chroot;
-    this.#base = baseOf(chroot);
+    this.#base = `${chroot}/snowlease`;
+    this.#clock = `${this.#base}/.clock`;
   }
 
   nodes(namespace: string): Nodes {
-    return nodesOf(this.#base, namespace);
+    return new Nodes(this.#base, namespace);
   }
 
   /** Makes attempts until one is done. */
@@ -45,37 +47,44 @@ export class ZooKeeperStore {
     return operate(this.connection, work);
   }
 
+  /** An operation of one round trip. */
+  ask<Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> {
+    return this.run(({ exchange }) => exchange(calls));
+  }
+
+  /** An operation that only reads. */
+  read<Read>(nodes: Nodes, reads: (session: ZooKeeperSession) => Promise<Read>): Promise<Beginning<Read>> {
+    return this.run(({ exchange }) => this.begin(exchange, nodes, reads));
+  }
+
   /**
    * One round trip: writes the node of the clock, and reads behind that write, so that no read is older. Creates that node where it is
    * missing.
    */
   async begin<Read>(
-    deadline: number,
+    exchange: Exchange,
     nodes: Nodes,
     reads: (session: ZooKeeperSession) => Promise<Read>,
   ): Promise<Beginning<Read>> {
-    const [clock, meta, read, session] = await this.connection.exchange(deadline, async (session) => [
-      ...(await Promise.all([session.touch(clockOf(this.#base)), session.get(nodes.meta), reads(session)])),
+    const [clock, meta, read, session] = await exchange(async (session) => [
+      ...(await Promise.all([session.touch(this.#clock), session.get(nodes.meta), reads(session)])),
       session.id,
     ]);
     if (clock !== undefined) {
       const state = meta && { info: readMeta(meta, nodes.meta), clock, era: 0, quarantineEnd: 0 };
       return { clock, state, read, session };
     }
-    await this.#makeBase(deadline);
-    return this.begin(deadline, nodes, reads);
+    await this.#makeClock(exchange);
+    return this.begin(exchange, nodes, reads);
   }
 
   /** The clock alone. */
-  async now(deadline: number): Promise<number> {
-    const clock = await this.connection.exchange(deadline, (session) => session.touch(clockOf(this.#base)));
-    if (clock !== undefined) return clock;
-    await this.#makeBase(deadline);
-    return this.now(deadline);
+  async now(exchange: Exchange): Promise<number> {
+    return (await exchange((session) => session.touch(this.#clock))) ?? this.#makeClock(exchange);
   }
 
-  async makeNamespace(deadline: number, nodes: Nodes, info: NamespaceInfo): Promise<void> {
-    await this.connection.exchange(deadline, (session) =>
+  async makeNamespace(exchange: Exchange, nodes: Nodes, info: NamespaceInfo): Promise<void> {
+    await exchange((session) =>
       Promise.all([
         ...nodes.folders.map((path) => session.create(path)),
         // Last: where this node exists, all others do.
@@ -84,13 +93,13 @@ export class ZooKeeperStore {
     );
   }
 
-  /** The folders of a worker ID that may be missing. */
+  /** The buckets of a worker ID that may be missing. */
   foldersFor(nodes: Nodes, workerId: number): readonly string[] {
-    return nodes.bucket(bucketOf(workerId)).filter((path) => !this.#folders.has(path));
+    return nodes.bucketsOf(workerId).filter((path) => !this.#folders.has(path));
   }
 
   noteFolders(nodes: Nodes, workerId: number): void {
-    for (const path of nodes.bucket(bucketOf(workerId))) this.#folders.add(path);
+    for (const path of nodes.bucketsOf(workerId)) this.#folders.add(path);
   }
 
   async close(): Promise<void> {
@@ -98,13 +107,13 @@ export class ZooKeeperStore {
     await this.connection.close();
   }
 
-  async #makeBase(deadline: number): Promise<void> {
-    const [made] = await this.connection.exchange(deadline, (session) =>
-      Promise.all([session.create(this.#base), session.create(clockOf(this.#base))]),
+  /** Creates the node of the clock. Returns what the clock shows. */
+  async #makeClock(exchange: Exchange): Promise<number> {
+    const [, , clock] = await exchange((session) =>
+      Promise.all([session.create(this.#base), session.create(this.#clock), session.touch(this.#clock)]),
     );
-    if (made !== "orphan") return;
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
+    if (clock !== undefined) return clock;
+    throw configInvalid(
       `ZooKeeper ${this.connection.where} has no node \`${this.#chroot}\`, which the registry URL names: create it, or correct the URL.`,
     );
   }
@@ -118,64 +127,4 @@ export async function readNode(
   const path = nodes.state(workerId);
   const node = await session.get(path);
   return node && readRecord(node, path, workerId);
-}
-
-/** The writes that put a record in the place of `before`, which has to be unchanged. */
-export function put(
-  nodes: Nodes,
-  stored: Stored,
-  before: StoredNode | undefined,
-  sticky: boolean = before?.sticky ?? false,
-): Write[] {
-  const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky)];
-  if (before !== undefined) return [{ op: "set", path, data, version: before.version }];
-  return [
-    { op: "create", path, data, contested: true },
-    // Created with the record: where only this node exists, an operator deleted the record by hand.
-    { op: "create", path: nodes.rows(stored.workerId), contested: true },
-  ];
-}
-
-/**
- * The write that goes with each change of a record without a claim. Only such records are deleted, so a version of one may come again.
- * `bands`: the node as it was read.
- */
-export function guardUnused(nodes: Nodes, { record }: StoredNode, bands: Node | undefined): Write[] {
-  return record.fence > 0 ? [] : [{ op: "set", path: nodes.bands, data: numberBytes(0), version: bands?.version ?? 0 }];
-}
-
-/**
- * Creates a record where an operator deleted one by hand: its number rests as long as any window of it may be open, and the fence is
- * above all earlier ones. Changes nothing where a record exists by now.
- */
-export async function replaceLost(
-  { connection }: ZooKeeperStore,
-  deadline: number,
-  nodes: Nodes,
-  workerId: number,
-  { info: { maxWindow, maxClockSkew }, clock }: NamespaceState,
-): Promise<void> {
-  const rows = await connection.exchange(deadline, (session) => session.list(nodes.rows(workerId)));
-  const fences = (rows ?? []).map((name) => numberOf(name) ?? 0);
-  const until = clock + maxWindow + maxClockSkew;
-  const lost: Stored = {
-    ...unusedRecord(workerId),
-    // The last claim may have no row yet.
-    fence: Math.max(0, ...fences) + 1,
-    from: until,
-    until,
-    knownFrom: until,
-  };
-  await connection.exchange(deadline, (session) => session.create(nodes.state(workerId), recordBytes(lost, false)));
-}
-
-/** The write that removes the record's token from the index. */
-export function forgetToken(nodes: Nodes, before: StoredNode | undefined): Write[] {
-  const token = before?.record.token;
-  return token === undefined ? [] : [{ op: "remove", path: nodes.token(token) }];
-}
-
-/** The write that removes a worker ID from those that are pinned for an address, unless it stays pinned for that (`next`). */
-export function forgetOwner(nodes: Nodes, { record: { workerId, owner } }: StoredNode, next?: string): Write[] {
-  return owner === undefined || owner === next ? [] : [{ op: "remove", path: nodes.ofOwner(owner, workerId) }];
 }

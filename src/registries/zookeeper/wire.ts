@@ -1,11 +1,12 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import type zookeeper from "node-zookeeper-client";
 import type { ServerAddress } from "../url.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Tls } from "../url-parameters.ts";
+import type { ZooKeeperSettings } from "./address.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
-import type { Node, ZooKeeperSession } from "./session.ts";
+import type { Write, ZooKeeperSession } from "./session.ts";
 import { within } from "../deadline.ts";
 
 /*
@@ -22,29 +23,6 @@ import { within } from "../deadline.ts";
  * - It has no TLS. So this file opens the socket.
  */
 
-interface Stat {
-  readonly version: number;
-  readonly numChildren: number;
-  /** Children created and deleted. */
-  readonly cversion: number;
-  /** 64 bits, big-endian. */
-  readonly mtime: Buffer;
-}
-
-type Callback<Value extends readonly unknown[]> = (
-  error: { code: number; message: string } | null,
-  ...value: Value
-) => void;
-
-interface ClientTransaction {
-  /** The operations that were added so far. */
-  readonly ops: { version: number }[];
-  create(path: string, data: Buffer | undefined, acl: object[], mode: number): void;
-  setData(path: string, data: Buffer, version: number): void;
-  remove(path: string, version: number): void;
-  commit(callback: Callback<[results: readonly { readonly err?: number }[] | undefined]>): void;
-}
-
 /** The used part of the driver's internals: the version of the package is pinned. */
 interface Manager {
   socket?: Socket;
@@ -60,30 +38,15 @@ interface Manager {
   onSocketClosed(): void;
 }
 
-interface ZooKeeperClient {
-  readonly connectionManager: Manager;
-  close(): void;
-  addAuthInfo(scheme: string, auth: Buffer): void;
-  on(event: "state", listener: (state: { readonly name: string }) => void): void;
-  getSessionId(): Buffer;
-  getSessionPassword(): Buffer;
-  getSessionTimeout(): number;
-  getData(path: string, callback: Callback<[data: Buffer | undefined, stat: Stat]>): void;
-  getChildren(path: string, callback: Callback<[names: string[]]>): void;
-  exists(path: string, callback: Callback<[stat: Stat | null]>): void;
-  setData(path: string, data: Buffer, version: number, callback: Callback<[stat: Stat]>): void;
-  create(path: string, data: Buffer, acl: object[], mode: number, callback: Callback<[]>): void;
-  remove(path: string, version: number, callback: Callback<[]>): void;
-  transaction(): ClientTransaction;
-}
+type Client = zookeeper.Client & { readonly connectionManager: Manager };
+/** `ops`: the operations that were added so far. */
+type DriverTransaction = zookeeper.Transaction & { readonly ops: { version: number }[] };
 
-export interface ZooKeeperDriver {
-  createClient(servers: string, options: object): ZooKeeperClient;
-  readonly ACL: { readonly OPEN_ACL_UNSAFE: object[]; readonly CREATOR_ALL_ACL: object[] };
-  readonly CreateMode: { readonly PERSISTENT: number; readonly EPHEMERAL_SEQUENTIAL: number };
-}
+export type ZooKeeperDriver = typeof zookeeper & {
+  readonly ACL: { readonly OPEN_ACL_UNSAFE: zookeeper.ACL[]; readonly CREATOR_ALL_ACL: zookeeper.ACL[] };
+};
 
-export type Server = ServerAddress["servers"][number];
+type Callback<Value extends readonly unknown[]> = (error: Error | zookeeper.Exception | null, ...value: Value) => void;
 
 /** A session that may outlive its connection. */
 export interface SessionKey {
@@ -100,6 +63,10 @@ const lastRequest = 2 ** 30;
 /** A longer answer ends the connection, bytes. A server's own limit is 1 MiB. */
 const longestReply = 16_777_216;
 
+const { noNode, nodeExists, badVersion, notEmpty } = codes;
+/** The codes for a write that did not find what it expected. */
+const refusals: ReadonlySet<number> = new Set([noNode, nodeExists, badVersion, notEmpty]);
+
 /** One connection, and the client of the driver that lives as long as it. */
 export class Wire {
   /** When the server last sent something, on the monotonic clock, ms. */
@@ -108,9 +75,9 @@ export class Wire {
   expired = false;
   /** Resolves with the reason when the connection ends. */
   readonly ended: Promise<Error>;
-  readonly #client: ZooKeeperClient;
+  readonly #client: Client;
   readonly #driver: ZooKeeperDriver;
-  readonly #acl: object[];
+  readonly #acl: zookeeper.ACL[];
   readonly #opened: Promise<void>;
   readonly #watchdog: NodeJS.Timeout;
   #end: (error: Error) => void = () => undefined;
@@ -119,21 +86,21 @@ export class Wire {
 
   constructor(
     driver: ZooKeeperDriver,
-    server: Server,
-    options: Tls & { sessionTimeout: number; session: SessionKey | undefined; login: string | undefined; clock: Clock },
+    server: ServerAddress["servers"][number],
+    options: Omit<ZooKeeperSettings, "chroot"> & { session: SessionKey | undefined; login: string | undefined },
   ) {
-    const { sessionTimeout, session, login, clock } = options;
+    const { sessionTimeout, tls, tlsCa, session, login } = options;
     this.#driver = driver;
     this.#acl = login === undefined ? driver.ACL.OPEN_ACL_UNSAFE : driver.ACL.CREATOR_ALL_ACL;
-    this.heard = monotonic(clock);
+    this.heard = monotonic(systemClock);
     this.ended = new Promise((resolve) => (this.#end = resolve));
-    this.#client = driver.createClient("server:1", { sessionTimeout, retries: 0, ...session });
+    this.#client = driver.createClient("server:1", { sessionTimeout, retries: 0, ...session }) as Client;
     if (login !== undefined) this.#client.addAuthInfo("digest", Buffer.from(login));
 
     const manager = this.#client.connectionManager;
     const { onSocketData } = manager;
     manager.onSocketData = (bytes) => {
-      this.heard = monotonic(clock);
+      this.heard = monotonic(systemClock);
       try {
         onSocketData.call(manager, bytes);
         if ((manager.pendingBuffer?.length ?? 0) > longestReply) throw new Error("an endless answer");
@@ -154,9 +121,9 @@ export class Wire {
         } else if (name === "AUTH_FAILED") this.end(new ReplyError(codes.authFailed, "AUTH_FAILED"));
       });
     });
-    this.#open(options.tls ? connectTls({ ...server, ca: options.tlsCa }) : connect(server), options.tls);
+    this.#open(tls ? connectTls({ ...server, ca: tlsCa }) : connect(server), tls);
     this.#watchdog = setInterval(() => {
-      if (this.#isConnected && monotonic(clock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
+      if (this.#isConnected && monotonic(systemClock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
         this.end(new Error("it stays silent"));
       }
     }, sessionTimeout / 12).unref();
@@ -189,15 +156,9 @@ export class Wire {
   /** Resolves when calls can be made. Rejects where connecting fails, or takes longer than `patience`, ms. */
   async connected(patience: number): Promise<void> {
     const late = setTimeout(() => this.end(new Error("it stays silent")), patience).unref();
-    const failed = this.ended.then((error): never => {
-      throw error;
-    });
-    failed.catch(() => undefined);
-    try {
-      await Promise.race([this.#opened, failed]);
-    } finally {
-      clearTimeout(late);
-    }
+    const failed = await Promise.race([this.#opened, this.ended]);
+    clearTimeout(late);
+    if (failed !== undefined) throw failed;
   }
 
   /** `held`: the connection keeps the process alive. */
@@ -231,119 +192,98 @@ export class Wire {
     const { connectionManager } = client;
     if (connectionManager.xid > lastRequest) connectionManager.xid = 0;
     const acl = this.#acl;
-    const { PERSISTENT, EPHEMERAL_SEQUENTIAL } = this.#driver.CreateMode;
-    const absent = { [codes.noNode]: undefined };
-    const stat = (path: string): Promise<Stat | undefined> =>
-      call<[Stat | null], Stat | undefined>(
-        (done) => client.exists(path, done),
-        (found) => found ?? undefined,
-      );
+    const { PERSISTENT } = this.#driver.CreateMode;
     return {
       id,
 
-      get: (path) =>
-        call<[Buffer | undefined, Stat], Node | undefined>(
-          (done) => client.getData(path, done),
-          (data, { version }) => ({ data: data ?? Buffer.alloc(0), version }),
-          absent,
-        ),
-
-      list: (path) =>
-        call<[string[]], readonly string[] | undefined>(
-          (done) => client.getChildren(path, done),
-          (names) => names,
-          absent,
-        ),
-
-      count: async (path) => (await stat(path))?.numChildren,
-
-      async created(path) {
-        const found = await stat(path);
-        return found && (found.cversion + found.numChildren) / 2;
+      async get(path) {
+        const answer = await call<[Buffer | undefined, zookeeper.Stat]>((done) => client.getData(path, done), noNode);
+        if (answer === undefined) return undefined;
+        const [data = Buffer.alloc(0), { version }] = answer;
+        return { data, version };
       },
 
-      async removed(path) {
-        const found = await stat(path);
-        return found && (found.cversion - found.numChildren) / 2;
+      async list(path) {
+        const answer = await call<[string[]]>((done) => client.getChildren(path, done), noNode);
+        return answer?.[0];
       },
 
-      touch: (path) =>
-        call<[Stat], number | undefined>(
-          (done) => client.setData(path, Buffer.alloc(0), -1, done),
-          ({ mtime }) => Number(mtime.readBigInt64BE()),
-          absent,
-        ),
+      async count(path) {
+        // A missing node is no error here.
+        const [stat] = (await call<[zookeeper.Stat | null]>((done) => client.exists(path, done))) ?? [];
+        if (!stat) return undefined;
+        const { numChildren: present, cversion: changes } = stat;
+        return { present, created: (changes + present) / 2, removed: (changes - present) / 2 };
+      },
+
+      async touch(path) {
+        const empty = Buffer.alloc(0);
+        const answer = await call<[zookeeper.Stat]>((done) => client.setData(path, empty, -1, done), noNode);
+        return answer && Number(answer[0].mtime.readBigInt64BE());
+      },
 
       create: (path, data) =>
-        call<[], "made" | "exists" | "orphan">(
-          (done) => client.create(path, Buffer.from(data ?? []), acl, PERSISTENT, done),
-          () => "made",
-          { [codes.nodeExists]: "exists", [codes.noNode]: "orphan" },
-        ),
+        succeeds((done) => client.create(path, Buffer.from(data ?? []), acl, PERSISTENT, done), nodeExists, noNode),
 
       set: (path, data, version) =>
-        call<[Stat], boolean>(
-          (done) => client.setData(path, Buffer.from(data), version, done),
-          () => true,
-          { [codes.badVersion]: false, [codes.noNode]: false },
-        ),
+        succeeds((done) => client.setData(path, Buffer.from(data), version, done), badVersion, noNode),
 
-      remove: (path) =>
-        call<[], boolean>(
-          (done) => client.remove(path, -1, done),
-          () => true,
-          { [codes.noNode]: false, [codes.notEmpty]: false },
-        ),
+      remove: (path) => succeeds((done) => client.remove(path, -1, done), noNode, notEmpty),
 
-      commit(writes) {
-        const transaction = client.transaction();
-        for (const write of writes) {
-          if (write.op === "create") {
-            const data = Buffer.from(write.data ?? []);
-            transaction.create(write.path, data, acl, write.ephemeral ? EPHEMERAL_SEQUENTIAL : PERSISTENT);
-            continue;
-          }
-          const version = write.op === "remove" ? (write.version ?? -1) : write.version;
-          if (write.op === "set") transaction.setData(write.path, Buffer.from(write.data), version);
-          else transaction.remove(write.path, version);
-          const added = transaction.ops.at(-1);
-          if (added === undefined) throw new Error("node-zookeeper-client is not of the version that is needed");
-          added.version = version;
-        }
-        return new Promise((resolve, reject) => {
-          transaction.commit((error, results) => {
-            const failed = results?.findIndex(({ err }) => err !== undefined && err !== 0) ?? -1;
-            const code = results?.[failed]?.err;
-            if (error === null || error === undefined) resolve(undefined);
-            else if (code !== undefined && refusals.has(code)) resolve({ failed, code });
-            else reject(failureOf(error));
-          });
-        });
-      },
+      commit: (writes) => this.#commit(writes),
     };
+  }
+
+  #commit(writes: readonly Write[]): ReturnType<ZooKeeperSession["commit"]> {
+    const { PERSISTENT, EPHEMERAL_SEQUENTIAL } = this.#driver.CreateMode;
+    const transaction = this.#client.transaction() as DriverTransaction;
+    for (const write of writes) {
+      const { op, path } = write;
+      if (op === "create") {
+        const data = Buffer.from(write.data ?? []);
+        transaction.create(path, data, this.#acl, write.ephemeral ? EPHEMERAL_SEQUENTIAL : PERSISTENT);
+        continue;
+      }
+      const { version = -1 } = write;
+      if (op === "set") transaction.setData(path, Buffer.from(write.data), version);
+      else transaction.remove(path, version);
+      const added = transaction.ops.at(-1);
+      if (added === undefined) throw new Error("node-zookeeper-client is not of the version that is needed");
+      added.version = version;
+    }
+    return new Promise((resolve, reject) => {
+      transaction.commit((error, results: readonly { readonly err?: number }[] | undefined) => {
+        const failed = results?.findIndex(({ err }) => err !== undefined && err !== 0) ?? -1;
+        const code = results?.[failed]?.err;
+        if (!error) resolve(undefined);
+        else if (code !== undefined && refusals.has(code)) resolve({ failed, code });
+        else reject(failureOf(error));
+      });
+    });
   }
 }
 
-/** The codes for a write that did not find what it expected. */
-const refusals: ReadonlySet<number> = new Set([codes.badVersion, codes.nodeExists, codes.noNode, codes.notEmpty]);
-
-/** A call of the driver as a promise. `known`: what some of the server's codes stand for; other errors are thrown. */
-async function call<Raw extends readonly unknown[], Value>(
-  send: (done: Callback<Raw>) => void,
-  read: (...raw: Raw) => Value,
-  known: Readonly<Record<number, Value>> = {},
-): Promise<Value> {
-  const answer = await new Promise<{ readonly raw: Raw } | { readonly code: number }>((resolve, reject) => {
-    send((error, ...raw) => {
-      if (!error) resolve({ raw });
-      else if (error.code in known) resolve(error);
+/** A call of the driver as a promise; undefined where the server answers with one of these codes. */
+function call<Value extends readonly unknown[]>(
+  send: (done: Callback<Value>) => void,
+  ...known: readonly number[]
+): Promise<Value | undefined> {
+  return new Promise((resolve, reject) => {
+    send((error, ...value) => {
+      if (!error) resolve(value);
+      else if ("code" in error && known.includes(error.code)) resolve(undefined);
       else reject(failureOf(error));
     });
   });
-  return "raw" in answer ? read(...answer.raw) : (known[answer.code] as Value);
 }
 
-function failureOf({ code, message }: { code: number; message: string }): Error {
+/** A write of the driver as a promise; false where the server answers with one of these codes. */
+async function succeeds(send: (done: Callback<unknown[]>) => void, ...known: readonly number[]): Promise<boolean> {
+  return (await call(send, ...known)) !== undefined;
+}
+
+function failureOf(error: Error | zookeeper.Exception): Error {
+  const { code, message } = error as Error & { readonly code: number };
   if (code === codes.connectionLoss || code === codes.sessionExpired) return new ConnectionLost(message);
   return new ReplyError(code, message.replace(/^Exception: /, ""));
 }
@@ -351,8 +291,7 @@ function failureOf({ code, message }: { code: number; message: string }): Error 
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function loadDriver(): Promise<ZooKeeperDriver> {
   try {
-    const module = (await import("node-zookeeper-client")) as unknown as { readonly default: ZooKeeperDriver };
-    return module.default;
+    return (await import("node-zookeeper-client")).default as ZooKeeperDriver;
   } catch (cause) {
     throw new SnowleaseError(
       "DRIVER_MISSING",

@@ -1,6 +1,7 @@
 import { Layout } from "../../id/layout.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
-import type { Stored } from "../../rule/window.ts";
+import type { WorkerRecord } from "../../rule/registry.ts";
+import { shownRecord, type Stored } from "../../rule/window.ts";
 import { asShown } from "./ephemeral.ts";
 import { bucketOf, bucketSize, type Nodes, numberOf, parseEphemeral } from "./nodes.ts";
 import { readNode, type ZooKeeperStore } from "./store.ts";
@@ -10,10 +11,10 @@ const page = 200;
 /** Buckets that are listed at once. */
 const bucketPage = 16;
 
-/** Some records, and the clock when they were read. */
-interface RecordPage {
-  readonly clock: number;
-  readonly records: readonly { readonly record: Stored; /** As it is shown. */ readonly shown: Stored }[];
+/** A record, also as people see it. */
+interface ListedRecord {
+  readonly record: Stored;
+  readonly shown: WorkerRecord;
 }
 
 /** The records of all worker IDs above `after`, in ascending order, page by page. */
@@ -21,18 +22,14 @@ export async function* pagesOf(
   store: ZooKeeperStore,
   namespace: string,
   after: number,
-): AsyncGenerator<RecordPage, void, undefined> {
+): AsyncGenerator<readonly ListedRecord[], void, undefined> {
   const nodes = store.nodes(namespace);
-  const { state } = await store.run(({ deadline }) => store.begin(deadline, nodes, async () => undefined));
+  const { state } = await store.read(nodes, async () => undefined);
   if (state === undefined) return;
   const buckets = (await bucketsOf(store, nodes, state.info)).filter((bucket) => bucket >= bucketOf(after));
   while (buckets.length > 0) {
     const some = buckets.splice(0, bucketPage);
-    const lists = await store.run(({ deadline }) =>
-      store.connection.exchange(deadline, (session) =>
-        Promise.all(some.map((each) => session.list(nodes.states(each)))),
-      ),
-    );
+    const lists = await store.ask((session) => Promise.all(some.map((each) => session.list(nodes.states(each)))));
     for (const [i, names = []] of lists.entries()) {
       const bucket = some[i] ?? 0;
       const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => id > after && bucketOf(id) === bucket);
@@ -44,14 +41,12 @@ export async function* pagesOf(
 
 /** Buckets that may have records, in ascending order. */
 function bucketsOf(store: ZooKeeperStore, nodes: Nodes, { layout }: NamespaceInfo): Promise<number[]> {
-  return store.run(({ deadline }) =>
-    store.connection.exchange(deadline, async (session) => {
-      const count = (await session.count(nodes.buckets)) ?? 0;
-      if (count > bucketSize) return Array.from({ length: bucketOf(Layout.parse(layout).pool.last) + 1 }, (_, i) => i);
-      const names = (await session.list(nodes.buckets)) ?? [];
-      return names.flatMap((name) => (/^\d{1,7}$/.test(name) ? Number(name) : [])).toSorted((a, b) => a - b);
-    }),
-  );
+  return store.ask(async (session) => {
+    const { present = 0 } = (await session.count(nodes.buckets)) ?? {};
+    if (present > bucketSize) return Array.from({ length: bucketOf(Layout.parse(layout).pool.last) + 1 }, (_, i) => i);
+    const names = (await session.list(nodes.buckets)) ?? [];
+    return names.flatMap((name) => (/^\d{1,7}$/.test(name) ? Number(name) : [])).toSorted((a, b) => a - b);
+  });
 }
 
 async function readPage(
@@ -59,21 +54,13 @@ async function readPage(
   nodes: Nodes,
   bucket: number,
   ids: readonly number[],
-): Promise<RecordPage> {
-  const { clock, read } = await store.run(({ deadline }) =>
-    store.begin(deadline, nodes, (session) =>
-      Promise.all([session.list(nodes.ephemerals(bucket)), ...ids.map((id) => readNode(session, nodes, id))]),
-    ),
+): Promise<readonly ListedRecord[]> {
+  const { clock, read } = await store.read(nodes, (session) =>
+    Promise.all([session.list(nodes.ephemerals(bucket)), ...ids.map((id) => readNode(session, nodes, id))]),
   );
-  const [names = [], ...kept] = read;
+  const [names = [], ...found] = read;
   const tokens = new Set(names.flatMap((name) => parseEphemeral(name)?.token ?? []));
-  return {
-    clock,
-    records: kept.flatMap((node) => {
-      if (node === undefined) return [];
-      const { record } = node;
-      const ephemerals = record.token !== undefined && tokens.has(record.token) ? [record.token] : [];
-      return [{ record, shown: asShown(record, ephemerals) }];
-    }),
-  };
+  return found
+    .flatMap((node) => node?.record ?? [])
+    .map((record) => ({ record, shown: shownRecord(asShown(record, tokens), clock) }));
 }

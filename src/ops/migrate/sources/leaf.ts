@@ -15,18 +15,18 @@ const batch = 100;
  * no host.
  */
 export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
-  const { chroot, ...settings } = readZooKeeperSettings(address);
-  const connection = await openConnection(address, { ...settings, operationTimeout });
+  const settings = readZooKeeperSettings(address);
+  const connection = await openConnection(address, settings, operationTimeout);
   const ask = async <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> => {
     await connection.ready(connection.deadline());
     return connection.exchange(connection.deadline(), calls);
   };
   try {
-    const folder = await folderIn(`${chroot}/snowflake`, address.parameters["name"], ask);
+    const folder = await folderIn(`${settings.chroot}/snowflake`, address.parameters["name"], ask);
     const nodes = (await ask((session) => session.list(folder))) ?? [];
     // Leaf refuses to start above it.
     const highest = numbers - 1;
-    const given = (await ask((session) => session.created(folder))) ?? nodes.length;
+    const given = (await ask((session) => session.count(folder)))?.created ?? nodes.length;
     const makers: Maker[] = [];
     const remarks: string[] = [];
     for (let at = 0; at < nodes.length; at += batch) {
