@@ -38,10 +38,12 @@ async function several<Item>(items: readonly Item[], work: (item: Item) => Promi
   const left = [...items];
   const worker = async (): Promise<void> => {
     for (let item = left.shift(); item !== undefined; item = left.shift()) {
-      await work(item).catch((error: unknown) => {
+      try {
+        await work(item);
+      } catch (error) {
         left.length = 0;
         throw error;
-      });
+      }
     }
   };
   const workers = Array.from({ length: width }, worker);
