@@ -228,8 +228,13 @@ function closer(
 ): Daemon["close"] {
   const hurry = new AbortController();
   const hurried = once(hurry.signal, "abort");
-  const attempt = (what: string, step: Promise<void>): Promise<void> =>
-    step.catch((err: unknown) => log.warn({ err }, `could not ${what}`));
+  async function attempt(what: string, step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (err) {
+      log.warn({ err }, `could not ${what}`);
+    }
+  }
   let closing: Promise<void> | undefined;
 
   async function close(): Promise<void> {
@@ -241,8 +246,8 @@ function closer(
     released.catch(() => undefined);
     await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
     const givenBack = allSteps([released, ids.close()]);
-    await Promise.race([attempt("give every worker ID back", givenBack), hurried]);
-    await attempt("close the registry", registry.close());
+    await Promise.race([attempt("give every worker ID back", () => givenBack), hurried]);
+    await attempt("close the registry", () => registry.close());
     log.info({ event: "stopped" }, "stopped");
   }
 
