@@ -215,10 +215,10 @@ describe("a daemon that asks for a client's certificate", () => {
     const clientCa = join(folder, "client-ca");
     copyFileSync(ours.authority, clientCa);
     const { daemon, url } = await start({ ...own(), clientCa });
-    expect([await ask(url, ours, ours), await ask(url, ours, theirs, 500)]).toEqual([served, refused]);
+    expect([await ask(url, ours, ours), await ask(url, ours, theirs, 2000)]).toEqual([served, refused]);
     copyFileSync(theirs.authority, clientCa);
     daemon.reload?.();
-    expect([await ask(url, ours, ours, 500), await ask(url, ours, theirs)]).toEqual([refused, served]);
+    expect([await ask(url, ours, ours, 2000), await ask(url, ours, theirs)]).toEqual([refused, served]);
   });
 });
 
