@@ -108,7 +108,9 @@ describe("a daemon with a certificate", () => {
   });
 
   test("keeps its limits, and goes on after what is no TLS", async () => {
-    const { url } = await start(own(), { limits: { headersTimeout: 200, requestTimeout: 400 } });
+    const { url } = await start(own(), {
+      limits: { handshakeTimeout: 1000, headersTimeout: 200, requestTimeout: 400 },
+    });
     const port = Number(new URL(url).port);
     for (const text of ["", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "\u0016\u0003\u0001\u0002"]) {
       const socket = connectPlain(port, "127.0.0.1");

@@ -12,6 +12,8 @@ import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
 export interface ServerLimits {
+  /** For a TLS handshake. */
+  readonly handshakeTimeout: number;
   readonly headersTimeout: number;
   readonly requestTimeout: number;
   /** How long a connection may be idle between two requests. */
@@ -21,6 +23,7 @@ export interface ServerLimits {
 }
 
 const usualLimits: ServerLimits = {
+  handshakeTimeout: 10_000,
   headersTimeout: 10_000,
   requestTimeout: 20_000,
   keepAliveTimeout: 30_000,
@@ -41,7 +44,10 @@ interface ServerOptions {
 
 /** An HTTP server for the app that does not listen yet; of HTTPS, where it has certificates. */
 export function makeServer(app: App, { limits, connections, certificates }: ServerOptions = {}): Server {
-  const { headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout } = { ...usualLimits, ...limits };
+  const { handshakeTimeout, headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout } = {
+    ...usualLimits,
+    ...limits,
+  };
   const clients = connections ?? new Connections({ most: usualConnections() }, silent);
   const listener = getRequestListener((request, connection) => app.fetch(request, connection as HttpBindings), {
     // What is no request at all: a Host that is none or missing, a target that is no URL.
@@ -63,7 +69,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
           ...certificates,
           minVersion,
           requestCert: certificates.ca !== undefined,
-          handshakeTimeout: headersTimeout,
+          handshakeTimeout,
         });
   server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
   refuseUnparsed(server, turns);
