@@ -70,7 +70,8 @@ const commands = {
     const began = await commands.start();
     const end = performance.now() + ms;
     let error;
-    while (performance.now() < end && error === undefined) error = make(handful);
+    do error = make(handful);
+    while (performance.now() < end && error === undefined);
     const ended = state();
     await ids.close();
     return { ...ended, began, error };
