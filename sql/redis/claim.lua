@@ -279,11 +279,15 @@ end)
 
 -- The record with the newest window of this host shows whether the host's clock was set back.
 local newest = nil
-for _, name in ipairs(names) do
-  local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
-  local record = n and inPool(n) and load(n)
-  if record and (newest == nil or record['until'] > newest['until']) then
-    newest = record
+if #names == 1 and #ofHost < look then
+  newest = ofHost[1] and load(ofHost[#ofHost])
+else
+  for _, name in ipairs(names) do
+    local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
+    local record = n and inPool(n) and load(n)
+    if record and (newest == nil or record['until'] > newest['until']) then
+      newest = record
+    end
   end
 end
 local rollback = newest and rollbackOf(newest)
