@@ -204,7 +204,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         return pruned;
       }),
 
-    ping: () => step((_, now) => ({ clock: now, promise: "What the document's store promises." })),
+    ping: () => step((_, now) => ({ clock: now, durability: "What the document's store promises." })),
 
     async close() {
       closed = true;

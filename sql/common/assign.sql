@@ -28,7 +28,7 @@ SELECT name FROM {meta} WHERE name = 'schema' AND EXISTS (SELECT 1 FROM {assign}
 -- name: note-foreigners
 -- A record for each number of a span that another program has taken, so that claims need not look at it again.
 INSERT INTO {window} (
-  worker_id, version, era, pool, filed, fence, from_ms, until_ms, seen_clock, clean, floor_ms
+  worker_id, version, era, band, filed_under, fence, from_ms, until_ms, seen_clock, clean, known_from_ms
 )
 SELECT a.worker_id, 1, 0, NULL, 'foreign', 0, 0, 0, 0, 0, 0
 FROM {assign} a

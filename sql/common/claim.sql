@@ -17,7 +17,7 @@ ORDER BY w.worker_id
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
   SELECT /*+ INDEX_ASC(f {until_index}) */ f.* FROM {window} f
-  WHERE f.filed = :filed AND f.worker_id BETWEEN :first AND :last
+  WHERE f.filed_under = :filed_under AND f.worker_id BETWEEN :first AND :last
   ORDER BY f.until_ms, f.worker_id
   {limit}
 ) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
@@ -27,7 +27,7 @@ ORDER BY w.until_ms, w.worker_id;
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
   SELECT /*+ INDEX_ASC(f {host_index}) */ f.* FROM {window} f
-  WHERE f.filed = :filed AND f.host = :host AND f.worker_id BETWEEN :first AND :last
+  WHERE f.filed_under = :filed_under AND f.host = :host AND f.worker_id BETWEEN :first AND :last
   ORDER BY f.until_ms, f.worker_id
   {limit}
 ) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
@@ -35,14 +35,14 @@ ORDER BY w.until_ms, w.worker_id;
 
 -- name: newest-of-host
 SELECT /*+ INDEX_DESC(w {host_index}) */ w.* FROM {window} w
-WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = :filed_under AND w.host = :host AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms DESC, w.worker_id DESC
 {limit};
 
 -- name: left-by-foreigners
 -- Numbers that another program had taken and has given back.
 SELECT /*+ INDEX_ASC(w {until_index}) */ w.* FROM {window} w
-WHERE w.filed = 'foreign' AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = 'foreign' AND w.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {assign} a WHERE a.worker_id = w.worker_id)
 ORDER BY w.until_ms, w.worker_id
 {limit};

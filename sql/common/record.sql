@@ -8,11 +8,11 @@ WHERE w.worker_id = :worker_id;
 
 -- name: add
 INSERT INTO {window} (
-  worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
+  worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms,
   checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, recents_from, recents
 )
 SELECT
-  :worker_id, 1, :era, :pool, :filed, :fence, :token, :from_ms, :until_ms, :seen_clock, :clean, :floor_ms,
+  :worker_id, 1, :era, :band, :filed_under, :fence, :token, :from_ms, :until_ms, :seen_clock, :clean, :known_from_ms,
   :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
   :recents_from, :recents
 FROM {meta} m
@@ -22,15 +22,15 @@ WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
 UPDATE {window} SET
   version = version + 1,
   era = :era,
-  pool = :pool,
-  filed = :filed,
+  band = :band,
+  filed_under = :filed_under,
   fence = :fence,
   token = :token,
   from_ms = :from_ms,
   until_ms = :until_ms,
   seen_clock = :seen_clock,
   clean = :clean,
-  floor_ms = :floor_ms,
+  known_from_ms = :known_from_ms,
   checkpoint_timestamp = :checkpoint_timestamp,
   checkpoint_sequence = :checkpoint_sequence,
   host = :host,
@@ -47,13 +47,13 @@ WHERE worker_id = :worker_id AND version = :version
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
 -- name: file
--- Files records under another name, but for those that lie apart: pinned, or taken by another program. `filed` comes first: MySQL
--- and MariaDB compare it with the new `pool` otherwise.
+-- Files records under another name, except those that are pinned or that another program has taken. `filed_under` comes first: otherwise
+-- MySQL and MariaDB compare it with the new `band`.
 UPDATE {window} SET
-  filed = CASE WHEN filed = pool THEN :pool ELSE filed END,
-  pool = :pool,
+  filed_under = CASE WHEN filed_under = band THEN :band ELSE filed_under END,
+  band = :band,
   version = version + 1
-WHERE worker_id BETWEEN :first AND :last AND pool <> :pool;
+WHERE worker_id BETWEEN :first AND :last AND band <> :band;
 
 -- name: forget
 -- Only a number that was never used.

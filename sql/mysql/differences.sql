@@ -22,26 +22,26 @@ LIMIT :limit;
 -- name: claim.oldest
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM {window} w FORCE INDEX ({until_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE w.filed = :filed AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = :filed_under AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms, w.worker_id
 LIMIT :limit;
 
 -- name: claim.oldest-of-host
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM {window} w FORCE INDEX ({host_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = :filed_under AND w.host = :host AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms, w.worker_id
 LIMIT :limit;
 
 -- name: claim.newest-of-host
 SELECT w.* FROM {window} w FORCE INDEX ({host_index})
-WHERE w.filed = :filed AND w.host = :host AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = :filed_under AND w.host = :host AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms DESC, w.worker_id DESC
 LIMIT :limit;
 
 -- name: claim.left-by-foreigners
 SELECT w.* FROM {window} w FORCE INDEX ({until_index})
-WHERE w.filed = 'foreign' AND w.worker_id BETWEEN :first AND :last
+WHERE w.filed_under = 'foreign' AND w.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {assign} a WHERE a.worker_id = w.worker_id)
 ORDER BY w.until_ms, w.worker_id
 LIMIT :limit;

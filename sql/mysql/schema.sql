@@ -4,7 +4,7 @@
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
 -- name: 1
--- As westid makes it, and no constraint more: its Java processes read any violation as "taken". A row a number that is taken.
+-- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
 CREATE TABLE IF NOT EXISTS {assign} (
   worker_id INT NOT NULL,
   pid INT NOT NULL,
@@ -14,24 +14,24 @@ CREATE TABLE IF NOT EXISTS {assign} (
   PRIMARY KEY (worker_id)
 ) ENGINE = InnoDB;
 
--- The record of each worker ID that was ever claimed, is pinned, or was once seen in foreign hands.
+-- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program.
 CREATE TABLE IF NOT EXISTS {window} (
   worker_id BIGINT NOT NULL,
-  -- Raised by every write: whoever decided by an older one decides again.
+  -- Every write raises it. An operation that decided by an older version decides again.
   version BIGINT NOT NULL,
   era BIGINT NOT NULL,
-  -- The name of its number's band.
-  pool VARCHAR(64),
-  -- Where a claim looks for it: its band, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
-  -- for nobody. Pools keep their entries apart in the indexes: none reads past those of another.
-  filed VARCHAR(64),
+  -- The name of its band: `512-1023`.
+  band VARCHAR(64),
+  -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
+  -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
+  filed_under VARCHAR(64),
   fence BIGINT NOT NULL,
   token VARCHAR(64),
   from_ms BIGINT NOT NULL,
   until_ms BIGINT NOT NULL,
   seen_clock BIGINT NOT NULL,
   clean SMALLINT NOT NULL,
-  floor_ms BIGINT NOT NULL,
+  known_from_ms BIGINT NOT NULL,
   checkpoint_timestamp BIGINT,
   checkpoint_sequence BIGINT,
   host VARCHAR(255),
@@ -45,11 +45,11 @@ CREATE TABLE IF NOT EXISTS {window} (
   recents MEDIUMBLOB,
   PRIMARY KEY (worker_id),
   UNIQUE KEY {token_index} (token),
-  KEY {until_index} (filed, until_ms, worker_id),
-  KEY {host_index} (filed, host, until_ms, worker_id)
+  KEY {until_index} (filed_under, until_ms, worker_id),
+  KEY {host_index} (filed_under, host, until_ms, worker_id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A row a claim. While a claim goes on, the end of its window is the record's; here it is as it was at the claim.
+-- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
 CREATE TABLE IF NOT EXISTS {history} (
   worker_id BIGINT NOT NULL,
   fence BIGINT NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS {history} (
   KEY {ended_index} (newest, until_ms, worker_id, fence)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What is fixed for the namespace, which server wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- The settings of the namespace, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
 -- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE IF NOT EXISTS {meta} (
   name VARCHAR(80) NOT NULL,

@@ -55,7 +55,7 @@ CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)
 -- Nothing can be written without a table: the server let the transaction begin, and that has to do.
 SELECT {clock} AS clock;
 
--- name: promise
+-- name: durability
 SELECT
   @@innodb_flush_log_at_trx_commit AS flush_log,
   @@log_bin AS log_bin,

@@ -5,7 +5,7 @@
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
 -- name: 1
--- As westid makes it, and no constraint more: its Java processes read any violation as "taken". A row a number that is taken.
+-- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
 CREATE TABLE {assign} (
   worker_id INT NOT NULL,
   pid INT NOT NULL,
@@ -15,25 +15,25 @@ CREATE TABLE {assign} (
   CONSTRAINT {assign_key} PRIMARY KEY (worker_id)
 );
 
--- The record of each worker ID that was ever claimed, is pinned, or was once seen in foreign hands. Labels are of up to 255
+-- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program. Labels are of up to 255
 -- characters, of which the character set UTF8 counts some twice.
 CREATE TABLE {window} (
   worker_id NUMBER(19) NOT NULL,
-  -- Raised by every write: whoever decided by an older one decides again.
+  -- Every write raises it. An operation that decided by an older version decides again.
   version NUMBER(19) NOT NULL,
   era NUMBER(19) NOT NULL,
-  -- The name of its number's band.
-  pool VARCHAR2(64),
-  -- Where a claim looks for it: its band, `foreign`, `owner:ADDRESS` while it is pinned for a host, or nowhere while it is pinned
-  -- for nobody. Pools keep their entries apart in the indexes: none reads past those of another.
-  filed VARCHAR2(64),
+  -- The name of its band: `512-1023`.
+  band VARCHAR2(64),
+  -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
+  -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
+  filed_under VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
   token VARCHAR2(64),
   from_ms NUMBER(19) NOT NULL,
   until_ms NUMBER(19) NOT NULL,
   seen_clock NUMBER(19) NOT NULL,
   clean NUMBER(5) NOT NULL,
-  floor_ms NUMBER(19) NOT NULL,
+  known_from_ms NUMBER(19) NOT NULL,
   checkpoint_timestamp NUMBER(19),
   checkpoint_sequence NUMBER(19),
   host VARCHAR2(510 CHAR),
@@ -50,11 +50,11 @@ CREATE TABLE {window} (
 
 CREATE UNIQUE INDEX {token_index} ON {window} (token);
 
-CREATE INDEX {until_index} ON {window} (filed, until_ms, worker_id);
+CREATE INDEX {until_index} ON {window} (filed_under, until_ms, worker_id);
 
-CREATE INDEX {host_index} ON {window} (filed, host, until_ms, worker_id);
+CREATE INDEX {host_index} ON {window} (filed_under, host, until_ms, worker_id);
 
--- A row a claim. While a claim goes on, the end of its window is the record's; here it is as it was at the claim.
+-- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
 CREATE TABLE {history} (
   worker_id NUMBER(19) NOT NULL,
   fence NUMBER(19) NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE {history} (
 -- What may be pruned comes first in it: the newest row of a worker ID stays.
 CREATE INDEX {ended_index} ON {history} (newest, until_ms, worker_id, fence);
 
--- What is fixed for the namespace, which server wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- The settings of the namespace, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
 -- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE {meta} (
   name VARCHAR2(80) NOT NULL,

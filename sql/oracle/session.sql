@@ -37,5 +37,5 @@ SYS_CONTEXT('USERENV', 'DB_UNIQUE_NAME') || '.' || SYS_CONTEXT('USERENV', 'CON_N
 -- Without a table the server does not say whether it takes writes; `open` asked whether it is a standby.
 SELECT {clock} AS clock FROM dual;
 
--- name: promise
+-- name: durability
 SELECT {identity} AS identity FROM dual;

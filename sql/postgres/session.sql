@@ -38,7 +38,7 @@ ROLLBACK
 -- Changes nothing, and needs what a change does: a server that takes writes, its disk, and its standbys.
 SELECT {clock} AS clock, pg_logical_emit_message(true, 'snowlease', '')::text AS written;
 
--- name: promise
+-- name: durability
 SELECT
   current_setting('synchronous_standby_names') AS standbys,
   current_setting('fsync') AS fsync,

@@ -101,7 +101,7 @@ local function isFree(record)
   local isClean = record.clean and sameEra(record)
   return record['until'] <= passed
     or (record.owner ~= nil and (isClean or record.fence == 0))
-    or (isClean and (record['until'] <= clock + lead or (inherits(record) and clock >= record.floor)))
+    or (isClean and (record['until'] <= clock + lead or (inherits(record) and clock >= record.knownFrom)))
 end
 
 -- `rollbackOf` in rule/window.ts.
@@ -134,8 +134,8 @@ local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
   local past = before or { fence = 0, ['until'] = 0, seenClock = 0 }
   -- A record stays in its band.
-  local name = past.pool or bandAt(n).name
-  local moves = past.pool == nil or past.host ~= host
+  local name = past.band or bandAt(n).name
+  local moves = past.band == nil or past.host ~= host
   local later = past.fence > 0
   local takenOver = later and past.ended == nil
 
@@ -144,7 +144,7 @@ local function grant(n, before, rollback)
   if before == nil then
     expectType('zset', unusedKey)
   elseif moves then
-    expectIndexes(past.pool, past.host)
+    expectIndexes(past.band, past.host)
   end
   if takenOver and past.ip ~= ip then
     expectType('list', hostList(past.ip))
@@ -176,7 +176,7 @@ local function grant(n, before, rollback)
     ['until'] = math.max(past['until'], ends),
     seenClock = clock,
     clean = false,
-    floor = recentFrom or from,
+    knownFrom = recentFrom or from,
     recentFrom = recentFrom,
     recent = recentFrom and past.recent,
     continuedFrom = recentFrom,
@@ -187,7 +187,7 @@ local function grant(n, before, rollback)
     process = process ~= '' and process or nil,
     claimedAt = now,
     era = meta.era,
-    pool = name,
+    band = name,
     pinned = past.pinned,
     owner = past.owner,
   }
@@ -450,14 +450,14 @@ if indexed <= last - first then
     if isMisfiled(record, bandAt(n).name) then
       file(record, bandAt(n).name)
     end
-    local key = record ~= nil and record.pool ~= nil and restingKey(record.pool)
+    local key = record ~= nil and record.band ~= nil and restingKey(record.band)
     if key and record.pinned == nil and not read('ZSCORE', key, n) then
       found = '+'
       if available(n) ~= nil then
         redis.call('HSET', metaKey, place, begin .. found)
         return grant(n, record, rollback)
       end
-      expectIndexes(record.pool, record.host)
+      expectIndexes(record.band, record.host)
       index(record)
       freeAt = math.min(freeAt or highest, record['until'])
     end

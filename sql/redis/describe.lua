@@ -1,6 +1,6 @@
 -- Reads what is fixed for a namespace.
 --
--- answers: found layout maxWindow maxClockSkew quarantine clock | absent | quarantine until clock
+-- answers: found layout maxWindow maxClockSkew quarantineEnd clock | absent | quarantine until clock
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys

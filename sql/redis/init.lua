@@ -1,7 +1,7 @@
 -- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
 -- quarantine, unless an operator says that it never existed.
 --
--- answers: ready layout maxWindow maxClockSkew quarantine clock | exists key quarantine?
+-- answers: ready layout maxWindow maxClockSkew quarantineEnd clock | exists key quarantineEnd?
 -- include: namespace quarantine unused
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -28,7 +28,7 @@ end
 -- Before new limits are set: windows that still stand were granted under the old ones.
 checkQuarantine(maxLag)
 if isNew == '1' and meta.quarantineEnd > 0 then
-  return { 'exists', 'key', metaKey, 'quarantine', meta.quarantineEnd }
+  return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd }
 end
 if meta.layout == nil then
   makeNamespace(layout, maxWindow or meta.maxWindow, maxClockSkew or meta.maxClockSkew)

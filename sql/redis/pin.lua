@@ -14,7 +14,7 @@ local record = load(workerId)
 readUse(workerId)
 expectType('zset', unusedKey)
 if record ~= nil then
-  expectIndexes(record.pool, record.host)
+  expectIndexes(record.band, record.host)
 end
 local left = record and record.owner ~= owner and record.owner or nil
 local leftPins, pins = left and pinsOf(left), owner and pinsOf(owner)
@@ -30,7 +30,7 @@ end
 checkQuarantine(maxLag)
 
 local unused = record == nil
-record = record or { workerId = workerId, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, floor = 0 }
+record = record or { workerId = workerId, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, knownFrom = 0 }
 record.pinned, record.owner = reason, owner
 if usedUntil > record['until'] then
   record['until'], record.clean, record.recentFrom = usedUntil, false, nil

@@ -36,12 +36,12 @@ if clean then
   local least = math.max(record.from, (record.lastTimestamp or 0) + 1)
   if
     not (ends % 1 == 0 and ends >= least and ends <= record['until'])
-    or (lastTimestamp ~= nil and not (lastTimestamp >= record.floor and lastTimestamp < ends))
-    or (recentFrom ~= nil and not (recentFrom >= record.floor and recentFrom <= ends))
+    or (lastTimestamp ~= nil and not (lastTimestamp >= record.knownFrom and lastTimestamp < ends))
+    or (recentFrom ~= nil and not (recentFrom >= record.knownFrom and recentFrom <= ends))
   then
     return listed({ 'refused', info() }, record)
   end
-  record['until'], record.floor = ends, recentFrom or ends
+  record['until'], record.knownFrom = ends, recentFrom or ends
   record.recentFrom, record.recent = recentFrom, recent
   advance(record, lastTimestamp, lastSequence)
 else

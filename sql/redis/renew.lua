@@ -37,10 +37,10 @@ end
 if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
   lastTimestamp = nil
 end
-if lastTimestamp ~= nil and not (lastTimestamp >= record.floor and lastTimestamp < record['until']) then
+if lastTimestamp ~= nil and not (lastTimestamp >= record.knownFrom and lastTimestamp < record['until']) then
   return listed({ 'refused', info() }, record)
 end
-expectIndexes(record.pool, record.host)
+expectIndexes(record.band, record.host)
 local note = record.era ~= meta.era and historyOf(workerId)
 
 -- From here on only the holder's own memory counts.
@@ -51,7 +51,7 @@ if note then
   record.continuedFrom = nil
   record.era = meta.era
   record.from = math.max(record.from, meta.quarantineEnd)
-  record.floor = record.from
+  record.knownFrom = record.from
 end
 record['until'] = math.max(record['until'], math.max(clock, now) + window)
 record.seenClock = clock

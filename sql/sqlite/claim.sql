@@ -5,7 +5,7 @@
 -- name: by-token
 SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;
 
--- name: kept-for
+-- name: pinned-for
 SELECT * FROM worker INDEXED BY worker_by_owner
 WHERE namespace_id = $namespace_id AND owner = $owner AND worker_id BETWEEN $pool_first AND $pool_last
 ORDER BY until_ms, worker_id

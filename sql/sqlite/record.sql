@@ -6,10 +6,10 @@ SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_
 -- name: put
 -- The band that is stored stays.
 INSERT INTO worker (
-  namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms,
+  namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms,
   checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, recents_from, recents
 ) VALUES (
-  $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $floor_ms,
+  $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $known_from_ms,
   $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned, $owner,
   $recents_from, $recents
 )
@@ -21,7 +21,7 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   until_ms = excluded.until_ms,
   seen_clock = excluded.seen_clock,
   clean = excluded.clean,
-  floor_ms = excluded.floor_ms,
+  known_from_ms = excluded.known_from_ms,
   checkpoint_timestamp = excluded.checkpoint_timestamp,
   checkpoint_sequence = excluded.checkpoint_sequence,
   host = excluded.host,

@@ -35,7 +35,7 @@ CREATE TABLE worker (
   until_ms INTEGER NOT NULL,
   seen_clock INTEGER NOT NULL,
   clean INTEGER NOT NULL,
-  floor_ms INTEGER NOT NULL,
+  known_from_ms INTEGER NOT NULL,
   checkpoint_timestamp INTEGER,
   checkpoint_sequence INTEGER,
   host TEXT,

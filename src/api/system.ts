@@ -23,7 +23,7 @@ export const readiness: Call<ReadyAnswer> = {
   answer: answer<ReadyAnswer>({
     registry: z.string().describe("The kind of store behind this daemon."),
     clock: z.int().describe("The registry's clock, Unix ms."),
-    promise: z.string().describe("What acknowledged writes survive there."),
+    durability: z.string().describe("What acknowledged writes survive there."),
     schema: z.int().describe("Version of what is stored there.").optional(),
   }),
 };

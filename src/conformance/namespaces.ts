@@ -141,10 +141,14 @@ export const namespaces: readonly ConformanceCheck[] = [
   }),
 
   check("`ping` returns the registry's clock and durability, `kind` its name", async (trial) => {
-    const { clock, promise } = await trial.registry.ping();
+    const { clock, durability } = await trial.registry.ping();
     const now = trial.now();
     between(clock, now - defaultLimits.maxClockSkew, now + defaultLimits.maxClockSkew, "the registry's clock");
-    ensure(promise.trim().length > 0 && !promise.includes("\n"), "the promise to be one line for people", promise);
+    ensure(
+      durability.trim().length > 0 && !durability.includes("\n"),
+      "durability to be one line for people",
+      durability,
+    );
     ensure(/^[a-z]+$/.test(trial.registry.kind), "a kind in lower case letters", trial.registry.kind);
     await trial.pause(20);
     const later = await trial.registry.ping();

@@ -379,7 +379,7 @@ export type ForceReleased =
 export interface Pong {
   readonly clock: number;
   /** One sentence for people: which failures acknowledged writes survive. */
-  readonly promise: string;
+  readonly durability: string;
   /** Version of the stored schema; absent where there is none. */
   readonly schema?: number | undefined;
 }

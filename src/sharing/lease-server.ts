@@ -139,7 +139,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     history: async () => [],
     ping: async () => ({
       clock: clock.now(),
-      promise: "A lent lease ends with the process that lends it, inside the window that its registry stored.",
+      durability: "A lent lease ends with the process that lends it, inside the window that its registry stored.",
     }),
     forceRelease: refuseOperator,
     pin: refuseOperator,

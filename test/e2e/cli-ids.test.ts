@@ -291,7 +291,7 @@ describe("doctor", () => {
     await ids("-n", "1");
     const found = statuses(await sandbox.read(["doctor", "--registry", sandbox.registry, "--json"]));
     expect(Object.keys(found)).toEqual(
-      expect.arrayContaining(["registry", "promise", "clock", "namespace", "renewal", "pool", "file"]),
+      expect.arrayContaining(["registry", "durability", "clock", "namespace", "renewal", "pool", "file"]),
     );
     expect(Object.values(found)).not.toContain("fail");
   });

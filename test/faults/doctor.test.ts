@@ -222,7 +222,17 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       for (const way of ways) {
         const { code, findings } = await examined(way);
         const checks = findings.map(({ check }) => check);
-        const all = ["registry", "promise", "clock", "namespace", "renewal", "layout", "pool", "clock-sync", "process"];
+        const all = [
+          "registry",
+          "durability",
+          "clock",
+          "namespace",
+          "renewal",
+          "layout",
+          "pool",
+          "clock-sync",
+          "process",
+        ];
         expect(checks).toEqual(expect.arrayContaining(all));
         expect(code).toBe(0);
       }
@@ -346,7 +356,18 @@ describe("an embedded registry", () => {
     const { code, findings } = await examined();
     expect(code).toBe(0);
     const checks = findings.map(({ check }) => check);
-    const all = ["registry", "promise", "schema", "clock", "namespace", "renewal", "layout", "pool", "file", "process"];
+    const all = [
+      "registry",
+      "durability",
+      "schema",
+      "clock",
+      "namespace",
+      "renewal",
+      "layout",
+      "pool",
+      "file",
+      "process",
+    ];
     expect(checks).toEqual(expect.arrayContaining(all));
   });
 

@@ -62,9 +62,9 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
 
     test("its clock is that of the world, in any zone, and goes on when summer ends", async () => {
       const registry = await opened();
-      const { clock, promise, schema } = await registry.ping();
+      const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
-      expect(promise).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
+      expect(durability).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
       expect(schema).toBe(1);
       const text = loadStatements("oracle").get("session.touch") ?? "";
       for (const [time, zone] of [
@@ -209,7 +209,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         ] as const) {
           const text = named(loadStatements("oracle").get(statement) ?? "", names).replace(
             placeholder,
-            (_, name: string) => (/token|filed|host/.test(name) ? "'x'" : "7"),
+            (_, name: string) => (/token|filed_under|host/.test(name) ? "'x'" : "7"),
           );
           await server.query("DELETE FROM plan_table");
           await server.query(`EXPLAIN PLAN FOR ${text}`);

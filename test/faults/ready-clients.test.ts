@@ -128,7 +128,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a ready client of i
     const client = new Redis({ port: server.port, lazyConnect: true });
     const registry = await openByClient({ client, wait: 1 });
     onTestFinished(() => registry.close());
-    expect((await registry.ping()).promise).toContain("as long as its replicas number at most 1");
+    expect((await registry.ping()).durability).toContain("as long as its replicas number at most 1");
     await leaseBy({ client, wait: 1 });
     const refused = leaseBy({ client, wait: 3 }, { operationTimeout: 300 });
     await expect(refused).rejects.toThrow(/had \d of 3 replicas confirm/);

@@ -78,9 +78,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
   test("a user with the rights that are listed can do everything, and tell what it promises if it may", async () => {
     const registry = await openAs("listed", rights);
     await everything(registry, "listed");
-    expect((await registry.ping()).promise).toContain("does not tell");
+    expect((await registry.ping()).durability).toContain("does not tell");
     const curious = await openAs("curious", [...rights, "+config|get", "+wait"]);
-    expect((await curious.ping()).promise).toContain("power loss");
+    expect((await curious.ping()).durability).toContain("power loss");
     const careful = await openRedis(`redis://curious:${secret}@127.0.0.1:${server.port}?wait=1`, 600);
     onTestFinished(() => careful.close());
     // There is nobody to confirm it; but it may be asked for.

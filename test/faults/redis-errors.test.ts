@@ -137,7 +137,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     }
   }
 
-  const whole = ["fence", "from", "until", "seenClock", "floor", "claimedAt"];
+  const whole = ["fence", "from", "until", "seenClock", "knownFrom", "claimedAt"];
   const maybe = ["recentFrom", "lastTimestamp", "lastSequence", "releasedAt", "continuedFrom"];
   for (const field of [...whole, ...maybe]) {
     for (const nonsense of [
@@ -191,7 +191,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     "process",
     "pinned",
     "era",
-    "pool",
+    "band",
     "ended",
     "+token",
     "+recent",
@@ -243,7 +243,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     },
   );
 
-  test.each(["maxWindow", "maxClockSkew", "era", "quarantine"])(
+  test.each(["maxWindow", "maxClockSkew", "era", "quarantineEnd"])(
     "a `meta` whose `%s` is nonsense says so",
     async (field) => {
       await client.hset(`${prefix}:meta`, field, "soon");

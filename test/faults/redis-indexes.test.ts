@@ -149,7 +149,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     const { code } = await failure(registry.claim(ask()));
     expect(code).toBe("QUARANTINE");
     const now = Date.now();
-    await server.client().hset(`workerId/${namespace}:meta`, "quarantine", now);
+    await server.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", now);
     const next = await granted(registry, ask());
     expect(next).toMatchObject({ workerId: pool.first });
     expect(next.from).toBeGreaterThanOrEqual(now);

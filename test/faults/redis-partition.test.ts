@@ -123,21 +123,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
 
   test("promises no more than it keeps", async () => {
     await begin();
-    const promise = async (query: string): Promise<string> => {
+    const durability = async (query: string): Promise<string> => {
       const registry = await opened(one.url(query));
-      return (await registry.ping()).promise;
+      return (await registry.ping()).durability;
     };
     const set = (name: string, value: number): Promise<unknown> => one.client().config("SET", name, value);
-    expect(await promise("")).toContain("not across a partition");
-    expect(await promise("?wait=2")).toContain("as long as its replicas number at most 2");
+    expect(await durability("")).toContain("not across a partition");
+    expect(await durability("?wait=2")).toContain("as long as its replicas number at most 2");
     await set("min-replicas-to-write", 1);
-    expect(await promise("")).toContain("as long as its replicas number at most 1");
+    expect(await durability("")).toContain("as long as its replicas number at most 1");
     // An old primary would write for 12 s more.
-    expect(await promise("?maxLag=11s")).toMatch(/not across a partition.*12000 ms/);
+    expect(await durability("?maxLag=11s")).toMatch(/not across a partition.*12000 ms/);
     await set("min-replicas-max-lag", 30);
-    expect(await promise("")).toMatch(/not across a partition.*32000 ms/);
+    expect(await durability("")).toMatch(/not across a partition.*32000 ms/);
     await set("min-replicas-max-lag", 0);
-    expect(await promise("")).toContain("not across a partition");
+    expect(await durability("")).toContain("not across a partition");
   });
 
   describe("and has to have its writes confirmed (`wait`)", () => {

@@ -47,7 +47,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
   /** Ten minutes that the test does not wait for. */
   async function endQuarantine(): Promise<number> {
     const now = Date.now();
-    await server.client().hset(`workerId/${namespace}:meta`, "quarantine", now);
+    await server.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", now);
     return now;
   }
 
@@ -351,7 +351,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const windows = (Date.now() - begun) / window;
     expect((await asked()) - calls).toBeLessThan(count * 7 * windows);
     // It ends sooner than they were told, and before their windows do.
-    await client.hset("workerId/many:meta", "quarantine", Date.now());
+    await client.hset("workerId/many:meta", "quarantineEnd", Date.now());
     await eventually(
       async () => held.map(({ until }) => until),
       (ends) => ends.every((until, i) => until > (before[i]?.until ?? 0)),

@@ -179,7 +179,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     onTestFinished(() => below.close());
     // It notes that it does not know all, and since when; and then that is long ago.
     expect((await failure(below.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
-    await other.client().hset(`workerId/${namespace}:meta`, "quarantine", Date.now());
+    await other.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", Date.now());
     const missed = await granted(registry, claimRequest({ window: limits.maxWindow }));
     await promotedLongAgo(other);
     const { code, details } = await failure(below.claim(claimRequest({ window: 1000 })));
@@ -198,7 +198,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     const above = await openRedis(other.url("?maxLag=0"));
     onTestFinished(() => above.close());
     expect((await failure(above.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
-    await other.client().hset(`workerId/${namespace}:meta`, "quarantine", Date.now());
+    await other.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", Date.now());
     const missed = await granted(above, claimRequest({ window: limits.maxWindow }));
     await promotedLongAgo(one);
     const { code, details } = await failure(registry.claim(claimRequest({ window: 1000 })));

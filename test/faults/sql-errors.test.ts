@@ -93,9 +93,9 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
 
     test("its clock is that of the world, whatever time zone server and session have", async () => {
       const { registry, namespace } = await made();
-      const { clock, promise, schema } = await registry.ping();
+      const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
-      expect(promise).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
+      expect(durability).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
       expect(schema).toBe(1);
       expect(Math.abs((await granted(registry, claimRequest({ namespace }))).clock - Date.now())).toBeLessThan(5000);
     });
@@ -128,7 +128,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
         expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("version 2")]);
       }
       await server.query(`UPDATE workerid_meta_${namespace} SET value = '1' WHERE name = 'schema'`);
-      await server.query(`ALTER TABLE workerid_window_${namespace} DROP COLUMN floor_ms`);
+      await server.query(`ALTER TABLE workerid_window_${namespace} DROP COLUMN known_from_ms`);
       expect((await failure(registry.claim(claimRequest({ namespace, workerId: 1 })))).code).toBe(
         "SCHEMA_INCOMPATIBLE",
       );

@@ -20,7 +20,7 @@ const hot =
 
 /** What stands for parameters while only a plan is asked for. */
 const values: Readonly<Record<string, string | number | null>> = {
-  filed: `0-${pool.last}`,
+  filed_under: `0-${pool.last}`,
   host: "host-7",
   token: "00000000000000000000000000000008",
   first: 50_000,
@@ -32,7 +32,7 @@ const values: Readonly<Record<string, string | number | null>> = {
 /** `numbers`: what gives the numbers of all rows as `seq`. */
 function mysqlFill(numbers: string): readonly string[] {
   return [
-    `INSERT INTO workerid_window_orders (worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at)
+    `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
      SELECT seq, 1, (SELECT CAST(value AS SIGNED) FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
        IF(seq % 1000 = 7, NULL, LPAD(seq, 32, '0')), 1, IF(seq % 1000 = 7, seq, 8000000000000 + seq), 1, 0, 1,
        CONCAT('host-', seq % 5000), '', 1, '', 1
@@ -45,7 +45,7 @@ function mysqlFill(numbers: string): readonly string[] {
 /** A namespace of so many used numbers: one in a thousand is free. */
 const fill: Readonly<Record<string, readonly string[]>> = {
   postgres: [
-    `INSERT INTO workerid_window_orders (worker_id, version, era, pool, filed, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at)
+    `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
      SELECT n, 1, (SELECT value::bigint FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
        CASE WHEN n % 1000 = 7 THEN NULL ELSE lpad(n::text, 32, '0') END, 1, CASE WHEN n % 1000 = 7 THEN n ELSE 8000000000000 + n END, 1, 0, 1,
        'host-' || n % 5000, '', 1, '', 1
@@ -84,7 +84,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
     async function plan(text: string, more: typeof values = {}): Promise<string> {
       const names = { ...namesOf(namespace), identity: literal("x") };
       const bound = named(text, names).replace(placeholder, (_, name: string) => {
-        const isText = /hostname|ip|ended_by|identity|pool|present_era|pinned|instance/.test(name);
+        const isText = /hostname|ip|ended_by|identity|band|present_era|pinned|instance/.test(name);
         const told = { ...values, ...more };
         const value = name in told ? told[name] : isText ? "x" : 7;
         return (dialect === "postgres" ? postgresLiteral : mysqlLiteral)(value ?? null);
@@ -168,7 +168,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       // The filing has come to its end.
       await claim();
       const [row] = await server.query(
-        "SELECT COUNT(*) AS n, MIN(worker_id) AS first, MAX(worker_id) AS last FROM workerid_window_orders WHERE filed = '50000-50999'",
+        "SELECT COUNT(*) AS n, MIN(worker_id) AS first, MAX(worker_id) AS last FROM workerid_window_orders WHERE filed_under = '50000-50999'",
       );
       expect(Object.values(row ?? {}).map(Number)).toEqual([1000, 50_000, 50_999]);
       const size = await pagesOf({ first: 2 * rows, last: 2 * rows + 999 });

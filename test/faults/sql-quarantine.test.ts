@@ -268,7 +268,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     await expectQuarantine(registry, later, async () => {
       after = await changed(server, registry, reset);
     });
-    expect((await later.ping()).promise).toContain("after a failover, a restore or a flashback");
+    expect((await later.ping()).durability).toContain("after a failover, a restore or a flashback");
   });
 
   test("the same one started again after a crash, and its standby after a switchover, have forgotten nothing", async () => {
@@ -288,7 +288,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     await granted(registry, ask());
     let app = await changed(server, registry, 'DROP TABLE "V$DATABASE"');
     await granted(app, ask());
-    expect((await app.ping()).promise).toContain("restored or flashed back in place is not noticed");
+    expect((await app.ping()).durability).toContain("restored or flashed back in place is not noticed");
     app = await changed(server, app, renamed);
     await expect(app.claim(ask())).rejects.toMatchObject({ code: "QUARANTINE" });
   });

@@ -18,7 +18,7 @@ export async function init(registry: Registry): Promise<void> {
 
 /** The end of the last quarantine, as the server has stored it. */
 export async function quarantineOf(server: RedisServer): Promise<number> {
-  return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantine"));
+  return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantineEnd"));
 }
 
 /** Processes that make IDs in one namespace, all of which are compared in the end. */

@@ -416,7 +416,7 @@ test("a Unix socket is an address", async () => {
   cleanups.push(() => daemon.close("now"));
   const registry = connectTo([`unix:${socket}`]);
   expect(await registry.claim(request)).toMatchObject({ outcome: "granted" });
-  expect((await registry.ping()).promise).toContain("Nothing survives");
+  expect((await registry.ping()).durability).toContain("Nothing survives");
 });
 
 test("user and password go along, and are in no message", async () => {

@@ -82,7 +82,7 @@ describe("the doctor", () => {
   });
 
   test("tells what the registry promises", async () => {
-    expect((await examined())["promise"]?.detail).toBe((await registry.ping()).promise);
+    expect((await examined())["durability"]?.detail).toBe((await registry.ping()).durability);
   });
 
   test.each([
@@ -92,7 +92,7 @@ describe("the doctor", () => {
     [10_500, "fail"],
     [-10_500, "fail"],
   ] as const)("a registry's clock that is %i ms ahead is %s", async (ahead, status) => {
-    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + ahead, promise: "" });
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + ahead, durability: "" });
     const found = await examined(remote({ ping }));
     expect(found["clock"]).toMatchObject({
       status,
@@ -102,7 +102,7 @@ describe("the doctor", () => {
 
   test("goes by the namespace's own limit of skew", async () => {
     await registry.init({ namespace: "default", layout: defaultLayout.fingerprint, maxClockSkew: 1000 });
-    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + 2000, promise: "" });
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + 2000, durability: "" });
     expect((await examined(remote({ ping })))["clock"]).toMatchObject({ status: "fail" });
   });
 

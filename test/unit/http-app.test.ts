@@ -788,7 +788,10 @@ describe("the daemon itself", () => {
     const api = makeApi();
     expect((await api.call("GET", "/healthz")).body).toEqual({ status: "ok" });
     const { status, body } = await api.call("GET", "/readyz");
-    expect([status, body]).toEqual([200, { registry: "memory", clock: api.clock.now(), promise: expect.any(String) }]);
+    expect([status, body]).toEqual([
+      200,
+      { registry: "memory", clock: api.clock.now(), durability: expect.any(String) },
+    ]);
   });
 
   test("is not ready with a registry whose clock is far off, whatever it is set to tolerate", async () => {

@@ -62,7 +62,7 @@ async function ask(url: string, { authority }: Certificates, client?: Certificat
   };
   const registry = daemonRegistry([url], { settings, operationTimeout: timeout });
   try {
-    return (await registry.ping()).promise;
+    return (await registry.ping()).durability;
   } catch (error) {
     return String(error);
   } finally {
@@ -200,7 +200,7 @@ describe("a daemon with a certificate", () => {
     await expect(start(own(), { listen: undefined, socket })).rejects.toThrow(/only with `listen`/);
     await start(own(), { socket });
     const registry = daemonRegistry([`unix:${socket}`]);
-    expect((await registry.ping()).promise).toEqual(served);
+    expect((await registry.ping()).durability).toEqual(served);
     await registry.close();
   });
 });

@@ -26,7 +26,7 @@ const fields: Record<keyof Stored, Names> = {
   until: { columns: ["until_ms"], lua: ["until"], node: ["until"], json: ["until"] },
   seenClock: { columns: ["seen_clock"], lua: ["seenClock"], node: ["seenClock"], json: ["seenClock"] },
   clean: { columns: ["clean"], lua: ["clean"], node: ["clean"], json: ["clean"] },
-  knownFrom: { columns: ["floor_ms"], lua: ["floor"], node: ["floor"], json: [] },
+  knownFrom: { columns: ["known_from_ms"], lua: ["knownFrom"], node: ["knownFrom"], json: [] },
   // The bytes of Redis lie in a key of their own.
   recents: {
     columns: ["recents_from", "recents"],
@@ -77,17 +77,19 @@ describe("the fields of a record", () => {
     expect(sorted(columnsOf("sqlite", "worker"))).toEqual(sorted([...namesOf("columns"), "namespace_id", "band"]));
   });
 
-  // An owner is a place in an index there: the column `filed`.
+  // The indexes list an owner's record under its address: the column `filed_under`.
   test.each(["mysql", "postgres", "oracle"])("are the columns of %s, which adds version, era and places", (store) => {
     const kept = namesOf("columns").filter((name) => name !== "owner");
-    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "era", "pool", "filed"]));
+    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(
+      sorted([...kept, "version", "era", "band", "filed_under"]),
+    );
   });
 
   test("are those that the scripts of Redis know, which add their own", () => {
     const script = readFileSync("sql/redis/includes/records.lua", "utf8");
     const [, table = ""] = /^local fieldTypes = \{\n(.*?)^\}/ms.exec(script) ?? [];
     const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
-    const own = ["process", "pool", "era", "continuedFrom", "vacated", "ended", "reopened"];
+    const own = ["process", "band", "era", "continuedFrom", "vacated", "ended", "reopened"];
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 

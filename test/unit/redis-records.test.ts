@@ -14,7 +14,7 @@ const stored = {
   until: 2000,
   seenClock: 1500,
   clean: "0",
-  floor: 900,
+  knownFrom: 900,
   host: "alpha",
   ip: "10.0.0.1",
   pid: 4711,
@@ -29,7 +29,6 @@ describe("a record of Redis", () => {
     ).toEqual({
       ...stored,
       clean: false,
-      floor: undefined,
       knownFrom: 900,
       recents: { from: 900, bytes: Uint8Array.from([97, 98]) },
       checkpoint: { timestamp: 1400, sequence: 5 },

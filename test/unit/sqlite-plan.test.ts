@@ -118,7 +118,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
         FROM each_number
       )
       INSERT INTO worker (
-        namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, host, ip, pid, instance, claimed_at, pinned
+        namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at, pinned
       )
       SELECT
         1, n, '0-${wide.last}', 1, iif(live, printf('%032d', n), NULL), 1, iif(live, ${open}, ${ended}) + n, 1, 0, 1,

@@ -18,10 +18,10 @@ const newPath = (): string => join(newFolder(), "registry.db");
 
 test("it says what it is and what survives", async () => {
   const registry = await openSqlite(newPath());
-  const { clock, promise } = await registry.ping();
+  const { clock, durability } = await registry.ping();
   expect(registry.kind).toBe("sqlite");
   expect(Math.abs(clock - Date.now())).toBeLessThan(10_000);
-  expect(promise).toContain("kill -9 and power loss");
+  expect(durability).toContain("kill -9 and power loss");
 });
 
 test("what it stores has a version", async () => {
@@ -185,7 +185,7 @@ test("each state lists what the rule calls so", async () => {
   await registry.init({ namespace, layout });
   const raw = await openRaw(path);
   const insert = raw.prepare(
-    `INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, floor_ms, pinned)
+    `INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, pinned)
      VALUES (1, $workerId, '0-1023', 1, $token, 0, $until, 0, $clean, 0, $pinned)`,
   );
   const now = clock.now();

@@ -86,20 +86,20 @@ end
 
 -- Whether a record is filed under another name than that of its band, and can be filed anew.
 local function isMisfiled(record, name)
-  if record == nil or record.pool == nil or record.pool == name then
+  if record == nil or record.band == nil or record.band == name then
     return false
   end
-  expectIndexes(record.pool, record.host)
+  expectIndexes(record.band, record.host)
   expectIndexes(name, record.host)
   return true
 end
 
 -- Files a record under the name of its band.
 local function file(record, name)
-  local before = { workerId = record.workerId, pool = record.pool, host = record.host }
+  local before = { workerId = record.workerId, band = record.band, host = record.host }
   -- A record that is pinned or foreign is in no index.
-  local isIndexed = redis.call('ZSCORE', restingKey(record.pool), record.workerId)
-  record.pool = name
+  local isIndexed = redis.call('ZSCORE', restingKey(record.band), record.workerId)
+  record.band = name
   write(record)
   unindex(before)
   if isIndexed then

@@ -18,7 +18,7 @@ local function noteForeign(n, record)
     end
     use(n)
   else
-    expectIndexes(record.pool, record.host)
+    expectIndexes(record.band, record.host)
     unindex(record)
   end
   noteBeside()
@@ -37,7 +37,7 @@ local function rested(list, n, skew)
     for _, text in ipairs(read('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, 5)) do
       local record = load(tonumber(text))
       if record ~= nil and record.workerId ~= n and record['until'] <= latest and #found < 4 then
-        expectIndexes(record.pool, record.host)
+        expectIndexes(record.band, record.host)
         local _, own = foreignUse(record.workerId, record)
         table.insert(found, { record = record, own = own })
       end

@@ -39,7 +39,7 @@ end
 -- Checks what `endClaim` writes. Returns what stands at `use:N`.
 local function expectEnd(record)
   local use = readUse(record.workerId)
-  expectIndexes(record.pool, record.host)
+  expectIndexes(record.band, record.host)
   expectType('hash', tokenKey)
   expectType('list', hostList(record.ip))
   return use

@@ -63,7 +63,7 @@ end
 local meta
 do
   local found = read(
-    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantine', 'beside', 'bands', 'schema'
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema'
   )
   -- A later version may give these fields another meaning.
   if found[9] and found[9] ~= '1' then
@@ -87,7 +87,7 @@ do
     maxClockSkew = whole('maxClockSkew', found[4], 10000),
     era = whole('era', found[5], 0),
     -- When the last quarantine ends: no window of this era begins before it.
-    quarantineEnd = whole('quarantine', found[6], 0),
+    quarantineEnd = whole('quarantineEnd', found[6], 0),
     beside = found[7],
     bands = found[8] or '',
   }
@@ -96,5 +96,5 @@ end
 -- What is fixed for the namespace, as names and values.
 local function info()
   return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
-    'quarantine', meta.quarantineEnd, 'clock', now
+    'quarantineEnd', meta.quarantineEnd, 'clock', now
 end

@@ -32,7 +32,7 @@ local function beginEra(replication, quarantineEnd)
   meta.quarantineEnd = quarantineEnd
   redis.call(
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
-    'era', meta.era, 'quarantine', quarantineEnd
+    'era', meta.era, 'quarantineEnd', quarantineEnd
   )
 end
 

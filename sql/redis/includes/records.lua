@@ -2,13 +2,13 @@
 
 -- The fields of a record and their types. Of `required` (and, once it was claimed, of `claimed`) none may be missing.
 local fieldTypes = {
-  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', floor = 'number',
-  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', pool = 'string',
+  workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', knownFrom = 'number',
+  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', band = 'string',
   claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
   lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string', reopened = 'number', pinned = 'string',
   owner = 'string',
 }
-local required, claimed = { 'fence', 'from', 'until', 'seenClock', 'floor' }, { 'host', 'ip', 'pid', 'claimedAt' }
+local required, claimed = { 'fence', 'from', 'until', 'seenClock', 'knownFrom' }, { 'host', 'ip', 'pid', 'claimedAt' }
 
 local function expectFields(key, record, names)
   for _, name in ipairs(names) do
@@ -103,16 +103,16 @@ local function hostKey(band, host)
 end
 
 local function unindex(record)
-  if record.pool ~= nil then
-    redis.call('ZREM', restingKey(record.pool), record.workerId)
-    redis.call('ZREM', hostKey(record.pool, record.host), record.workerId)
+  if record.band ~= nil then
+    redis.call('ZREM', restingKey(record.band), record.workerId)
+    redis.call('ZREM', hostKey(record.band, record.host), record.workerId)
   end
 end
 
 local function index(record)
-  if record.pool ~= nil and record.pinned == nil then
-    redis.call('ZADD', restingKey(record.pool), record['until'], record.workerId)
-    redis.call('ZADD', hostKey(record.pool, record.host), record['until'], record.workerId)
+  if record.band ~= nil and record.pinned == nil then
+    redis.call('ZADD', restingKey(record.band), record['until'], record.workerId)
+    redis.call('ZADD', hostKey(record.band, record.host), record['until'], record.workerId)
   end
 end
 

@@ -56,7 +56,7 @@ export function askPart(
 }
 
 /** How long pool, layout and clocks will do. */
-export function outlookPart({ forecast, clock, layout, info, offset, latency, promise, read }: Picture): Html {
+export function outlookPart({ forecast, clock, layout, info, offset, latency, durability, read }: Picture): Html {
   const end = layoutEnd(layout, clock);
   return html`<section aria-labelledby="outlook-title" id="outlook">
     <h2 id="outlook-title">Outlook</h2>
@@ -69,8 +69,8 @@ export function outlookPart({ forecast, clock, layout, info, offset, latency, pr
       <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
         This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${info.maxClockSkew} ms is tolerated.
       </dd>
-      <dt>Promise</dt>
-      <dd>${promise}</dd>
+      <dt>Durability</dt>
+      <dd>${durability}</dd>
     </dl>
   </section>`;
 }

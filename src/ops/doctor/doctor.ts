@@ -74,7 +74,7 @@ async function checkPlace({ named, file }: ExamineRequest): Promise<readonly Che
 async function checkRegistry(registry: Registry, request: ExamineRequest): Promise<readonly CheckResult[]> {
   const { namespace, now } = request;
   const ping = await quickestPing(registry, now);
-  const { promise, schema } = ping.answer;
+  const { durability, schema } = ping.answer;
   const reached = checkSpeed(registry, ping);
   let { maxClockSkew } = defaultLimits;
   let about: readonly CheckResult[];
@@ -92,7 +92,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
   }
   return [
     reached,
-    finding("promise", "ok", promise),
+    finding("durability", "ok", durability),
     ...(schema === undefined
       ? []
       : [finding("schema", "ok", `The stored schema has version ${schema}, which this release knows.`)]),

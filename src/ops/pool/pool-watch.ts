@@ -41,7 +41,7 @@ export interface Picture {
   readonly offset: number;
   /** How long the registry took to answer, ms. */
   readonly latency: number;
-  readonly promise: string;
+  readonly durability: string;
   readonly forecast: PoolForecast | undefined;
 }
 
@@ -136,7 +136,7 @@ export class PoolWatch {
 
   async #read(): Promise<Picture | undefined> {
     const [sent, started] = [this.#clock.now(), monotonic(this.#clock)];
-    const { clock, promise } = await this.#registry.ping();
+    const { clock, durability } = await this.#registry.ping();
     const latency = monotonic(this.#clock) - started;
     const offset = Math.round(sent + latency / 2 - clock);
     const info = await this.#registry.describe(this.#namespace);
@@ -162,7 +162,7 @@ export class PoolWatch {
       clock,
       offset,
       latency,
-      promise,
+      durability,
       forecast: this.#forecast,
     };
   }

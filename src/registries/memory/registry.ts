@@ -4,7 +4,7 @@ import { operationsInOneStep } from "../in-one-step/registry.ts";
 import type { StepWork } from "../in-one-step/store.ts";
 import { MemoryNamespace } from "./namespace.ts";
 
-const promise = "Nothing survives this process: for tests, and for handing a lease on inside one process.";
+const durability = "Nothing survives this process: for tests, and for handing a lease on inside one process.";
 
 /** A registry in this process's memory. Each operation is one synchronous step, so it is atomic by itself. */
 export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock } = {}): Registry {
@@ -32,7 +32,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
   return {
     kind: "memory",
     ...operations,
-    ping: async () => ({ clock: clock.now(), promise }),
+    ping: async () => ({ clock: clock.now(), durability }),
     close: async () => undefined,
   };
 }

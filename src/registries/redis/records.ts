@@ -14,7 +14,7 @@ export function recordOf(fields: AnswerFields): Stored {
     until: numberOf(fields, "until"),
     seenClock: optionalNumber(fields, "seenClock") ?? 0,
     clean: textOf(fields, "clean") === "1",
-    knownFrom: optionalNumber(fields, "floor") ?? 0,
+    knownFrom: optionalNumber(fields, "knownFrom") ?? 0,
     recents: recentsOf(fields),
     checkpoint: timestamp === undefined ? undefined : { timestamp, sequence: sequence ?? 0 },
     holder: fields.has("host") ? holderOf(fields) : undefined,
@@ -33,7 +33,7 @@ function recentsOf(fields: AnswerFields): Recents | undefined {
 /** What is fixed for a namespace, from a script's answer. */
 export function infoOf(fields: AnswerFields): NamespaceInfo {
   const [maxWindow, maxClockSkew] = [numberOf(fields, "maxWindow"), numberOf(fields, "maxClockSkew")];
-  const [until, clock] = [optionalNumber(fields, "quarantine"), optionalNumber(fields, "clock")];
+  const [until, clock] = [optionalNumber(fields, "quarantineEnd"), optionalNumber(fields, "clock")];
   const lasts = until !== undefined && clock !== undefined && clock < until;
   return { layout: textOf(fields, "layout"), maxWindow, maxClockSkew, ...(lasts && { quarantineUntil: until }) };
 }

@@ -184,8 +184,8 @@ export async function redisRegistry(
 
     async ping() {
       const { answer, config } = await scripts.ping();
-      const promise = durabilityOf(settings, config);
-      return { clock: numberOf(answer.fields, "clock"), promise, schema: schemaVersion };
+      const durability = durabilityOf(settings, config);
+      return { clock: numberOf(answer.fields, "clock"), durability, schema: schemaVersion };
     },
 
     close: () => connection.close(),
@@ -223,7 +223,7 @@ async function together<Result>(running: readonly Promise<Result>[]): Promise<re
 
 /** Why a namespace is not new. */
 function evidenceOf(fields: AnswerFields, where: string): string {
-  const until = optionalNumber(fields, "quarantine");
+  const until = optionalNumber(fields, "quarantineEnd");
   return until === undefined
     ? `Redis ${where} holds its key \`${textOf(fields, "key")}\``
     : `Redis ${where} notes a quarantine of it, until ${timeText(until)}`;

@@ -39,7 +39,9 @@ export async function searchBands(
   parameters: SqlParameters,
 ): Promise<readonly StoredRow[]> {
   const names = new Set(bandsIn(bandsOf(state), pool).map(({ name }) => name));
-  const rows = await together([...names].map((filed) => state.tx.all(statement, { filed, ...pool, ...parameters })));
+  const rows = await together(
+    [...names].map((name) => state.tx.all(statement, { filed_under: name, ...pool, ...parameters })),
+  );
   return rows.flat().map(storedRowOf);
 }
 
@@ -81,7 +83,7 @@ export async function fileSome(state: SqlNamespace, pool: PoolBounds): Promise<b
   const rows = await state.tx.all("claim.numbers", { first, last, limit: filedAtOnce });
   const end = rows.length < filedAtOnce ? last : numberOf(rows.at(-1) ?? {}, "worker_id");
   await state.tx.write(() => [
-    state.tx.change("record.file", { pool: name, first, last: end }),
+    state.tx.change("record.file", { band: name, first, last: end }),
     putBand(state, { ...next, filed: end + 1 }),
   ]);
   return end === last && more.length === 0;

@@ -81,7 +81,7 @@ export class Candidates implements ClaimReader {
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
     // Most namespaces never have a pin with an owner.
     if (!this.#state.entries.has(ownedEntry)) return [];
-    const found = await this.#state.tx.all("claim.oldest", { filed: ownerPlace + ip, ...pool, limit });
+    const found = await this.#state.tx.all("claim.oldest", { filed_under: ownerPlace + ip, ...pool, limit });
     const rows = found.map(storedRowOf).filter(({ assignRow, record }) => !isForeign(assignRow, record));
     return rows.map((row) => this.#shown(row));
   }

@@ -74,9 +74,9 @@ export async function beginClaim(
 
   async function commit(record: Stored): Promise<void> {
     // A record stays where it is filed: only a cut of the bands moves it.
-    const filed = before?.pool ?? nameAt(state, record.workerId);
+    const band = before?.band ?? nameAt(state, record.workerId);
     await tx.write(() => [
-      before === undefined ? add(state, record, filed) : put(state, before, record, { pool: filed }),
+      before === undefined ? add(state, record, band) : put(state, before, record, { band }),
       take(tx, record, before?.assignRow),
       noteClaim(tx, record, before?.record),
     ]);

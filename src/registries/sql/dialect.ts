@@ -98,6 +98,6 @@ export interface Dialect {
   meaningOf(error: unknown): SqlErrorMeaning | undefined;
   /** Whether two identities name the same server and data. */
   sameServer(stored: string, seen: string): boolean;
-  /** What acknowledged writes survive, from the statement `session.promise`. */
-  promiseOf(row: SqlRow): string;
+  /** What acknowledged writes survive, from the statement `session.durability`. */
+  durabilityOf(row: SqlRow): string;
 }

@@ -78,7 +78,7 @@ async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: N
     identity: used === undefined ? textOf(row, "identity") : "lost",
     // Two eras never have the same number, even if this table was lost in between.
     era: numberOf(row, "clock"),
-    quarantine: 0,
+    quarantineEnd: 0,
     beside: foreign === undefined ? 0 : 1,
   };
   await tx.write(() =>

@@ -42,7 +42,7 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
     clock: numberOf(first, "clock"),
     identity: textOf(first, "identity"),
     era: numberIn(entries, "era"),
-    quarantineEnd: numberIn(entries, "quarantine"),
+    quarantineEnd: numberIn(entries, "quarantineEnd"),
     beside: entries.get("beside")?.value === "1",
     entries,
     tx,
@@ -69,7 +69,7 @@ export async function guard(state: SqlNamespace, dialect: Dialect): Promise<SqlN
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
   const { era, quarantineEnd } = nextEra(state, clock, info);
   await tx.write(() =>
-    Object.entries({ era, quarantine: quarantineEnd, identity }).map(([name, value]) => setEntry(state, name, value)),
+    Object.entries({ era, quarantineEnd, identity }).map(([name, value]) => setEntry(state, name, value)),
   );
   return { ...state, era, quarantineEnd };
 }

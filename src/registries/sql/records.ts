@@ -12,8 +12,8 @@ export interface StoredRow {
   readonly version: number;
   /** The era of the last write. A record of an older era was written before this server took the place of another one. */
   readonly era: number;
-  /** The name of its number's band; undefined before the first claim. */
-  readonly pool: string | undefined;
+  /** The name of its band; undefined before the first claim. */
+  readonly band: string | undefined;
   /** The row that Java processes see. */
   readonly assignRow: AssignRow | undefined;
 }
@@ -52,7 +52,7 @@ export function storedRowOf(row: SqlRow): StoredRow {
   const timestamp = maybeNumber(row, "checkpoint_timestamp");
   const claimedAt = maybeNumber(row, "claimed_at");
   const begin = maybeNumber(row, "recents_from");
-  const filed = textOf(row, "filed");
+  const filedUnder = textOf(row, "filed_under");
   const record: Stored = {
     workerId: numberOf(row, "worker_id"),
     fence: numberOf(row, "fence"),
@@ -61,34 +61,34 @@ export function storedRowOf(row: SqlRow): StoredRow {
     until: numberOf(row, "until_ms"),
     seenClock: numberOf(row, "seen_clock"),
     clean: numberOf(row, "clean") === 1,
-    knownFrom: numberOf(row, "floor_ms"),
+    knownFrom: numberOf(row, "known_from_ms"),
     checkpoint:
       timestamp === undefined ? undefined : { timestamp, sequence: maybeNumber(row, "checkpoint_sequence") ?? 0 },
     holder: claimedAt === undefined ? undefined : holderOf(row),
     claimedAt,
     releasedAt: maybeNumber(row, "released_at"),
     pinned: maybeText(row, "pinned"),
-    owner: filed.startsWith(ownerPlace) ? filed.slice(ownerPlace.length) : undefined,
+    owner: filedUnder.startsWith(ownerPlace) ? filedUnder.slice(ownerPlace.length) : undefined,
     recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row) },
   };
   const [version, era] = [numberOf(row, "version"), numberOf(row, "era")];
-  return { record, version, era, pool: maybeText(row, "pool"), assignRow: assignRow(row, "assign_") };
+  return { record, version, era, band: maybeText(row, "band"), assignRow: assignRow(row, "assign_") };
 }
 
-/** The columns of a record. `pool`: the name of its band. `filed`: where it is filed unless it is pinned. */
-export function columnsOf(record: Stored, pool: string | undefined, filed: string | undefined): SqlParameters {
+/** The columns of a record. `filedUnder`: the name under which the indexes list it unless it is pinned. */
+export function columnsOf(record: Stored, band: string | undefined, filedUnder: string | undefined): SqlParameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
     worker_id: record.workerId,
-    pool,
-    filed: pinned === undefined ? filed : owner && ownerPlace + owner,
+    band,
+    filed_under: pinned === undefined ? filedUnder : owner && ownerPlace + owner,
     fence: record.fence,
     token: record.token,
     from_ms: record.from,
     until_ms: record.until,
     seen_clock: record.seenClock,
     clean: record.clean ? 1 : 0,
-    floor_ms: record.knownFrom,
+    known_from_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp,
     checkpoint_sequence: checkpoint?.sequence,
     host: holder?.host,

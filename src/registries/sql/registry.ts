@@ -110,13 +110,13 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     ping() {
       const { namespace } = memory;
       return attempt(namespace ?? "default", repeatable, async ({ tx }) => {
-        const durability = await tx.get("session.promise");
+        const row = await tx.get("session.durability");
         const [touched] = await tx.write(() => [
           tx.get("session.touch"),
           namespace !== undefined && tx.swap("meta.touch", {}),
         ]);
         const clock = numberOf(touched ?? {}, "clock");
-        return { clock, promise: dialect.promiseOf(durability ?? {}), schema: migrations.length };
+        return { clock, durability: dialect.durabilityOf(row ?? {}), schema: migrations.length };
       });
     },
 

@@ -10,7 +10,7 @@ import { add, put } from "./write.ts";
 class TakenBack extends Error {}
 
 /** A number that is in no pool. */
-const nobodys = -1;
+const workerId = -1;
 
 /**
  * Writes what a claim, its renewal and its release write, and takes all of it back: missing rights and other obstacles show.
@@ -19,22 +19,22 @@ export async function rehearse(state: SqlNamespace): Promise<void> {
   const { clock, tx } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };
   const token = crypto.randomUUID();
-  const record = { ...unusedRecord(nobodys), fence: 1, token, from: clock, until: clock, holder, claimedAt: clock };
+  const record = { ...unusedRecord(workerId), fence: 1, token, from: clock, until: clock, holder, claimedAt: clock };
   const row = rowOf(holder);
-  const pool = poolName({ first: nobodys, last: nobodys });
+  const name = poolName({ first: workerId, last: workerId });
   const work = tx.atomically(async () => {
     await together([
-      tx.change("meta.add", { name: pool, value: pool }),
-      add(state, record, pool),
+      tx.change("meta.add", { name, value: name }),
+      add(state, record, name),
       take(tx, record, undefined),
       noteClaim(tx, record, undefined),
     ]);
     await together([
-      tx.swap("meta.set", { name: pool, value: pool, version: 1 }),
-      put(state, { record, version: 1, era: state.era, pool, assignRow: row }, record),
+      tx.swap("meta.set", { name, value: name, version: 1 }),
+      put(state, { record, version: 1, era: state.era, band: name, assignRow: row }, record),
       take(tx, record, row),
       noteEnd(tx, record, clock, "released"),
-      tx.change("assign.remove", { worker_id: nobodys, ...row }),
+      tx.change("assign.remove", { worker_id: workerId, ...row }),
     ]);
     throw new TakenBack();
   });

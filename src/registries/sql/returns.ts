@@ -36,7 +36,7 @@ export async function giveBack(state: SqlNamespace, numbers: readonly StoredRow[
       numbers
         .slice(0, few)
         .flatMap((kept) => [
-          put(state, kept, kept.record, { ...kept, filed: foreign }),
+          put(state, kept, kept.record, { ...kept, filedUnder: foreign }),
           isOurs(kept.assignRow, kept.record) &&
             state.tx.swap("assign.remove", { worker_id: kept.record.workerId, ...kept.assignRow }),
         ]),

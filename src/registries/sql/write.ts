@@ -9,27 +9,27 @@ import { ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-
 /* A write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is beaten. */
 
 /**
- * Stores a record in the place of the one that was read. `pool`: the name of its band. `era`: by default the present one, since a holder
- * writes or a claim ends; any other change keeps the era of the record. `filed`: where claims find it; by default under its band, or
- * under `foreign` where another program has taken the number.
+ * Stores a record in the place of the one that was read. `band`: the name of its band. `era`: by default the present one, since a holder
+ * writes or a claim ends; any other change keeps the era of the record. `filedUnder`: where claims find it; by default under its band,
+ * or under `foreign` where another program has taken the number.
  */
 export async function put(
   state: SqlNamespace,
   kept: StoredRow,
   record: Stored,
   {
-    pool = kept.pool,
+    band = kept.band,
     era = state.era,
-    filed = isForeign(kept.assignRow, kept.record) ? foreign : pool,
-  }: { readonly pool?: string | undefined; readonly era?: number; readonly filed?: string | undefined } = {},
+    filedUnder = isForeign(kept.assignRow, kept.record) ? foreign : band,
+  }: { readonly band?: string | undefined; readonly era?: number; readonly filedUnder?: string | undefined } = {},
 ): Promise<void> {
-  const columns = columnsOf(record, pool, filed);
+  const columns = columnsOf(record, band, filedUnder);
   await state.tx.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
 }
 
 /** Stores the first record of a number. */
-export async function add(state: SqlNamespace, record: Stored, pool: string | undefined): Promise<void> {
-  await state.tx.swap("record.add", { ...columnsOf(record, pool, pool), ...conditions(state), era: state.era });
+export async function add(state: SqlNamespace, record: Stored, band: string | undefined): Promise<void> {
+  await state.tx.swap("record.add", { ...columnsOf(record, band, band), ...conditions(state), era: state.era });
 }
 
 function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {

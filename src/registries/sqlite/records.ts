@@ -57,7 +57,7 @@ export class SqliteRecords implements PoolView {
   }
 
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return this.#sql.all("claim.kept-for", { ...limitsOf(pool), owner: ip, limit }).map(recordOfRow);
+    return this.#sql.all("claim.pinned-for", { ...limitsOf(pool), owner: ip, limit }).map(recordOfRow);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
@@ -129,7 +129,7 @@ export function recordOfRow(columns: SqliteRow): Stored {
     until: row.until_ms,
     seenClock: row.seen_clock,
     clean: row.clean === 1,
-    knownFrom: row.floor_ms,
+    knownFrom: row.known_from_ms,
     checkpoint: timestamp === null ? undefined : { timestamp, sequence: sequence ?? 0 },
     holder: row.host === null ? undefined : holderOf(row),
     claimedAt: row.claimed_at ?? undefined,
@@ -151,7 +151,7 @@ function columnsOfRecord(record: Stored) {
     until_ms: record.until,
     seen_clock: record.seenClock,
     clean: record.clean ? 1 : 0,
-    floor_ms: record.knownFrom,
+    known_from_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp ?? null,
     checkpoint_sequence: checkpoint?.sequence ?? null,
     ...holderColumns(holder),

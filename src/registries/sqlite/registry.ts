@@ -19,7 +19,7 @@ export interface SqliteOptions extends RegistryOptions {
   readonly uptime?: (() => Uptime | undefined) | undefined;
 }
 
-const promise =
+const durability =
   "Acknowledged writes survive kill -9 and power loss (synchronous=FULL), for the processes that share this file, as long as the file lasts.";
 
 /**
@@ -71,7 +71,7 @@ export async function sqliteRegistry({
         sql.run("ping.touch", { done_at: now });
         sql.run("ping.untouch");
         checkClock(sql, now, timeSinceBoot());
-        return { clock: now, promise, schema: schemaVersion };
+        return { clock: now, durability, schema: schemaVersion };
       }),
 
     verify: () =>

@@ -21,7 +21,7 @@ const record = z.object({
   until: z.int(),
   seenClock: z.int(),
   clean: z.boolean(),
-  floor: z.int(),
+  knownFrom: z.int(),
   recents: z.object({ from: z.int(), bytes: z.base64() }).optional(),
   checkpoint: z.object({ timestamp: z.int(), sequence: z.int() }).optional(),
   holder: holder.optional(),
@@ -75,17 +75,17 @@ export function readMeta(node: Node, path: string): NamespaceInfo {
   return info;
 }
 
-export function recordBytes({ recents, knownFrom: floor, ...stored }: Stored, sticky: boolean): Uint8Array {
+export function recordBytes({ recents, ...stored }: Stored, sticky: boolean): Uint8Array {
   const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
-  return jsonBytes({ ...stored, floor, recents: text, sticky });
+  return jsonBytes({ ...stored, recents: text, sticky });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord(node: Node, path: string, workerId: number): StoredNode {
-  const { recents: text, sticky, floor: knownFrom, ...stored } = read(record, node, path);
+  const { recents: text, sticky, ...stored } = read(record, node, path);
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
-  return { record: { ...stored, knownFrom, recents }, era: 0, version: node.version, sticky };
+  return { record: { ...stored, recents }, era: 0, version: node.version, sticky };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {

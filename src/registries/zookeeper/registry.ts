@@ -15,7 +15,7 @@ import { rehearse } from "./rehearsal.ts";
 import { readNode, ZooKeeperStore } from "./store.ts";
 import { pagesOf } from "./workers.ts";
 
-const promise =
+const durability =
   "Acknowledged writes survive as long as a majority of the ensemble's disks does: a majority has each on disk before it is acknowledged (unless forceSync is off); holds across partitions.";
 
 /**
@@ -80,7 +80,7 @@ export async function zooKeeperRegistry(
     rehearse: (namespace) => store.run(({ exchange }) => rehearse(exchange, store.nodes(namespace))),
 
     ping: () =>
-      store.run(async ({ exchange }) => ({ clock: await store.now(exchange), promise, schema: schemaVersion })),
+      store.run(async ({ exchange }) => ({ clock: await store.now(exchange), durability, schema: schemaVersion })),
 
     close: () => store.close(),
   });

@@ -263,7 +263,7 @@ export const namespaceFaults: readonly Fault[] = [
     fault: "has a clock that stands still",
     rejectedBy: ["`ping` returns the registry's clock and durability, `kind` its name"],
     wrap: (registry, clock) => {
-      const pong = { clock: clock.now(), promise: "None." };
+      const pong = { clock: clock.now(), durability: "None." };
       return { ping: async () => pong };
     },
   },

@@ -36,7 +36,7 @@ export const mysql: Dialect = {
 
   sameServer: (stored, seen) => stored === seen,
 
-  promiseOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog }) {
+  durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog }) {
     let survives = "kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)";
     if (flushLog !== 1) {
       survives = "the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)";

@@ -56,7 +56,7 @@ export const oracle: Dialect = {
     return life !== "" && seenLife !== "" ? life === seenLife : name === seenName;
   },
 
-  promiseOf(row) {
+  durabilityOf(row) {
     const survives = "Acknowledged writes survive kill -9 and power loss of this server (COMMIT WRITE IMMEDIATE WAIT)";
     const whole = !String(row["identity"]).endsWith("/");
     return whole

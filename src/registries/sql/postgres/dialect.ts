@@ -45,7 +45,7 @@ export const postgres: Dialect = {
     return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
   },
 
-  promiseOf({ fsync, full_page_writes: wholePages, standbys }) {
+  durabilityOf({ fsync, full_page_writes: wholePages, standbys }) {
     if (fsync !== "on" || wholePages !== "on") {
       return "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (fsync or full_page_writes off).";
     }
