@@ -4,7 +4,7 @@ import type { IdParts } from "../id/layout.ts";
 import type { Call } from "./call.ts";
 import type { HistoryJson } from "./codec.ts";
 import { format, integer } from "./fields.ts";
-import { answer, request } from "./schema.ts";
+import { answer, parameters, request } from "./schema.ts";
 import { historyRow } from "./workers.ts";
 
 /** IDs of one request. */
@@ -58,7 +58,7 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   path: "/v1/:namespace/ids/:id",
   summary: "Decode an ID, and list the holders of its worker ID at that time",
   access: "read",
-  query: request<ExplainQuery>({
+  query: parameters<ExplainQuery>({
     format: format.describe("Default: recognized by its form."),
     at: z
       .int("to be Unix ms")

@@ -8,6 +8,7 @@ import type {
   Renewal,
   RenewRequest,
 } from "../rule/registry.ts";
+import type { NamespaceLimits } from "../rule/limits.ts";
 import type { Call } from "./call.ts";
 import type { CheckpointJson, RecentsJson } from "./codec.ts";
 import {
@@ -118,8 +119,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     workerId: workerId.describe("The only acceptable worker ID. Default: any of the pool.").optional(),
     lastWorkerId: workerId.describe("The worker ID to try first.").optional(),
     preferred: z.array(workerId, "to be a list of worker IDs").max(8, "to be at most 8 worker IDs").optional(),
-    pool: z
-      .strictObject({ first: workerId, last: workerId }, "to be an object with `first` and `last`")
+    pool: request({ first: workerId, last: workerId }, "to be an object with `first` and `last`")
       .describe("Default: every worker ID of the layout, or what the daemon is set to.")
       .optional(),
     host: text(255).optional(),
@@ -136,11 +136,10 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     leadMs: span
       .describe("How far this holder can lead its clock: the end of a released window may lie so far ahead of `now`.")
       .optional(),
-    limits: z
-      .strictObject(
-        { maxWindow: duration.exactOptional(), maxClockSkew: time.exactOptional() },
-        "to be an object with `maxWindow` and `maxClockSkew`",
-      )
+    limits: request<Partial<NamespaceLimits>>(
+      { maxWindow: duration.exactOptional(), maxClockSkew: time.exactOptional() },
+      "to be an object with `maxWindow` and `maxClockSkew`",
+    )
       .describe("For a namespace that this claim creates.")
       .optional(),
   }).refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`."),

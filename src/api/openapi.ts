@@ -41,7 +41,8 @@ export function openapi(calls: readonly AnyCall[], hasTokens: boolean): JsonObje
       title: "Snowlease",
       version: "1",
       description:
-        "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings. Every error is a " +
+        "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings. The daemon ignores " +
+        "unknown fields of a body; a name that is near a known one is refused (400). Later versions may answer with more fields. Every error is a " +
         "Problem. Besides those listed: 304 for the `ETag` of an answer that has one, 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
         "cannot be read as a request, after which the connection ends. Where an operation names roles in its `security`, it takes a " +
         "token of one of them or of the role `admin`; where it names none, any token.",

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { didYouMean } from "../id/did-you-mean.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
 /** What a JSON value of the HTTP API has to be. */
@@ -10,12 +11,33 @@ export type FieldSchemas<Message> = { readonly [Name in keyof Message]-?: Schema
 /** A message whose fields may all be left out. */
 export type Optional<Message> = { readonly [Name in keyof Message]?: Message[Name] | undefined };
 
-/** A request: a misspelt field is refused. */
-export function request<Message>(fields: FieldSchemas<Message>): Schema<Message> {
+/** So many unknown fields of one object are compared with the known ones: each comparison takes time, and a body may have thousands. */
+const mostCompared = 64;
+
+/**
+ * The body of a request, or an object in it. A newer client may send fields that this daemon does not know: they are left out. A
+ * name that is near a known one is refused, since it is a typing error. So a new field needs a name that is near no other of its
+ * body: older daemons would refuse it. @param rule what a value that is no object has to be.
+ */
+export function request<Message>(fields: FieldSchemas<Message>, rule?: string): Schema<Message> {
+  const known = Object.keys(fields);
+  const names = new Set(known);
+  const refuseMisspelt = (value: unknown, context: z.core.$RefinementCtx): unknown => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    const unknown = Object.keys(value).filter((name) => !names.has(name));
+    const misspelt = unknown.slice(0, mostCompared).find((name) => didYouMean(name, known) !== undefined);
+    if (misspelt !== undefined) context.addIssue({ code: "unrecognized_keys", keys: [misspelt] });
+    return value;
+  };
+  return z.preprocess(refuseMisspelt, z.object(fields, rule)) as unknown as Schema<Message>;
+}
+
+/** The parameters of a query or a path: an unknown one is refused. */
+export function parameters<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.strictObject(fields) as unknown as Schema<Message>;
 }
 
-/** An answer: unknown fields pass, so that answers may grow. */
+/** An answer: unknown fields are left out, so that answers may grow. */
 export function answer<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.object(fields) as unknown as Schema<Message>;
 }
@@ -31,9 +53,14 @@ export function checked<Value>(schema: Schema<Value>, value: unknown, whole: str
   );
 }
 
-/** A JSON Schema: of what may come in, or of what goes out. */
+/** A JSON Schema: of what may come in, or of what goes out. Objects are open to the fields of newer versions. */
 export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Record<string, unknown> {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    override({ jsonSchema }) {
+      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+    },
+  });
   return rest;
 }
 

@@ -23,7 +23,7 @@ import {
   time,
   workerId,
 } from "./fields.ts";
-import { answer, type Optional, request, type Schema } from "./schema.ts";
+import { answer, type Optional, parameters, request, type Schema } from "./schema.ts";
 
 /** A page of workers; `next` goes into `after` for the next one. */
 interface WorkersAnswer {
@@ -103,7 +103,7 @@ export const list: Call<WorkersAnswer, undefined, WorkersPage> = {
   path: "/v1/:namespace/workers",
   summary: "Worker IDs that were ever used or are pinned, in ascending order, in pages",
   access: "read",
-  query: request<WorkersPage>({
+  query: parameters<WorkersPage>({
     state: oneOf(...states).optional(),
     after: integer(-1, maxWorkerId).describe("Only worker IDs above this one.").optional(),
     limit: page.describe("Default 1000. An answer may hold fewer; look for `next`.").optional(),
@@ -129,7 +129,7 @@ export const history: Call<HistoryAnswer, undefined, HistoryQuery> = {
   path: "/v1/:namespace/workers/:workerId/history",
   summary: "The holders of a worker ID: one row for each claim, oldest first; the first page has the newest rows",
   access: "read",
-  query: request<HistoryQuery>({
+  query: parameters<HistoryQuery>({
     from: anyTime.optional(),
     until: anyTime.optional(),
     before: fence.describe("Only claims of a lower fence.").optional(),

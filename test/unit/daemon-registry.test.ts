@@ -11,7 +11,8 @@ import { RecentTicks } from "../../src/generator/recent-ticks.ts";
 import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
-import { memoryRegistry } from "../../src/testing.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { startNewerDaemon } from "../support/newer-daemon.ts";
 
 const log = { info() {}, warn() {}, error() {} };
 const cleanups: (() => unknown)[] = [];
@@ -444,4 +445,54 @@ test("a registry that was closed refuses, also what is under way", async () => {
   await expect(asked).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
   await expect(registry.ping()).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
   await registry.close();
+});
+
+test("fields and headers that this client does not know, in answers and problems of a newer daemon, are left out", async () => {
+  const clock = fakeClock();
+  const listen = { host: "127.0.0.1", port: 0 };
+
+  /** Does everything that a client can ask for. Returns what it was answered. */
+  async function tour(url: string): Promise<unknown[]> {
+    const registry = connectTo([url], 5000);
+    const asked = { ...request, pool: { first: 0, last: 0 }, clock: clock.now() };
+    const key = { namespace: "orders", workerId: 0, fence: 1, token: asked.token };
+    const answers = [await registry.init({ namespace: "orders", layout: request.layout })];
+    const steps: (() => Promise<unknown>)[] = [
+      () => registry.describe("orders"),
+      () => registry.describe("nosuch"),
+      () => registry.claim(asked),
+      () => registry.claim({ ...asked, token: "f".repeat(32) }),
+      () => registry.claim({ ...asked, token: "f".repeat(32), workerId: 0 }),
+      () => registry.renew({ ...key, clock: clock.now(), window: 60_000 }),
+      () => registry.renew({ ...key, fence: 9, clock: clock.now(), window: 60_000 }),
+      () => registry.forceRelease({ namespace: "orders", workerId: 0, force: false }),
+      () => registry.forceRelease({ namespace: "orders", workerId: 0, fence: 9, force: true }),
+      () => registry.release({ ...key, clock: clock.now(), used: { until: clock.now() + 1 } }),
+      () => registry.forceRelease({ namespace: "orders", workerId: 0, force: true }),
+      () => registry.pin("orders", 1, "kept"),
+      () => registry.claim({ ...asked, token: "e".repeat(32), pool: { first: 1, last: 1 }, workerId: 1 }),
+      () => registry.unpin("orders", 1),
+      () => registry.pinAll?.("orders", [{ workerId: 2, reason: "kept" }]) ?? Promise.resolve(),
+      () => registry.worker("orders", 2),
+      () => registry.workers("orders"),
+      () => registry.history("orders", 0),
+      () => registry.unpinAll?.("orders", [2, 3]) ?? Promise.resolve(),
+      () => registry.prune("orders", 1),
+      () => registry.ping(),
+    ];
+    for (const step of steps) answers.push((await step()) as (typeof answers)[number]);
+    return answers;
+  }
+
+  async function daemonAt(): Promise<string> {
+    const daemon = await startDaemon({ registry: memoryRegistry({ clock }), listen, clock, log });
+    cleanups.push(() => daemon.close("now"));
+    return daemon.url ?? "";
+  }
+
+  const plain = await tour(await daemonAt());
+  const newer = await startNewerDaemon(await daemonAt());
+  cleanups.push(() => newer.close());
+  expect(await tour(newer.url)).toStrictEqual(plain);
+  expect(plain).toContainEqual(expect.objectContaining({ outcome: "held" }));
 });

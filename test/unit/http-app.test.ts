@@ -912,7 +912,8 @@ describe("the daemon itself", () => {
     const { schema } = requestBody.content["application/json"];
     expect(requestBody.required).toBe(true);
     expect(schema.required).toEqual(["now"]);
-    expect(schema.additionalProperties).toBe(false);
+    // Fields of newer versions may come in, and go out.
+    expect(JSON.stringify(body)).not.toContain('"additionalProperties":false');
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
     expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "413", "415", "429", "503"]);
     expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");

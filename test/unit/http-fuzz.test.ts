@@ -116,7 +116,7 @@ function operationsOf(description: Json): { operations: Operation[]; problem: Va
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const { Problem } = (description["components"] as { schemas: Record<string, Json> }).schemas;
   const compile = (schema: Json): ValidateFunction =>
-    ajv.compile(schema["$ref"] === "#/components/schemas/Problem" ? (Problem ?? {}) : schema);
+    ajv.compile(closed(schema["$ref"] === "#/components/schemas/Problem" ? (Problem ?? {}) : schema));
   const found: Operation[] = [];
   for (const [path, methods] of Object.entries(description["paths"] as Record<string, Record<string, Json>>)) {
     for (const [method, { parameters, requestBody, responses }] of Object.entries(methods)) {
@@ -133,6 +133,17 @@ function operationsOf(description: Json): { operations: Operation[]; problem: Va
     }
   }
   return { operations: found, problem: compile(Problem ?? {}) };
+}
+
+/** The same schema without room for the fields of newer daemons: this one answers with described fields alone. */
+function closed<Part>(schema: Part): Part {
+  if (typeof schema !== "object" || schema === null) return schema;
+  if (Array.isArray(schema)) return schema.map(closed) as Part;
+  const parts = Object.fromEntries(Object.entries(schema).map(([name, part]) => [name, closed(part as unknown)]));
+  return {
+    ...parts,
+    ...(parts["type"] === "object" && "properties" in parts && { additionalProperties: false }),
+  } as Part;
 }
 
 /** Draws a value: the fuzzer's one source of chance. */

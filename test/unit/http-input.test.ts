@@ -1,5 +1,6 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
+import { didYouMean } from "../../src/id/did-you-mean.ts";
 import { makeApi } from "../support/api.ts";
 
 const token = "0123456789abcdef0123456789abcdef";
@@ -44,20 +45,48 @@ describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () =>
       `{"now":${now},"pool":{"first":1,"last":2,"last":3}}`,
       /once/,
     ],
-    ["an unknown field", "POST", "/v1/orders/leases", { now, worker: 7 }, /known fields, got `worker`/],
+    ["a misspelt field", "POST", "/v1/orders/leases", { now, worker: 7 }, /known fields, got `worker`/],
+    ["a field in another case", "POST", "/v1/orders/leases", { now, windowms: 1000 }, /the body .*got `windowms`/],
+    ["a misspelt field that is needed", "POST", "/v1/orders/leases", { nwo: now }, /the body .*got `nwo`/],
     [
-      "__proto__",
-      "POST",
-      "/v1/orders/leases",
-      `{"now":${now},"__proto__":{"host":"x"}}`,
-      /known fields, got `__proto__`/,
+      "a misspelt field behind unknown ones",
+      "PATCH",
+      lease,
+      { region: "a", token, zone: 1, now, windowMS: 1000 },
+      /known fields, got `windowMS`/,
     ],
     [
-      "an unknown field, deeper",
+      "a misspelt field, deeper",
       "POST",
       "/v1/orders/leases",
-      { now, pool: { first: 0, last: 1, x: 1 } },
-      /`pool` to have only/,
+      { now, pool: { first: 0, last: 1, frist: 1 } },
+      /`pool` to have only known fields, got `frist`/,
+    ],
+    [
+      "a misspelt limit",
+      "POST",
+      "/v1/orders/leases",
+      { now, limits: { maxClockSkwe: 1 } },
+      /`limits` to have only known fields, got `maxClockSkwe`/,
+    ],
+    [
+      "a misspelt field in a list",
+      "PUT",
+      "/v1/orders/pins",
+      {
+        pins: [
+          { workerId: 0, reason: "a" },
+          { workerId: 1, reason: "a", onwer: "10.0.0.1" },
+        ],
+      },
+      /`pins\.1` to have only known fields, got `onwer`/,
+    ],
+    [
+      "a misspelt word of an operator",
+      "POST",
+      "/v1/orders/workers/0/release",
+      { fence: 1, resetwindow: true, iKnow: true },
+      /known fields, got `resetwindow`/,
     ],
     ["a number as text", "POST", "/v1/orders/leases", { now: String(now) }, /`now` .* got `1700000000000` \(string\)/],
     ["a fraction", "POST", "/v1/orders/leases", { now: 1.5 }, /`now` .* got `1.5` \(number\)/],
@@ -160,6 +189,101 @@ describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () =>
     expect(reply.headers.get("content-type")).toBe("application/problem+json");
     expect(reply.body.detail).toMatch(detail);
     expect(reply.body.detail).not.toMatch(/\n|\u001b|5ec4e7/);
+  });
+});
+
+describe("a field of a newer client, which this daemon does not know, is ignored", () => {
+  const newer = { receiptOfLease: { id: "a", era: 1 }, x: null, "": [], "zone of rack": "b" };
+  const bodies: [method: string, path: string, body: object, status: number][] = [
+    ["PUT", "/v1/orders", { layout: "westid" }, 200],
+    ["POST", "/v1/orders/leases", { token, now, windowMs: 60_000, pool: { first: 0, last: 0, ...newer } }, 201],
+    ["PATCH", lease, { token, now }, 200],
+    ["DELETE", lease, { token, now }, 204],
+    ["POST", "/v1/orders/workers/0/release", { force: true }, 200],
+    ["PUT", "/v1/orders/workers/1/pin", { reason: "a" }, 204],
+    ["PUT", "/v1/orders/pins", { pins: [{ workerId: 2, reason: "a", ...newer }] }, 204],
+    ["DELETE", "/v1/orders/pins", { workerIds: [1, 2] }, 200],
+    ["POST", "/v1/orders/prune", { before: 1 }, 200],
+    ["POST", "/v1/orders/ids", { count: 1 }, 200],
+    ["POST", "/v1/bills/leases", { now, limits: { maxWindow: 90_000, ...newer } }, 201],
+  ];
+
+  test("by each call that takes a body", async () => {
+    const { call, clock } = makeApi();
+    await clock.advance(now - clock.now());
+    const { body: description } = await call("GET", "/openapi.json");
+    const tried = new Set<string>();
+    for (const [method, path, body, status] of bodies) {
+      const reply = await call(method, path, { ...body, ...newer });
+      expect([method, path, reply.status, reply.body?.detail]).toEqual([method, path, status, undefined]);
+      for (const name of Object.keys(newer)) expect(Object.keys(reply.body ?? {})).not.toContain(name);
+      tried.add(`${method} ${path.replace(/^\/v1\/\w+/, "/v1/{namespace}").replace(/\/\d+/, "/{workerId}")}`);
+    }
+    const operations = Object.entries<Record<string, object>>(description.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).flatMap(([method, operation]) =>
+        "requestBody" in operation ? [`${method.toUpperCase()} ${path}`] : [],
+      ),
+    );
+    expect([...tried].toSorted()).toEqual(operations.toSorted());
+    const { body: info } = await call("GET", "/v1/bills");
+    expect(info).toEqual({ layout: expect.any(String), maxWindow: 90_000, maxClockSkew: 10_000 });
+  });
+
+  test.each(["__proto__", "constructor", "toString", "hasOwnProperty"])("also where it is called %s", async (name) => {
+    const { call } = makeApi();
+    const body = `{"now":${now},"windowMs":60000,"${name}":{"host":"evil","workerId":7}}`;
+    const { status, body: grant } = await call("POST", "/v1/orders/leases", body);
+    expect([status, grant.workerId]).toEqual([201, 0]);
+    expect((await call("GET", "/v1/orders/workers/0")).body.host).toBe("");
+    expect(({} as { host?: string }).host).toBeUndefined();
+  });
+
+  test("and reaches no store", async () => {
+    const requests: unknown[] = [];
+    const { call } = makeApi({
+      async takeBlocks(request) {
+        requests.push(request);
+        return { outcome: "taken", blocks: [1] };
+      },
+    });
+    const body = { token, fence: 1, first: 0, spans: 1, blocks: 1, held: 0 };
+    const { status } = await call("POST", `${lease}/blocks`, { ...body, namespace: "bills", workerId: 7, ...newer });
+    expect(status).toBe(200);
+    expect(requests).toStrictEqual([{ ...body, namespace: "orders", workerId: 0 }]);
+  });
+
+  test("however many there are", async () => {
+    const names = Array.from({ length: 5000 }, (_, i) => `f${i}`);
+    const body = { now, ...Object.fromEntries(names.map((name) => [name, 0])) };
+    expect((await makeApi().call("POST", "/v1/orders/leases", body)).status).toBe(201);
+  });
+
+  /** The schemas of a body and of the objects in it. */
+  function objectsIn(schema: unknown): { properties: object }[] {
+    if (typeof schema !== "object" || schema === null) return [];
+    const own = "properties" in schema ? [schema as { properties: object }] : [];
+    return [...own, ...Object.values(schema).flatMap(objectsIn)];
+  }
+
+  // A daemon of an older version would take the newer one of two such names for a typing error.
+  test("so no later field has a name that is near another one of its body", async () => {
+    const { body: description } = await makeApi().call("GET", "/openapi.json");
+    const schemas = Object.values<Record<string, { requestBody?: unknown }>>(description.paths)
+      .flatMap((methods) => Object.values(methods))
+      .flatMap(({ requestBody }) => objectsIn(requestBody));
+    expect(schemas.length).toBeGreaterThan(12);
+    const near = schemas.flatMap(({ properties }) => {
+      const names = Object.keys(properties);
+      return names.flatMap(
+        (name) =>
+          didYouMean(
+            name,
+            names.filter((other) => other !== name),
+          ) ?? [],
+      );
+    });
+    // Both have been there since the first version.
+    expect(near.toSorted()).toEqual(["fence", "force"]);
   });
 });
 

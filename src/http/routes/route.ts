@@ -2,7 +2,7 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 import type { Call } from "../../api/call.ts";
 import { namespacePattern, workerId } from "../../api/fields.ts";
 import { readJson } from "../body.ts";
-import { checked, request, type Schema } from "../../api/schema.ts";
+import { checked, parameters, type Schema } from "../../api/schema.ts";
 import type { AnswerParts } from "../problem.ts";
 import type { Visit } from "../visit.ts";
 
@@ -24,7 +24,7 @@ export interface Route extends Call<unknown, unknown, unknown> {
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
 const plainInteger = /^-?(?:0|[1-9]\d{0,15})$/;
-const workerPath = request({ workerId });
+const workerPath = parameters({ workerId });
 
 /** A route that answers with JSON, or with nothing. */
 export function route<Answer, Body, Query>(

@@ -76,7 +76,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       const { token, workerId, pool, layout, reuse, continues, limits } = rest;
       const { host, ip, pid, instance } = holder;
       const preferred = rest.preferred?.slice(0, mostPreferred);
-      // Field by field: the daemon refuses what it does not know.
+      // Field by field: not every name of the port is one of the API.
       const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
       try {
         return grantFrom(await call(leases.claim, { namespace }, { body: { ...what, host, ip, pid, instance } }));
