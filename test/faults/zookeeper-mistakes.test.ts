@@ -5,7 +5,7 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { type Maker, startMaker } from "../support/maker.ts";
-import { makeNode, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
+import { expectWhole, makeNode, nodeText, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** What people do by hand to nodes that are not theirs. */
@@ -139,5 +139,129 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     await removeNode(port, `${root}/meta`);
     expect(await registry.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held" });
     expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+  });
+
+  describe("fields that a newer version added", () => {
+    const added = { turnOfLease: { text: "x", sent: ["y"] }, renewals: 7, "": null };
+
+    /** A value with these fields in each object of it. */
+    function grown(value: unknown): unknown {
+      if (typeof value !== "object" || value === null) return value;
+      if (Array.isArray(value)) return value.map(grown);
+      const parts = Object.entries(value).map(([name, part]) => [name, grown(part)]);
+      return { ...Object.fromEntries(parts), ...added };
+    }
+
+    async function read(path: string): Promise<Record<string, unknown>> {
+      return JSON.parse(await nodeText(port, path)) as Record<string, unknown>;
+    }
+
+    async function grow(path: string): Promise<void> {
+      await setNode(port, path, JSON.stringify(grown(await read(path))));
+    }
+
+    test("stay in the record and the limits through every operation, and no caller sees them", async () => {
+      const pool = { first: 0, last: 0 };
+      const meta = `${root}/meta`;
+      await grow(meta);
+      const limits = await nodeText(port, meta);
+      expect(limits).toContain("turnOfLease");
+      const answers: unknown[] = [];
+      /** Does something, and sees that the record has the fields still. `parts`: objects in it that are the same. */
+      async function does<Answer>(work: () => Promise<Answer>, ...parts: string[]): Promise<Answer> {
+        const answer = await work();
+        answers.push(answer);
+        const stored = await read(state(0));
+        expect(stored).toMatchObject(added);
+        for (const part of parts) expect(stored[part]).toMatchObject(added);
+        expect(await nodeText(port, meta)).toBe(limits);
+        return answer;
+      }
+
+      const first = ask({ pool });
+      const grant = await granted(registry, first);
+      const key = keyOf(first, grant);
+      await grow(state(0));
+      const renewal = { ...key, window: 2000 };
+      const checkpoint = { timestamp: grant.from, sequence: 1 };
+      const renewed = { outcome: "renewed" };
+      expect(await does(() => registry.renew({ ...renewal, clock: Date.now(), checkpoint }), "holder")).toMatchObject(
+        renewed,
+      );
+      await grow(state(0));
+      expect(await does(() => registry.renew({ ...renewal, clock: Date.now() }), "holder", "checkpoint")).toMatchObject(
+        renewed,
+      );
+      const owner = { ip: "10.0.0.9" };
+      await does(() => registry.pin(namespace, 0, "looked at", owner), "holder", "checkpoint");
+      expect(await does(() => registry.unpin(namespace, 0), "holder", "checkpoint")).toBe(true);
+      expect(await does(() => registry.claim(first), "holder")).toMatchObject({ outcome: "granted", fence: 1 });
+      const recents = { from: grant.from, bytes: Uint8Array.of(1) };
+      const used = { until: grant.from + 10, recents };
+      expect(
+        await does(() => registry.release({ ...key, clock: Date.now(), used }), "holder", "checkpoint"),
+      ).toMatchObject({ outcome: "released" });
+      await grow(state(0));
+      await does(() => registry.pin(namespace, 0, "looked at"), "recents");
+      await does(() => registry.unpin(namespace, 0), "recents");
+
+      // The fields of the former holder's label go with it.
+      const second = ask({ pool, clock: Date.now() + 20 });
+      expect(await does(() => registry.claim(second), "recents")).toMatchObject({ outcome: "granted", fence: 2 });
+      expect((await read(state(0)))["holder"]).toEqual(second.holder);
+      const third = ask({ pool, workerId: 0 });
+      expect(await does(() => registry.claim(third))).toMatchObject({ outcome: "held", holder: second.holder });
+      const force = { namespace, workerId: 0, fence: 2, force: true, resetWindow: true };
+      expect(await does(() => registry.forceRelease(force))).toMatchObject({ outcome: "released" });
+      const late = await eventually(
+        () => does(() => registry.claim({ ...third, clock: Date.now() })),
+        ({ outcome }) => outcome === "granted",
+      );
+      expect(late).toMatchObject({ fence: 3 });
+
+      for (const fence of [1, 2]) {
+        await grow(`${root}/history/0/0000000000/${String(fence).padStart(10, "0")}`);
+      }
+      expect(await does(() => registry.history(namespace, 0))).toMatchObject([
+        { fence: 1 },
+        { fence: 2 },
+        { fence: 3 },
+      ]);
+      expect(await does(() => registry.workers(namespace))).toMatchObject([{ workerId: 0, state: "live" }]);
+      expect(await does(() => registry.worker(namespace, 0))).toMatchObject({ holder: third.holder });
+      const info = { layout: third.layout, maxWindow: 2500, maxClockSkew: 500 };
+      expect(await does(() => registry.describe(namespace))).toStrictEqual(info);
+      expect(await does(() => registry.init({ namespace, ...info }))).toStrictEqual(info);
+      await does(() => registry.rehearse?.(namespace) ?? Promise.resolve());
+      expectWhole(await readTree(port), namespace);
+      expect(await does(() => registry.prune(namespace, Date.now() + 60_000))).toBe(2);
+      expect(JSON.stringify(answers)).not.toMatch(/turnOfLease|renewals/);
+    });
+
+    test("stay in the record of a number that is pinned and was never claimed, and a claim of its owner keeps them", async () => {
+      const owner = { ip: "10.0.0.7" };
+      await registry.pin(namespace, 5, "kept");
+      await grow(state(5));
+      await registry.pin(namespace, 5, "kept for one", owner);
+      expect(await read(state(5))).toMatchObject({ ...added, owner: "10.0.0.7" });
+      const request = ask({ holder: { host: "vm", ip: owner.ip, pid: 1, instance: "" } });
+      expect(await granted(registry, request)).toMatchObject({ workerId: 5, fence: 1 });
+      expect(await read(state(5))).toMatchObject({ ...added, fence: 1 });
+    });
+
+    test("a number that rests stays so, whatever a note about its bucket says besides", async () => {
+      const pool = { first: 0, last: 0 };
+      const request = ask({ pool });
+      const key = keyOf(request, await granted(registry, request));
+      await registry.release({ ...key, clock: Date.now() });
+      for (const _ of [1, 2]) expect(await registry.claim(ask({ pool }))).toMatchObject({ outcome: "exhausted" });
+      await grow(`${root}/rest/0`);
+      expect(await registry.claim(ask({ pool }))).toMatchObject({ outcome: "exhausted" });
+      const next = await eventually(
+        () => registry.claim(ask({ pool })),
+        ({ outcome }) => outcome === "granted",
+      );
+      expect(next).toMatchObject({ workerId: 0, fence: 2 });
+    });
   });
 });

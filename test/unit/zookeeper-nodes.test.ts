@@ -3,7 +3,7 @@ import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { hashOf, Nodes, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
-import { readRecord, recordBytes } from "../../src/registries/zookeeper/records.ts";
+import { readRecord, recordBytes, type StoredNode } from "../../src/registries/zookeeper/records.ts";
 import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
 
 const token = hashOf("0123456789abcdef0123456789abcdef");
@@ -83,6 +83,61 @@ describe("a record", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
     const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x", 7);
     expect(kept).toMatchObject({ record: { ...stored, recents }, version: 4, sticky: true });
+  });
+
+  describe("that a newer version wrote", () => {
+    const decoded = (data: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(data));
+    const holder = { host: "vm", ip: "192.0.2.1", pid: 1, instance: "" };
+    const whole = { ...stored, holder, checkpoint: { timestamp: 1, sequence: 0 }, releasedAt: 5, clean: true };
+    const recents = { from: 1, bytes: "AQ==" };
+    const newer = { turn: "x", receipt: { n: 1 }, "": null, pins: [] };
+    const json = {
+      ...whole,
+      ...newer,
+      sticky: true,
+      recents: { ...recents, lanes: 4 },
+      holder: { ...holder, zone: "b" },
+      checkpoint: { ...whole.checkpoint, era: 1 },
+    };
+    const readNewer = (value: object = json): StoredNode =>
+      readRecord(node(new TextEncoder().encode(JSON.stringify(value))), "/x", 7);
+
+    test("is read without the fields that are unknown", () => {
+      expect(readNewer().record).toStrictEqual({
+        ...whole,
+        recents: { from: 1, bytes: Uint8Array.of(1) },
+      });
+    });
+
+    test("keeps them where it is written again, also in parts that did not change", () => {
+      const kept = readNewer();
+      expect(decoded(recordBytes({ ...kept.record, until: 9 }, false, kept))).toEqual({
+        ...json,
+        until: 9,
+        sticky: false,
+      });
+    });
+
+    test("loses those of a part that is replaced or left out, and known fields that are", () => {
+      const kept = readNewer();
+      const other = { ...holder, host: "other" };
+      const after = { ...stored, fence: 2, holder: other, checkpoint: undefined };
+      expect(decoded(recordBytes(after, false, kept))).toEqual({
+        ...newer,
+        ...stored,
+        fence: 2,
+        holder: other,
+        sticky: false,
+      });
+    });
+
+    test("keeps one with any name", () => {
+      const named = JSON.parse(`{"__proto__":{"until":7},"constructor":1,"toString":2}`) as object;
+      const kept = readNewer({ ...json, ...named });
+      const text = new TextDecoder().decode(recordBytes({ ...kept.record, until: 9 }, true, kept));
+      expect(text).toContain('"__proto__":{"until":7}');
+      expect(JSON.parse(text)).toMatchObject({ until: 9, constructor: 1, toString: 2 });
+    });
   });
 
   test.each(["", "no JSON", "{}", "7", '{"workerId":7}'])("that is %j is refused, and its node named", (text) => {

@@ -6,7 +6,12 @@ import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
-/** The version of the nodes: of their paths, and of their data. */
+/*
+ * Processes of several versions share the nodes. A newer one may have added fields: a reader leaves them out of what it returns, and
+ * each write of a record keeps them. The node of the limits is never written again.
+ */
+
+/** The version of the nodes: of their paths, and of their data. A field that older versions may ignore, but keep, does not change it. */
 export const schemaVersion = 1;
 
 const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
@@ -62,6 +67,8 @@ export interface StoredNode extends VersionedRecord {
   readonly version: number;
   /** Whether the host of the last holder has a node that names this worker ID. */
   readonly sticky: boolean;
+  /** The node's data as it was read. */
+  readonly json: Readonly<Record<string, unknown>>;
 }
 
 export function metaBytes(info: NamespaceInfo): Uint8Array {
@@ -75,17 +82,27 @@ export function readMeta(node: Node, path: string): NamespaceInfo {
   return info;
 }
 
-export function recordBytes({ recents, ...stored }: Stored, sticky: boolean): Uint8Array {
+/** `before`: the record in whose place it is put. Fields of it that this version does not know are kept. */
+export function recordBytes(stored: Stored, sticky: boolean, before?: StoredNode): Uint8Array {
+  const { recents } = stored;
   const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
-  return jsonBytes({ ...stored, recents: text, sticky });
+  const known = { ...stored, recents: text, sticky };
+  if (before === undefined) return jsonBytes(known);
+  const unknown = Object.entries(before.json).filter(([name]) => !Object.hasOwn(record.shape, name));
+  // A part that did not change is written as it was read, with fields of its own that are unknown.
+  const parts = (["holder", "recents", "checkpoint"] as const).filter((name) => stored[name] === before.record[name]);
+  const same = parts.map((name) => [name, before.json[name]] as const);
+  return jsonBytes({ ...Object.fromEntries(unknown), ...known, ...Object.fromEntries(same) });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord(node: Node, path: string, workerId: number): StoredNode {
-  const { recents: text, sticky, ...stored } = read(record, node, path);
+  const json = readJson(node, path);
+  const { recents: text, sticky, ...stored } = checked(record, json, path);
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
-  return { record: { ...stored, recents }, era: 0, version: node.version, sticky };
+  const { version } = node;
+  return { record: { ...stored, recents }, era: 0, version, sticky, json: json as Record<string, unknown> };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {
@@ -110,13 +127,19 @@ export function jsonBytes(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
 
-function read<Value>(schema: z.ZodType<Value>, { data }: Node, path: string): Value {
-  let value: unknown;
+function read<Value>(schema: z.ZodType<Value>, node: Node, path: string): Value {
+  return checked(schema, readJson(node, path), path);
+}
+
+function readJson({ data }: Node, path: string): unknown {
   try {
-    value = JSON.parse(new TextDecoder().decode(data));
+    return JSON.parse(new TextDecoder().decode(data));
   } catch {
     throw foreignNode(path, "something that is not JSON");
   }
+}
+
+function checked<Value>(schema: z.ZodType<Value>, value: unknown, path: string): Value {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;

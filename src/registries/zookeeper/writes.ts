@@ -13,7 +13,7 @@ export function put(
   before: StoredNode | undefined,
   sticky: boolean = before?.sticky ?? false,
 ): Write[] {
-  const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky)];
+  const [path, data] = [nodes.state(stored.workerId), recordBytes(stored, sticky, before)];
   if (before !== undefined) return [{ op: "set", path, data, version: before.version }];
   return [
     { op: "create", path, data, contested: true },
