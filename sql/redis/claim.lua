@@ -191,6 +191,7 @@ local function grant(n, before, rollback)
     pinned = past.pinned,
     owner = past.owner,
   }
+  keepUnknown(record, past)
   write(record)
   if before == nil then
     use(n)

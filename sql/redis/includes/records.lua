@@ -1,6 +1,7 @@
 -- Records of worker IDs, the indexes that list them, and their history. Needs: namespace.
 
--- The fields of a record and their types. Of `required` (and, once it was claimed, of `claimed`) none may be missing.
+-- The fields of a record and their types. Of `required` (and, once it was claimed, of `claimed`) none may be missing. A field that is not
+-- listed belongs to a later version: every write keeps it. So a later version adds only texts, booleans and whole numbers up to 2^53.
 local fieldTypes = {
   workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', knownFrom = 'number',
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', band = 'string',
@@ -25,8 +26,8 @@ local function unpackRecord(key, text)
     failNonsense(key, 'record', text)
   end
   for name, value in pairs(record) do
-    local expected = fieldTypes[name]
-    if type(value) ~= expected or (expected == 'number' and (value < 0 or value % 1 ~= 0 or value > highest)) then
+    local expected = fieldTypes[name] or type(name) == 'string' and type(value)
+    if type(value) ~= expected or (fieldTypes[name] == 'number' and (value < 0 or value % 1 ~= 0 or value > highest)) then
       failNonsense(key, tostring(name), value)
     end
   end
@@ -36,6 +37,15 @@ local function unpackRecord(key, text)
     expectFields(key, record, claimed)
   end
   return record
+end
+
+-- Copies the fields of later versions from the record that another one replaces.
+local function keepUnknown(record, replaced)
+  for name, value in pairs(replaced) do
+    if fieldTypes[name] == nil and name ~= 'token' and name ~= 'recent' then
+      record[name] = value
+    end
+  end
 end
 
 -- The text of a record, without token and recents: they lie beside it, and are no part of history.
@@ -71,11 +81,13 @@ local function write(record)
   )
 end
 
--- Appends a record to an answer, as names and values.
+-- Appends a record to an answer, as names and values. A list in an answer is a row, so it lists no field that has several values.
 local function listed(list, record)
   for name, value in pairs(record) do
-    list[#list + 1] = name
-    list[#list + 1] = value == true and '1' or value or '0'
+    if type(value) ~= 'table' then
+      list[#list + 1] = name
+      list[#list + 1] = value == true and '1' or value or '0'
+    end
   end
   return list
 end

@@ -4,7 +4,10 @@ import type { SqliteConnection } from "./driver.ts";
 
 /** Stands in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
-/** Version of `sql/sqlite/schema.sql`, in the file's header. */
+/**
+ * Version of `sql/sqlite/schema.sql`, in the file's header. It rises only where an older Snowlease must not use the file. Columns with a
+ * default, tables and indexes are added without that: every version keeps what it does not know.
+ */
 export const schemaVersion = 1;
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a file that is neither empty nor a registry of this version. */
