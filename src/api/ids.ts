@@ -26,7 +26,7 @@ interface ExplainAnswer extends IdParts {
   readonly layout: string;
   readonly time: string;
   readonly holders: readonly HistoryJson[];
-  readonly nobody?: { readonly why: (typeof reasons)[number]; readonly detail: string } | undefined;
+  readonly unheld?: { readonly why: (typeof reasons)[number]; readonly detail: string } | undefined;
 }
 
 export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
@@ -78,9 +78,9 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
     holders: z
       .array(historyRow)
       .describe(
-        "The claims whose window contains the timestamp. Several: one holder continued behind another. Empty: `nobody` says why.",
+        "The claims whose window contains the timestamp. Several: one holder continued behind another. Empty: `unheld` says why.",
       ),
-    nobody: z
+    unheld: z
       .object({ why: z.enum(reasons), detail: z.string() })
       .describe("Why there are no holders.")
       .optional(),

@@ -14,7 +14,7 @@ export interface Explanation {
   /** The claims whose window holds the ID's whole tick; several where one holder continued behind another in it. */
   readonly holders: readonly HistoryRow[];
   /** Why there are none; `detail`: one sentence for people. */
-  readonly nobody?: { readonly why: UnheldReason; readonly detail: string } | undefined;
+  readonly unheld?: { readonly why: UnheldReason; readonly detail: string } | undefined;
   /** The registry's, Unix ms. */
   readonly clock: number;
 }
@@ -45,7 +45,7 @@ export async function explain(
   const [after] = await registry.history(namespace, workerId, { from: until });
   const why = unheldReason(record, from > clock + info.maxClockSkew, before !== undefined);
   const detail = detailOf(why, { workerId, record, before, after, clock });
-  return { id, layout, parts, holders, nobody: { why, detail }, clock };
+  return { id, layout, parts, holders, unheld: { why, detail }, clock };
 }
 
 /** The records around a time outside of every window. */

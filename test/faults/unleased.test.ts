@@ -105,7 +105,7 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
           );
         }
         const answer = await fetch(`${daemon.url}/v1/${namespace}/ids/${pinned[0]}`);
-        expect(await answer.json()).toMatchObject({ holders: [], nobody: { why: "pinned" } });
+        expect(await answer.json()).toMatchObject({ holders: [], unheld: { why: "pinned" } });
       } finally {
         await daemon.end("SIGKILL");
       }

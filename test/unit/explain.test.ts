@@ -39,12 +39,12 @@ describe("why nobody made an ID", () => {
     await clock.advance(60_000);
     const second = await hold(beta);
     expect(await explained(first.until - 1)).toMatchObject({ holders: [{ holder: alpha }] });
-    expect((await explained(first.until)).nobody).toEqual({
+    expect((await explained(first.until)).unheld).toEqual({
       why: "gap",
       detail: `the window of alpha (10.0.0.1), pid 1 ended at ${iso(first.until)}, and that of beta, pid 2, b began at ${iso(second.from)}`,
     });
     await clock.advance(60_000);
-    expect((await explained(clock.now())).nobody).toEqual({
+    expect((await explained(clock.now())).unheld).toEqual({
       why: "gap",
       detail: `the window of beta, pid 2, b ended at ${iso(second.until)}, and it was not claimed again`,
     });
@@ -52,7 +52,7 @@ describe("why nobody made an ID", () => {
 
   test("before the first claim on record, which may not have been the first one of all", async () => {
     const { from } = await hold(alpha);
-    expect((await explained(from - 1)).nobody).toEqual({
+    expect((await explained(from - 1)).unheld).toEqual({
       why: "early",
       detail: `the first recorded claim of worker 7 is later: that of alpha (10.0.0.1), pid 1 began at ${iso(from)}; claims whose window ended before ${iso(clock.now() - historyKept)} may be forgotten`,
     });
@@ -60,8 +60,8 @@ describe("why nobody made an ID", () => {
 
   test("a number that nobody ever claimed, and a time to come", async () => {
     await hold(alpha);
-    expect((await explained(clock.now(), 8)).nobody).toEqual({ why: "unused", detail: "worker 8 was never claimed" });
-    expect((await explained(clock.now() + 20_000)).nobody).toEqual({
+    expect((await explained(clock.now(), 8)).unheld).toEqual({ why: "unused", detail: "worker 8 was never claimed" });
+    expect((await explained(clock.now() + 20_000)).unheld).toEqual({
       why: "future",
       detail: `that time is in the future: the registry's clock shows ${iso(clock.now())}; does the ID belong to another layout or namespace?`,
     });
@@ -71,7 +71,7 @@ describe("why nobody made an ID", () => {
     await hold(alpha);
     await registry.pin(namespace, 9, "used by gamma", { ip: "10.0.0.9" });
     const before = clock.now();
-    expect((await explained(before, 9)).nobody).toEqual({
+    expect((await explained(before, 9)).unheld).toEqual({
       why: "pinned",
       detail:
         "worker 9 was not claimed yet; it is pinned (used by gamma), and a program without a lease may have made the ID",
@@ -79,9 +79,9 @@ describe("why nobody made an ID", () => {
     const holder = { ...alpha, ip: "10.0.0.9" };
     const { from, until } = await granted(registry, claimRequest({ namespace, holder, clock: clock.now() }));
     await clock.advance(60_000);
-    expect((await explained(from - 1, 9)).nobody).toMatchObject({ why: "pinned" });
+    expect((await explained(from - 1, 9)).unheld).toMatchObject({ why: "pinned" });
     expect(await explained(from, 9)).toMatchObject({ holders: [{ holder }] });
-    expect((await explained(until, 9)).nobody).toMatchObject({ why: "gap" });
+    expect((await explained(until, 9)).unheld).toMatchObject({ why: "gap" });
   });
 });
 

@@ -35,12 +35,12 @@ export const explain: CliCommand = {
 };
 
 /** As the daemon's API has it. */
-function asJson({ id, layout, parts, holders, nobody }: Explanation): object {
+function asJson({ id, layout, parts, holders, unheld }: Explanation): object {
   const time = timeText(parts.timestamp);
-  return { id: String(id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson), nobody };
+  return { id: String(id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson), unheld };
 }
 
-function asText({ id, parts, holders, nobody, clock }: Explanation): string {
+function asText({ id, parts, holders, unheld, clock }: Explanation): string {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const makers = holders.map((row) => {
@@ -54,6 +54,6 @@ function asText({ id, parts, holders, nobody, clock }: Explanation): string {
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     rollback !== undefined && `  rollback   ${rollback}`,
     `  sequence   ${sequence}`,
-    `  held by    ${nobody === undefined ? makers.join("\n         or  ") : printable(`no recorded holder: ${nobody.detail}`)}`,
+    `  held by    ${unheld === undefined ? makers.join("\n         or  ") : printable(`no recorded holder: ${unheld.detail}`)}`,
   );
 }

@@ -66,7 +66,7 @@ function historyRow(row: HistoryRow, clock: number): Html {
 }
 
 export function explanationPart(explanation: Explanation, address: PageLink): Html {
-  const { id, holders, nobody, clock } = explanation;
+  const { id, holders, unheld, clock } = explanation;
   const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const parts = split.length > 1 && ` (${split.join(", ")})`;
@@ -79,7 +79,7 @@ export function explanationPart(explanation: Explanation, address: PageLink): Ht
       ${fact("Sequence", `${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}`)}
       <dt>Made by</dt>
       ${
-        nobody === undefined
+        unheld === undefined
           ? holders.map(
               (row) =>
                 html`<dd>
@@ -87,7 +87,7 @@ export function explanationPart(explanation: Explanation, address: PageLink): Ht
                   <span class="sub">fence ${row.fence}, claimed ${when(row.claimedAt)}, ${endText(row, clock)}</span>
                 </dd>`,
             )
-          : html`<dd>No recorded holder: <bdi>${nobody.detail}</bdi>.</dd>`
+          : html`<dd>No recorded holder: <bdi>${unheld.detail}</bdi>.</dd>`
       }
     </dl>
     <p class="pages"><a href="${address({})}">Close</a></p>

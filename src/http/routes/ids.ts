@@ -15,10 +15,10 @@ const fewIds = 100;
 export function explainRoute({ registry }: AppContext): Route {
   return route(ids.explain, async ({ namespace, id, query }) => {
     const found = await explain(registry, namespace, id, query);
-    const { layout, parts, holders, nobody } = found;
+    const { layout, parts, holders, unheld } = found;
     const time = new Date(parts.timestamp).toISOString();
     const made = { id: String(found.id), layout: layout.fingerprint, time, ...parts };
-    return { ...made, holders: holders.map(historyJson), ...(nobody !== undefined && { nobody }) };
+    return { ...made, holders: holders.map(historyJson), ...(unheld !== undefined && { unheld }) };
   });
 }
 
