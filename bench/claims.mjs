@@ -58,7 +58,7 @@ function nameOf({ taken, layout }) {
 async function sqliteCase({ taken, layout }) {
   const { path, remove } = tempFile();
   const registry = await openRegistry({ kind: "sqlite", path }, { operationTimeout: 5000 });
-  await registry.init({ namespace, layout: layout.fingerprint });
+  await registry.init({ namespace, layout: layout.fingerprint, maxWindow: 600_000 });
   if (taken > 0) {
     await registry.claim(claimRequest(layout, "other", 600_000));
     await occupy(path, taken);

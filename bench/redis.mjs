@@ -116,7 +116,7 @@ function crowd(calls, close) {
 async function openFilled(taken) {
   const server = await startServer();
   const registry = await server.open();
-  await registry.init({ new: true, namespace, layout: layout.fingerprint });
+  await registry.init({ new: true, namespace, layout: layout.fingerprint, maxWindow: 600_000 });
   for (let i = 0; i < taken; i++) await registry.claim(claimRequest(layout, `other-${i}`, 600_000));
   return { server, registry };
 }

@@ -119,7 +119,7 @@ async function fillPool(at, fill) {
   const folder = chrootOf(fill);
   for (const path of ["", "/forever", "/lock", "/taken"]) await client.create(`${folder}${path}`);
   const registry = await open(at, fill);
-  await registry.init({ namespace: "bench", layout: fill.layout.fingerprint });
+  await registry.init({ namespace: "bench", layout: fill.layout.fingerprint, maxWindow: 600_000 });
   for (let begin = 0; begin < fill.taken; begin += 50) {
     const some = Array.from({ length: Math.min(50, fill.taken - begin) }, (_, i) => begin + i);
     await Promise.all(

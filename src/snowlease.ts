@@ -96,7 +96,10 @@ export interface SnowleaseOptions {
    * 10 s.
    */
   readonly maxClockSkew?: Duration | undefined;
-  /** The longest window that a claim may ask for. Fixed when the namespace is created. Default: 10 m. */
+  /**
+   * The longest window that a claim may ask for. Fixed when the namespace is created. A registry that lost the record of it waits for
+   * windows of up to 10 m: with longer ones, stop all holders after such a loss. Default: 2 m.
+   */
   readonly maxWindow?: Duration | undefined;
   /** `never`: lease only worker IDs that were never used, until the pool is used up. Default: `any`. */
   readonly reuse?: "any" | "never" | undefined;

@@ -50,7 +50,7 @@ end
 -- `checkClaim` in rule/window.ts makes the error from the same figures.
 local longest, skew = meta.maxWindow, meta.maxClockSkew
 if meta.layout == nil then
-  longest, skew = maxWindow or longest, maxClockSkew or skew
+  longest, skew = maxWindow or usualMaxWindow, maxClockSkew or skew
 end
 if
   (meta.layout or layout) ~= layout

@@ -31,6 +31,6 @@ if isNew == '1' and meta.quarantineEnd > 0 then
   return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd }
 end
 if meta.layout == nil then
-  makeNamespace(layout, maxWindow or meta.maxWindow, maxClockSkew or meta.maxClockSkew)
+  makeNamespace(layout, maxWindow or usualMaxWindow, maxClockSkew or meta.maxClockSkew)
 end
 return { 'ready', info() }

@@ -188,8 +188,8 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
   ),
   maxWindow: everywhere(
     kind.duration(1),
-    "10 m",
-    "The longest window that a claim may ask for. Fixed when the namespace is created.",
+    "2 m",
+    "The longest window that a claim may ask for. Fixed when the namespace is created. A registry that lost the record of it waits for windows of up to 10 m: with longer ones, stop all holders after such a loss.",
   ),
   reuse: claims(
     kind.oneOf("any", "never"),

@@ -7,7 +7,7 @@ import { long, on, recentsFrom, type GrantedClaim, type Trial } from "./trial.ts
 const ip = "192.0.2.7";
 const owner: HolderLabel = { ...on("owner"), ip };
 
-const { maxClockSkew } = defaultLimits;
+const { maxClockSkew, maxWindow } = defaultLimits;
 
 /** Pins a worker ID for the owner. */
 function keep(trial: Trial, workerId: number, usedUntil?: number): Promise<void> {
@@ -139,7 +139,7 @@ export const owners: readonly ConformanceCheck[] = [
       await refuses("CONFIG_INVALID", `an owner at ${textOf(address)}`, pinned);
     }
     const { clock } = await trial.registry.ping();
-    for (const usedUntil of [-1, 0.5, clock + 600_000 + 60_000]) {
+    for (const usedUntil of [-1, 0.5, clock + maxWindow + 60_000]) {
       const pinned = keep(trial, 7, usedUntil);
       await refuses("CONFIG_INVALID", `an owner with usage up to ${usedUntil}`, pinned);
     }

@@ -7,12 +7,11 @@ import { askInTime } from "./late-request.ts";
 import { lostError, setBackError } from "./lease-errors.ts";
 import type { Layout } from "../id/layout.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
+import { renewalPause } from "./window-length.ts";
 import type { BlocksRequest, ClaimKey, Grant, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
-/** A renewal is due after this share of the window: two can fail before it closes. */
-const renewShare = 1 / 3;
 /** Between two comparisons of the wall clock with the monotonic one, ms. */
 const watchInterval = 1000;
 /** Between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
@@ -341,7 +340,7 @@ export class Lease implements LeaseView {
 
   /** How long after `wall` a renewal is due, ms. A registry may grant less than the request, and the grant counts. */
   #renewAfter(wall: number): number {
-    return Math.max(shortestPause, Math.min(this.#options.window, this.#snapshot.until - wall) * renewShare);
+    return Math.max(shortestPause, renewalPause(Math.min(this.#options.window, this.#snapshot.until - wall)));
   }
 
   #facts({ workerId, fence, from, until }: LeaseSnapshot): LeaseFacts {

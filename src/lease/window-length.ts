@@ -4,15 +4,31 @@ import type { Layout } from "../id/layout.ts";
 /** A window of 3 ticks contains 2 whole ticks, wherever it begins. */
 export const leastTicks = 3;
 
+/** As few ticks do for the default window, which `maxWindow` may cut: after a renewal, a whole tick is still ahead. */
+export const leastTicksOfDefault = 2;
+
 /** The window of a claim without one, ms: at least 4 ticks, and at most the namespace's `maxWindow`. */
 export function defaultWindow(window: number, layout: Layout, maxWindow: number): number {
   return Math.min(Math.max(window, 4 * layout.tick), maxWindow);
 }
 
-/** Refuses a window of less than 3 ticks, or of half a wrap of the timestamp or more. @throws SnowleaseError CONFIG_INVALID */
-export function checkWindowLength(name: "window" | "windowMs" | "maxWindow", window: number, layout: Layout): void {
-  const least = leastTicks * layout.tick;
-  if (window < least) throw invalid(name, `to be at least ${least} ms (${leastTicks} ticks of the layout)`, window);
+/** Between two renewals, ms: they tell the registry what it granted, so one that went back in time is found out soon. */
+const longestPause = 40_000;
+
+/** How long after a claim or renewal of a window, ms, the next renewal is due: two can fail before the window closes. */
+export function renewalPause(window: number): number {
+  return Math.min(window / 3, longestPause);
+}
+
+/** Refuses a window of less than `ticks` ticks, or of half a wrap of the timestamp or more. @throws SnowleaseError CONFIG_INVALID */
+export function checkWindowLength(
+  name: "window" | "windowMs" | "maxWindow",
+  window: number,
+  layout: Layout,
+  ticks: number = leastTicks,
+): void {
+  const least = ticks * layout.tick;
+  if (window < least) throw invalid(name, `to be at least ${least} ms (${ticks} ticks of the layout)`, window);
   const half = (layout.wrap ?? Infinity) / 2;
   // The wrap of a new ID is found as the one nearest to now.
   if (window >= half) throw invalid(name, `to be less than ${half} ms (half a wrap of the layout's timestamp)`, window);

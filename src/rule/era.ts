@@ -16,7 +16,7 @@ export interface Era {
   readonly quarantineEnd: number;
 }
 
-/** The era that begins now. `limits`: the defaults where the stored ones are unknown. */
+/** The era that begins now. `limits`: the assumed ones where the stored ones are unknown. */
 export function nextEra({ era, quarantineEnd }: Era, clock: number, limits: NamespaceLimits): Era {
   const { maxWindow, maxClockSkew } = limits;
   return {

@@ -2,7 +2,7 @@ import { configInvalid, shown, SnowleaseError, timeText } from "../id/errors.ts"
 
 /** Limits of a namespace, stored at its creation. */
 export interface NamespaceLimits {
-  /** Longest window that a holder may request, ms. Default 10 min. */
+  /** Longest window that a holder may request, ms. Default 2 min. */
   readonly maxWindow: number;
   /** Largest tolerated difference between a holder's clock and the registry's, ms. Default 10 s. */
   readonly maxClockSkew: number;
@@ -20,7 +20,10 @@ export interface NamespaceInfo extends NamespaceLimits {
 export const historyKept: number = 30 * 24 * 3_600_000;
 
 /** The limits of a namespace that was created without limits. */
-export const defaultLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
+export const defaultLimits: NamespaceLimits = { maxWindow: 120_000, maxClockSkew: 10_000 };
+
+/** The limits that a registry assumes of a namespace that it may have forgotten. */
+export const assumedLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 
 /** A namespace that does not exist yet, with the default of each limit that is left out. */
 export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = {}): NamespaceInfo {
@@ -52,7 +55,7 @@ export function checkLayout(namespace: string, layout: string, info: NamespaceIn
 export function checkWindow(window: number, info: NamespaceInfo): void {
   if (Number.isSafeInteger(window) && window >= 1 && window <= info.maxWindow) return;
   throw configInvalid(
-    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one.`,
+    `Expected \`window\` to be from 1 to ${info.maxWindow} ms (the namespace's maxWindow), got ${shown(window)}; ask for a shorter one, or use a namespace that was created with a larger maxWindow (\`snowlease init --max-window\`).`,
   );
 }
 

@@ -189,7 +189,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     test.each([
       ["--assigner", ["./none.mjs"], /cannot be loaded/],
       ["--ordinal", ["--host", "orders"], /to end in a number/],
-      ["--window", ["11m"], /`window` to be at most 600000 ms/],
+      ["--window", ["121s"], /`window` to be at most 120000 ms/],
       ["--window", ["2m", "--max-window", "1m"], /`window` to be at most 60000 ms/],
     ])("%s %j", async (flag, rest, message) => {
       const given = ["--registry", registry, flag, ...rest];
@@ -200,7 +200,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
 
     test.each([
       ["--listen", "0.0.0.0:1", /127\.0\.0\.1/],
-      ["--window", "11m", /`window` to be at most 600000 ms .*raise `maxWindow`/],
+      ["--window", "121s", /`window` to be at most 120000 ms .*raise `maxWindow`/],
       ["--socket", "/dev/null/snowlease.sock", /Cannot listen on \/dev\/null/],
     ])("daemon %s %s", async (flag, value, message) => {
       const listen = flag === "--listen" ? [] : ["--listen", "127.0.0.1:0"];
@@ -209,7 +209,13 @@ describe("what is wrong is told in one line, and nothing is created", () => {
   });
 
   test("a window that an existing namespace allows is not refused", async () => {
-    await sandbox.read(["init", "--registry", sandbox.registry, "--max-window", "1h"]);
+    const made = await sandbox.read(["init", "--registry", sandbox.registry, "--max-window", "1h"]);
+    // The wait is the operator's part: maxWindow + 2 x maxClockSkew.
+    expect(made).toMatch(
+      /windows of more than 600000 ms\. After such a loss, stop all holders, .* for 3620000 ms\.\n$/,
+    );
+    const usual = ["init", "--registry", sandbox.registry, "--namespace", "usual", "--max-window", "10m"];
+    expect(await sandbox.read(usual)).toMatch(/^Namespace usual is ready .*\n$/);
     expect(await sandbox.read(["id", "-n", "1", "--registry", sandbox.registry, "--window", "11m"])).toMatch(/^\d+\n$/);
   });
 

@@ -31,12 +31,13 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
   });
   afterAll(() => browser.close());
 
+  const limits = { maxWindow: 600_000 };
   let claims = 0;
   const claim = async (host: string, workerId?: number): Promise<number> => {
     const { pool, fingerprint } = layouts.westid;
     const holder = { host, ip: "192.0.2.1", pid: ++claims, instance: "" };
     const token = claims.toString(16).padStart(32, "0");
-    const request = { namespace: "orders", token, workerId, pool, layout: fingerprint, window: 600_000 };
+    const request = { namespace: "orders", token, workerId, pool, layout: fingerprint, window: 600_000, limits };
     const grant = await registry.claim({ ...request, clock: Date.now(), holder });
     if (grant.outcome !== "granted") throw new Error(`The claim was refused: ${grant.outcome}`);
     return grant.workerId;
@@ -90,7 +91,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     for (let i = 0; i <= pool.last; i++) {
       const holder = { host: `web-${i}`, ip: "192.0.2.1", pid: i, instance: "" };
       const request = { namespace: "full", token: (1000 + i).toString(16).padStart(32, "0"), pool, layout, holder };
-      await registry.claim({ ...request, clock: Date.now(), window: 600_000 });
+      await registry.claim({ ...request, clock: Date.now(), window: 600_000, limits });
     }
     const body = JSON.stringify({ host: "late-comer", now: Date.now() });
     const headers = { "content-type": "application/json" };

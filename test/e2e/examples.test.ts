@@ -120,7 +120,7 @@ interface Sessions {
 test("login tokens are the user's alone, and end by logout or by age", async () => {
   const { Sessions } = (await import(example("login-token.mjs"))) as { Sessions: new (ids: unknown) => Sessions };
   const clock = fakeClock({ start: Date.UTC(2026, 0, 1) });
-  const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, window: "10m" });
+  const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, window: "10m", maxWindow: "10m" });
   onTestFinished(() => ids.close());
   const sessions = new Sessions(ids);
 

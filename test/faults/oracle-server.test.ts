@@ -224,7 +224,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       test("killed with -9 before and after each step of a claim: it comes to one claim, whole", async () => {
         const namespace = newNamespace();
         const first = await opened();
-        await first.init({ namespace, layout });
+        await first.init({ namespace, layout, maxWindow: 600_000 });
         await granted(first, claimRequest({ namespace, window: 600_000 }));
         let claims = 1;
         for (const step of [

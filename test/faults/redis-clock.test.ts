@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Registry } from "../../src/rule/registry.ts";
-import { defaultLimits } from "../../src/rule/limits.ts";
+import { assumedLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
@@ -103,7 +103,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour a
       const [, shows = ""] =
         /^Redis .*: nothing is granted until its clock shows (\S+)\. It shows /.exec(message) ?? [];
       expect(Date.parse(shows)).toBe(until);
-      const longest = defaultLimits.maxWindow + 2 * defaultLimits.maxClockSkew;
+      const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew;
       expect(message).toMatch(
         new RegExp(
           ` It shows \\S+, which is ${details.retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; set the clock right if it is behind, otherwise wait\\.$`,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { SnowleaseError } from "../../src/id/errors.ts";
 import { type Grant, type Registry } from "../../src/rule/registry.ts";
-import { defaultLimits } from "../../src/rule/limits.ts";
+import { assumedLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
 import { Holders, namespace } from "../support/failover.ts";
@@ -137,7 +137,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
     test("without it a namespace is made in quarantine, which every answer says and no word ends", async () => {
       const made = await init("--json");
       const { quarantineUntil } = JSON.parse(made.stdout) as { quarantineUntil: number };
-      expect(quarantineUntil - Date.now()).toBeGreaterThan(defaultLimits.maxWindow);
+      expect(quarantineUntil - Date.now()).toBeGreaterThan(assumedLimits.maxWindow);
       const iso = new Date(quarantineUntil).toISOString();
       expect((await init()).stdout).toContain(`is in quarantine until ${iso} in `);
       const refused = await init("--new");

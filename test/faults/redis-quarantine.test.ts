@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 import { systemClock } from "../../src/lease/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
-import { type Registry } from "../../src/rule/registry.ts";
-import { defaultLimits } from "../../src/rule/limits.ts";
+import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
+import { assumedLimits, defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
@@ -15,7 +15,7 @@ import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;
 /** How long a server waits that knows nothing of a namespace any more. */
-const longest = defaultLimits.maxWindow + 2 * defaultLimits.maxClockSkew;
+const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew;
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may have forgotten", () => {
   let server: RedisServer;
@@ -311,11 +311,56 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(await claim()).toMatchObject({ outcome: "granted", fence: 1 });
   });
 
+  test("windows of a namespace without limits are waited for while it is known, and those of any once it is not", async () => {
+    await begin();
+    const waits = async (claim: Partial<ClaimRequest> = {}): Promise<number> => {
+      const { code, details } = await failure(registry.claim(claimRequest({ namespace: "usual", ...claim })));
+      expect(code).toBe("QUARANTINE");
+      return details.retryAfterMs as number;
+    };
+    const usual = defaultLimits.maxWindow + 2 * defaultLimits.maxClockSkew;
+    expect([usual, longest]).toEqual([140_000, 620_000]);
+    for (const make of [
+      () => registry.init({ namespace: "usual", layout, new: true }),
+      () => granted(registry, claimRequest({ namespace: "usual" })),
+    ]) {
+      await make();
+      expect(await registry.describe("usual")).toMatchObject(defaultLimits);
+    }
+    await restart();
+    const known = await waits();
+    expect(known).toBeLessThanOrEqual(usual);
+    expect(known).toBeGreaterThan(usual - 60_000);
+
+    await server.client().flushall();
+    // No limits that a caller expects make it shorter.
+    expect(await waits({ limits: { maxWindow: 5000 } })).toBeGreaterThan(longest - 60_000);
+    // The namespace that is made anew is known, but not what was granted before.
+    expect(await registry.init({ namespace: "usual", layout })).toMatchObject(defaultLimits);
+    await restart();
+    expect(await waits()).toBeGreaterThan(longest - 60_000);
+    const now = Date.now();
+    await server.client().hset("workerId/usual:meta", "quarantineEnd", now);
+    expect(await granted(registry, claimRequest({ namespace: "usual", window: 120_000 }))).toBeDefined();
+    const { code } = await failure(registry.claim(claimRequest({ namespace: "usual", window: 120_001 })));
+    expect(code).toBe("CONFIG_INVALID");
+  });
+
+  test("a claim after a quarantine makes the namespace with the usual limits, not with those that were assumed", async () => {
+    await begin();
+    const claim = (window: number): ClaimRequest => claimRequest({ namespace: "fresh", window });
+    expect((await failure(registry.claim(claim(120_001)))).code).toBe("CONFIG_INVALID");
+    expect((await failure(registry.claim(claim(120_000)))).code).toBe("QUARANTINE");
+    await server.client().hset("workerId/fresh:meta", "quarantineEnd", Date.now());
+    await granted(registry, claim(120_000));
+    expect(await registry.describe("fresh")).toMatchObject(defaultLimits);
+  });
+
   test("limits that a server which forgot them would not wait out are refused", async () => {
     await begin();
     for (const [name, value] of [
-      ["maxWindow", defaultLimits.maxWindow + 1],
-      ["maxClockSkew", defaultLimits.maxClockSkew + 1],
+      ["maxWindow", assumedLimits.maxWindow + 1],
+      ["maxClockSkew", assumedLimits.maxClockSkew + 1],
     ] as const) {
       const longer = { [name]: value };
       expect((await failure(registry.init({ namespace: "other", layout, ...longer }))).code).toBe("CONFIG_INVALID");

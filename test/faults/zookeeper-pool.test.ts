@@ -51,7 +51,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
   test("finds the one whose holder died at a daemon that lives on", async () => {
     const [daemon, other] = await Promise.all([opened(), opened()]);
     const pool = { first: 0, last: 299 };
-    await daemon.init({ namespace, layout: ask().layout });
+    await daemon.init({ namespace, layout: ask().layout, maxWindow: 600_000 });
     const wishes = Array.from({ length: 300 }, (_, i) => ask({ pool, window: i === 170 ? 2000 : 600_000 }));
     const gone = (await claimAll(daemon, wishes))[170];
     // Its session does not end, and nobody else takes its node away.
@@ -112,7 +112,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
     const pool = { first: 0, last: 1023 };
     const all = Array.from({ length: 1024 }, (_, i) => i);
     const [soon, late, past] = [Date.now() + 6000, Date.now() + 300_000, Date.now() - 60_000];
-    await registry.init({ namespace, layout });
+    await registry.init({ namespace, layout, maxWindow: 600_000 });
     await makeRecords(port, namespace, all, (id) => (id === 300 ? soon : id === 100 || id === 200 ? past : late));
     await registry.pin(namespace, 200, "kept");
     const claim = (): Promise<Grant | Refusal> => registry.claim(ask({ pool, window: 600_000, clock: Date.now() }));

@@ -45,7 +45,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       const ensemble = await started(3);
       const registry = await opened(ensemble.url(), 20_000);
       const steady = await make(ensemble.url("?sessionTimeout=2s"), { window: 10_000 });
-      const wishes = Array.from({ length: 20 }, (_, i) => claimRequest({ workerId: i + 1, window: 300_000 }));
+      const wishes = Array.from({ length: 20 }, (_, i) => claimRequest({ workerId: i + 1, window: 120_000 }));
       const grants = await Promise.all(wishes.map((request) => granted(registry, request)));
       for (const server of ensemble.servers) {
         await server.process.kill();
@@ -109,7 +109,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
     test("a server that only reads: refused in time, and the claim goes on once there is a majority", async () => {
       const ensemble = await started(3, false, { readOnly: true });
       const registry = await opened(ensemble.url("?sessionTimeout=2s"), 20_000);
-      const request = claimRequest({ window: 300_000 });
+      const request = claimRequest({ window: 120_000 });
       const key = keyOf(request, await granted(registry, request));
       const [last, ...others] = ensemble.servers;
       await Promise.all(others.map(({ process }) => process.kill()));
@@ -122,7 +122,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expect(await failure(alone.worker(namespace, 0))).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
       await Promise.all(others.map((server) => server.start()));
       await ensemble.serving();
-      expect(await registry.renew({ ...key, clock: Date.now(), window: 300_000 })).toMatchObject({
+      expect(await registry.renew({ ...key, clock: Date.now(), window: 120_000 })).toMatchObject({
         outcome: "renewed",
       });
     });

@@ -104,7 +104,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "claims at o
     };
     await counted.ping();
     for (const namespace of ["narrow", "wide"] as const) {
-      await direct.init({ namespace, layout: spaces[namespace].layout });
+      await direct.init({ namespace, layout: spaces[namespace].layout, maxWindow: 600_000 });
       expect(await trips(namespace)).toEqual([3, 2, 2]);
     }
     await fill("narrow", 512);

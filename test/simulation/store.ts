@@ -15,7 +15,7 @@ import {
   type Renewal,
   type RenewRequest,
 } from "../../src/rule/registry.ts";
-import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../../src/rule/limits.ts";
+import { assumedLimits, checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../../src/rule/limits.ts";
 import { checkClaim, forced, forceRefusal, released, renewed, type Stored } from "../../src/rule/window.ts";
 import { MemoryRecords } from "../../src/registries/memory/records.ts";
 import type { Tally } from "./events.ts";
@@ -155,7 +155,7 @@ export class Store implements Leasing {
 
   /** What it holds; where it may be less than there was, a new era begins. */
   #open(clock: number): Holdings {
-    const { writer, info = defaultLimits } = this.#holdings;
+    const { writer, info = assumedLimits } = this.#holdings;
     if (writer === undefined || !this.#eras.isSame(writer, this.#server)) {
       const era = this.#eras.nextEra(this.#holdings, clock, info);
       this.#keep({ ...this.#holdings, ...era, writer: this.#server });

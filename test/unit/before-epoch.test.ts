@@ -17,6 +17,8 @@ const cases: Readonly<Record<string, Layout>> = {
   "rollback bits and ticks of 1 s": Layout.parse("timestamp:34,worker:10,rollback:2,sequence:12@1580486400000/1000"),
 };
 
+/** Long enough for every layout's ticks, ms. */
+const window = 10 * 60_000;
 /** Before the epoch of any layout, Unix ms. */
 const longAgo = 5000;
 
@@ -42,7 +44,15 @@ interface Maker {
 }
 
 function openAt(layout: Layout, clock: FakeClock, wish: Wish = {}): Promise<Setting> {
-  return open({ layout, clock, registry: generousRegistry(clock), workerId: 1, window: 10 * 60_000, ...wish });
+  return open({
+    layout,
+    clock,
+    registry: generousRegistry(clock),
+    workerId: 1,
+    window,
+    limits: { maxWindow: window },
+    ...wish,
+  });
 }
 
 const opens: Readonly<Record<string, (layout: Layout, clock: FakeClock) => Promise<readonly Maker[]>>> = {
@@ -65,7 +75,7 @@ const opens: Readonly<Record<string, (layout: Layout, clock: FakeClock) => Promi
     return [{ ids: () => [ring.next()] }];
   },
   async "as threads, and as a child that borrows"(layout, clock) {
-    const options: SnowleaseOptions = { clock, layout: layout.fingerprint, window: 10 * 60_000 };
+    const options: SnowleaseOptions = { clock, layout: layout.fingerprint, window, maxWindow: window };
     const ids = await snowlease({ ...options, registry: generousRegistry(clock), workerId: 1, shared: true });
     if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
     const child = await snowlease({ ...options, registry: leaseServer(ids.lease, ids.blocks), shared: true });
@@ -119,7 +129,15 @@ describe.each(Object.entries(cases))("before the epoch of %s", (_, layout) => {
     const claims = [{}, { workerId: 1 }, { mode: "lead" }, { shared: true as const }] satisfies SnowleaseOptions[];
     for (const claim of claims) {
       await expect(
-        snowlease({ registry, clock, layout: layout.fingerprint, window: 10 * 60_000, claimTimeout: 0, ...claim }),
+        snowlease({
+          registry,
+          clock,
+          layout: layout.fingerprint,
+          window,
+          maxWindow: window,
+          claimTimeout: 0,
+          ...claim,
+        }),
       ).rejects.toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: layout.epoch - longAgo }));
     }
     expect(await registry.workers("default")).toEqual([]);
@@ -131,7 +149,8 @@ describe.each(Object.entries(cases))("before the epoch of %s", (_, layout) => {
       registry: memoryRegistry({ clock }),
       clock,
       layout: layout.fingerprint,
-      window: 10 * 60_000,
+      window,
+      maxWindow: window,
       claimTimeout: 60_000,
     });
     await clock.advance(10_000);

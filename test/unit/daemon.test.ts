@@ -236,7 +236,7 @@ test("its own lease keeps to what its namespace needs and allows, and makes one 
 
 test("a window that new namespaces will not allow is refused, not cut", async () => {
   await expect(start({ window: 660_000 })).rejects.toThrow(
-    "Expected `window` to be at most 600000 ms (the maxWindow of new namespaces), got `660000` (number)",
+    "Expected `window` to be at most 120000 ms (the maxWindow of new namespaces), got `660000` (number)",
   );
   const { url } = await start({ window: 660_000, namespaceLimits: { maxWindow: 660_000 } });
   expect((await post(`${url}/v1/orders/ids`)).status).toBe(200);

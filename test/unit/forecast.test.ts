@@ -40,7 +40,13 @@ function makeFleet(): Fleet {
           pool,
           layout: fingerprint,
         };
-        await registry.claim({ ...request, window: 600_000, clock: clock.now(), holder });
+        await registry.claim({
+          ...request,
+          window: 600_000,
+          limits: { maxWindow: 600_000 },
+          clock: clock.now(),
+          holder,
+        });
       }
     },
     async forecast() {

@@ -65,7 +65,10 @@ describe("POST leases", () => {
   test("where a tick is long, the window holds four", async () => {
     const api = makeApi();
     const layout = "timestamp:30,worker:10,sequence:12@1490346283706/60000";
-    expect((await claim(api, { layout })).body).toMatchObject({ layout, until: api.clock.now() + 240_000 });
+    expect((await claim(api, { layout, limits: { maxWindow: 240_000 } })).body).toMatchObject({
+      layout,
+      until: api.clock.now() + 240_000,
+    });
   });
 
   test("a layout whose timestamp bits have run out is refused", async () => {
@@ -82,6 +85,27 @@ describe("POST leases", () => {
     const { status, body } = await claim(api, { layout: "rollback" });
     expect([status, body.code]).toEqual([503, "WINDOW_NOT_OPEN"]);
     expect(body.detail).toContain("begins at 2020-01-31T16:00:00.000Z, its epoch; set the clock if it is wrong");
+  });
+
+  test("a holder is told to renew within 40 s, however long its window is", async () => {
+    const api = makeApi();
+    const limits = { maxWindow: 600_000 };
+    const { body } = await claim(api, { windowMs: 600_000, limits });
+    expect(body).toMatchObject({ until: api.clock.now() + 600_000, renewAfterMs: 40_000 });
+    const key = { token: body["token"], now: api.clock.now(), windowMs: 600_000 };
+    const renewal = await api.call("PATCH", `/v1/orders/leases/${String(body["workerId"])}`, key);
+    expect(renewal.body).toMatchObject({ renewAfterMs: 40_000 });
+  });
+
+  test("ticks of a minute fit into the window of a claim without one, but not into any that is asked for", async () => {
+    const api = makeApi();
+    const layout = "timestamp:31,worker:10,sequence:12@1463673600000/60000";
+    expect((await claim(api, { layout })).body).toMatchObject({ until: api.clock.now() + 120_000 });
+    const { body } = await claim(api, { layout, windowMs: 120_000 });
+    expect(body.detail).toMatch(/`windowMs` to be at least 180000 ms/);
+    await api.call("PUT", "/v1/short", { layout, maxWindow: 119_999 });
+    const short = await api.call("POST", "/v1/short/leases", { now: api.clock.now() });
+    expect(short.body.detail).toMatch(/`windowMs` to be at least 120000 ms \(2 ticks of the layout\), got `119999`/);
   });
 
   test("a window of half a wrap is refused", async () => {

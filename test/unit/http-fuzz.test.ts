@@ -244,7 +244,7 @@ function knownValue(draw: Draw, name: string, { leases, ids }: World): unknown {
     case "layout":
       return oneOf(draw, "westid", layouts.westid.fingerprint, "twitter");
     case "maxWindow":
-      return 600_000;
+      return 120_000;
     case "maxClockSkew":
       return 10_000;
     case "count":

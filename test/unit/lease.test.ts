@@ -95,6 +95,24 @@ describe("a lease", () => {
     await lease.orphan();
   });
 
+  it.each([
+    [119_997, 39_999],
+    [120_000, 40_000],
+    [600_000, 40_000],
+  ])("of a window of %i ms is renewed after %i ms: 40 s at the latest", async (length, due) => {
+    const { clock, registry } = await newWorld();
+    await registry.init({ namespace: "default", layout: layouts.westid.fingerprint, maxWindow: 600_000 });
+    const lease = await claim(registry, clock, { window: length });
+    for (let i = 0; i < 3; i++) {
+      const { until } = lease;
+      await clock.advance(due - 1);
+      expect(lease.until).toBe(until);
+      await clock.advance(1);
+      expect(lease.until).toBe(clock.now() + length);
+    }
+    await lease.orphan();
+  });
+
   it("fails closed when the registry does not answer, and goes on when it does", async () => {
     const { clock, registry } = await newWorld();
     const cut = cutOff(registry);

@@ -112,7 +112,7 @@ describe("a migration", () => {
   async function begun(): Promise<{ registry: Registry; clock: ReturnType<typeof fakeClock>; plan: Plan }> {
     const clock = fakeClock();
     const registry = memoryRegistry({ clock });
-    await registry.init({ namespace, layout: layout.fingerprint });
+    await registry.init({ namespace, layout: layout.fingerprint, maxWindow: 600_000 });
     const { plan } = await planFor(ips, { now: clock.now() });
     return { registry, clock, plan };
   }

@@ -212,7 +212,7 @@ describe("over HTTP", () => {
 
   test.each([
     ["another layout", { layout: "twitter" }, /differs from this daemon's layout timestamp:/],
-    ["another maxWindow", { limits: { maxWindow: 1_000_000_000 } }, /differs from this daemon's maxWindow 600000 ms/],
+    ["another maxWindow", { limits: { maxWindow: 1_000_000_000 } }, /differs from this daemon's maxWindow 120000 ms/],
     ["another maxClockSkew", { limits: { maxClockSkew: 0 } }, /differs from this daemon's maxClockSkew 10000 ms/],
   ])("a worker's token fixes nothing of a new namespace: %s", async (_, asked, message) => {
     const api = makeApi({ tokens: tokens() });

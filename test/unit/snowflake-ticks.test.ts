@@ -1,6 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { Layout, layouts } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
+import { snowlease } from "../../src/snowlease.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, defaults, makeToken, open, seconds, sonyflake, start, thrown } from "../support/generator.ts";
 
@@ -159,6 +160,23 @@ describe("a full tick", () => {
     await expect(ids.nextAsync({ timeout: 0 })).rejects.toEqual(coded("SEQUENCE_EXHAUSTED"));
     await clock.advance(1000);
     expect(small.decompose(await ids.nextAsync()).timestamp).toBe(start + 1000);
+  });
+});
+
+describe("ticks of a minute", () => {
+  it("are made without a break in the longest window of a namespace without limits", async () => {
+    const layout = Layout.parse("timestamp:30,worker:10,sequence:12@1490346283706/60000");
+    const clock = fakeClock({ start: start + 1 });
+    const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, layout: layout.fingerprint });
+    onTestFinished(() => ids.close());
+    expect(ids.lease.until - clock.now()).toBe(120_000);
+    // The first tick is whole within a minute.
+    await clock.advance(60_000);
+    for (let second = 0; second < 600; second++) {
+      const { timestamp } = layout.decompose(ids.next(), clock.now());
+      expect(timestamp).toBeGreaterThan(clock.now() - 60_000);
+      await clock.advance(1000);
+    }
   });
 });
 

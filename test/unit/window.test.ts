@@ -85,7 +85,7 @@ describe("checks of a request", () => {
     }
     const { message } = errorOf(() => checkWindow(600_001, info));
     expect(message).toBe(
-      "Expected `window` to be from 1 to 600000 ms (the namespace's maxWindow), got `600001` (number); ask for a shorter one.",
+      "Expected `window` to be from 1 to 600000 ms (the namespace's maxWindow), got `600001` (number); ask for a shorter one, or use a namespace that was created with a larger maxWindow (`snowlease init --max-window`).",
     );
   });
 

@@ -82,7 +82,7 @@ do
   meta = {
     layout = found[1] or nil,
     replId = found[2] or nil,
-    -- Where nothing is known of a namespace: `defaultLimits` in rule/registry.ts.
+    -- Where nothing is known of a namespace: `assumedLimits` in rule/limits.ts.
     maxWindow = whole('maxWindow', found[3], 600000),
     maxClockSkew = whole('maxClockSkew', found[4], 10000),
     era = whole('era', found[5], 0),

@@ -21,6 +21,9 @@ local function use(n)
   end
 end
 
+-- The longest window of a namespace that is made without limits, ms: `defaultLimits` in rule/limits.ts.
+local usualMaxWindow = 120000
+
 -- Makes a namespace, with one range that contains every number.
 local function makeNamespace(layout, maxWindow, maxClockSkew)
   local empty = rangeAt(0) == nil

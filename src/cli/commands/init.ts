@@ -1,5 +1,6 @@
 import { storeOf } from "../../registries/index.ts";
 import { timeText } from "../../id/errors.ts";
+import { assumedLimits } from "../../rule/limits.ts";
 import type { CliCommand } from "../command.ts";
 import { addressOf, openConfigured, registryConfig } from "../settings.ts";
 
@@ -41,6 +42,12 @@ export const init: CliCommand = {
       await output.line(
         `Namespace ${namespace} ${state} in ${address.redacted}: layout ${info.layout}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`,
       );
+      if (info.maxWindow > assumedLimits.maxWindow) {
+        const wait = info.maxWindow + 2 * info.maxClockSkew;
+        await output.line(
+          `A registry that loses the record of this namespace cannot know that it has windows of more than ${assumedLimits.maxWindow} ms. After such a loss, stop all holders, and let none begin for ${wait} ms.`,
+        );
+      }
       if (until === undefined) return;
       await output.line("Until then it grants nothing: this registry may have forgotten windows. Claims wait or fail.");
     } finally {

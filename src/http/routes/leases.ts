@@ -5,7 +5,13 @@ import { Layout } from "../../id/layout.ts";
 import { listRecents } from "../../generator/recent-ticks.ts";
 import type { Checkpoint, Grant, GrantingStore, Recents, Refusal, Usage, WorkerRecord } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
-import { checkWindowLength, defaultWindow } from "../../lease/window-length.ts";
+import {
+  checkWindowLength,
+  defaultWindow,
+  leastTicks,
+  leastTicksOfDefault,
+  renewalPause,
+} from "../../lease/window-length.ts";
 import { type CheckpointJson, recentsJson } from "../../api/codec.ts";
 import * as leases from "../../api/leases.ts";
 import { StoreFile } from "../../store-file.ts";
@@ -17,8 +23,6 @@ import type { Visit } from "../visit.ts";
 
 /** How many claims and namespaces a daemon remembers to save questions to the registry: some 35 MB and 10 MB. */
 const [mostClaims, mostLayouts] = [200_000, 10_000];
-/** What a renewal's share of the window is: two more can fail before it closes. */
-const renewShare = 1 / 3;
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
@@ -56,7 +60,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     const limits = { ...(info === undefined && defaults.limits), ...body.limits };
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
     const window = body.windowMs ?? defaultWindow(defaults.window, layout, maxWindow);
-    checkWindowLength("windowMs", window, layout);
+    checkWindowLength("windowMs", window, layout, body.windowMs === undefined ? leastTicksOfDefault : leastTicks);
     return { layout, pool: layout.narrow({}, body.pool ?? defaults.pool), window, limits };
   }
 
@@ -148,7 +152,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const { fence, from, until } = grant;
       known.set(`${namespace}/${grant.workerId}`, { fence, window });
       log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
-      const renewAfterMs = Math.floor(window * renewShare);
+      const renewAfterMs = Math.floor(renewalPause(window));
       const file = takeBlocks === undefined ? undefined : fileOf(store);
       return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
     }),
@@ -169,7 +173,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       if (body.windowMs === undefined) known.set(name, { fence, window });
       const { from, until } = answer;
       quota?.note({ client: visit.payer, namespace, token }, until);
-      return { from, until, clock: answer.clock, renewAfterMs: Math.floor(window * renewShare) };
+      return { from, until, clock: answer.clock, renewAfterMs: Math.floor(renewalPause(window)) };
     }),
 
     route(leases.release, async ({ namespace, workerId, body, visit }) => {

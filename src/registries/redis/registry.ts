@@ -4,11 +4,11 @@ import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
+  assumedLimits,
   checkLayout,
   checkLimits,
   checkSkew,
   checkWindow,
-  defaultLimits,
   type NamespaceLimits,
 } from "../../rule/limits.ts";
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
@@ -229,10 +229,10 @@ function evidenceOf(fields: AnswerFields, where: string): string {
     : `Redis ${where} notes a quarantine of it, until ${timeText(until)}`;
 }
 
-/** A Redis that lost everything knows no limits, and waits as long as windows of the default limits last: no window may be longer. */
+/** A Redis that lost everything knows no limits, and waits as long as windows of the assumed limits last: no window may be longer. */
 function checkCaps(limits: Partial<NamespaceLimits>): void {
   for (const name of ["maxWindow", "maxClockSkew"] as const) {
-    const [value = 0, most] = [limits[name], defaultLimits[name]];
+    const [value = 0, most] = [limits[name], assumedLimits[name]];
     if (value <= most) continue;
     throw new SnowleaseError(
       "CONFIG_INVALID",

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
-import { defaultLimits } from "../../rule/limits.ts";
+import { assumedLimits } from "../../rule/limits.ts";
 import { numberOf, ScriptAnswer } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
@@ -127,7 +127,7 @@ function argumentOf(value: ScriptArguments[string]): string | Uint8Array {
 function quarantineError({ fields }: ScriptAnswer, where: string, maxLag: number): SnowleaseError {
   const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
   const retryAfterMs = Math.max(1, until - clock);
-  const { maxWindow, maxClockSkew } = defaultLimits;
+  const { maxWindow, maxClockSkew } = assumedLimits;
   const longest = maxWindow + 2 * maxClockSkew + maxLag;
   const why = `Redis ${where} was restarted, promoted or flushed, or holds nothing of this namespace, and may have forgotten windows`;
   // The forgotten windows may reach as far, so no clock shortens a quarantine.

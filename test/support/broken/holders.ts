@@ -1,4 +1,5 @@
 import { isSnowleaseError, SnowleaseError } from "../../../src/id/errors.ts";
+import { defaultLimits } from "../../../src/rule/limits.ts";
 import type { Checkpoint, Recents, RenewRequest, Renewal } from "../../../src/rule/registry.ts";
 import { asking, type Fault, granting, keyOf, releasing, showing } from "./fault.ts";
 
@@ -109,7 +110,7 @@ export const holderFaults: readonly Fault[] = [
     rejectedBy: ["a refused renewal changes nothing"],
     wrap: (registry, clock) => ({
       renew: (request) => {
-        const window = Math.min(600_000, Math.max(1, Math.round(request.window)));
+        const window = Math.min(defaultLimits.maxWindow, Math.max(1, Math.round(request.window)));
         return registry.renew({ ...request, window, clock: clock.now() });
       },
     }),

@@ -1,4 +1,5 @@
 import { SnowleaseError } from "../../../src/id/errors.ts";
+import { defaultLimits } from "../../../src/rule/limits.ts";
 import type { Grant, Registry } from "../../../src/rule/registry.ts";
 import { asking, type Fault, showing, telling } from "./fault.ts";
 
@@ -211,7 +212,7 @@ export const namespaceFaults: readonly Fault[] = [
     ],
     wrap: (registry) => ({
       claim: async (request) => {
-        const longest = (await registry.describe(request.namespace))?.maxWindow ?? 600_000;
+        const longest = (await registry.describe(request.namespace))?.maxWindow ?? defaultLimits.maxWindow;
         return registry.claim({ ...request, window: Math.min(longest, Math.max(1, Math.ceil(request.window))) });
       },
     }),
