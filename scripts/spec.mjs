@@ -12,6 +12,27 @@ import { ensurePackages, fail, root } from "./setup.mjs";
 const models = [
   { name: "blocks", macros: [], long: [] },
   { name: "lease", macros: [], long: ["TICKS=4"] },
+  { name: "receipts", macros: ["RESTORE", "TURNS=4"], long: ["RESTORE", "TURNS=4", "TIME=5"] },
+  { name: "receipts", macros: ["RESTORE", "TURNS=0"], long: ["RESTORE", "END", "TURNS=0", "CLAIMS=3"] },
+  {
+    name: "receipts",
+    macros: ["RESTORE", "END", "LATE", "TURNS=0", "RENEWALS=1"],
+    long: ["RESTORE", "END", "LATE", "TURNS=0"],
+  },
+  {
+    name: "receipts",
+    macros: ["RESTORE", "RECALL", "STEPS", "TURNS=0"],
+    long: ["RESTORE", "RECALL", "TURNS=0", "CLAIMS=3"],
+  },
+  {
+    name: "receipts",
+    macros: ["RESTORE", "END", "SKEW=1", "WINDOW=1", "TURNS=0", "RENEWALS=1"],
+    long: ["RESTORE", "END", "SKEW=1", "TURNS=0", "RENEWALS=1"],
+  },
+  { name: "receipts", macros: ["TWO", "TURNS=0", "RENEWALS=1"], long: ["TWO", "TURNS=0"] },
+  { name: "receipts", macros: ["COPIES"], long: ["COPIES", "TURNS=4"] },
+  { name: "receipts", macros: ["LAGGING", "FORCED", "TURNS=0"], long: ["LAGGING", "FORCED", "LATE", "TURNS=0"] },
+  { name: "receipts", macros: ["JUMPS", "LATE", "TURNS=4"], long: ["JUMPS", "LATE", "TURNS=4", "CLAIMS=3"] },
   { name: "quarantine", macros: ["CLAIMS=3", "IDS=3"], long: ["CLAIMS=3", "IDS=4"] },
   { name: "quarantine", macros: [], long: ["TIME=5"] },
   { name: "quarantine", macros: ["CLOCKS"], long: ["CLOCKS", "CLAIMS=3"] },
@@ -91,7 +112,7 @@ function show({ name, variant, macros }, { failed, isWhole, states, seconds, sto
   const found = failed ? `fails in ${story.length} steps` : isWhole ? "holds" : "not searched to its end";
   const isRight = variant === undefined ? found === "holds" : failed;
   if (!isRight) wrong++;
-  const title = `${name} ${macros.join(" ")}`.padEnd(38);
+  const title = `${name} ${macros.join(" ")}`.padEnd(56);
   const figures = `${states.toLocaleString("en")} states`.padStart(20) + `${seconds.toFixed(1)} s`.padStart(9);
   console.log(`${isRight ? "ok    " : "WRONG "} ${title} ${figures}   ${found}`);
   if ((variant === undefined && failed) || asked.includes(variant))
