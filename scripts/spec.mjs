@@ -12,7 +12,11 @@ import { ensurePackages, fail, root } from "./setup.mjs";
 const models = [
   { name: "blocks", macros: [], long: [] },
   { name: "lease", macros: [], long: ["TICKS=4"] },
-  { name: "receipts", macros: ["RESTORE", "TURNS=4"], long: ["RESTORE", "TURNS=4", "TIME=5"] },
+  {
+    name: "receipts",
+    macros: ["RESTORE", "TURNS=4"],
+    long: ["RESTORE", "TURNS=0", "CLAIMS=3", "HOLDERS=3", "RENEWALS=1"],
+  },
   { name: "receipts", macros: ["RESTORE", "TURNS=0"], long: ["RESTORE", "END", "TURNS=0", "CLAIMS=3"] },
   {
     name: "receipts",
@@ -31,8 +35,8 @@ const models = [
   },
   { name: "receipts", macros: ["TWO", "TURNS=0", "RENEWALS=1"], long: ["TWO", "TURNS=0"] },
   { name: "receipts", macros: ["COPIES"], long: ["COPIES", "TURNS=4"] },
-  { name: "receipts", macros: ["LAGGING", "FORCED", "TURNS=0"], long: ["LAGGING", "FORCED", "LATE", "TURNS=0"] },
-  { name: "receipts", macros: ["JUMPS", "LATE", "TURNS=4"], long: ["JUMPS", "LATE", "TURNS=4", "CLAIMS=3"] },
+  { name: "receipts", macros: ["LAGGING", "FORCED", "TURNS=0"], long: ["LAGGING", "FORCED", "TURNS=0"] },
+  { name: "receipts", macros: ["JUMPS", "LATE", "TURNS=4"], long: ["JUMPS", "LATE", "TURNS=4"] },
   { name: "quarantine", macros: ["CLAIMS=3", "IDS=3"], long: ["CLAIMS=3", "IDS=4"] },
   { name: "quarantine", macros: [], long: ["TIME=5"] },
   { name: "quarantine", macros: ["CLOCKS"], long: ["CLOCKS", "CLAIMS=3"] },
