@@ -12,8 +12,10 @@ comes in time, not a clock that is right, nor this process being awake.
 
   claim      POST   /v1/{ns}/leases             with a random token, so that it can be asked again if the answer was lost
   emit       timestamps in the window, none below the last one
-  renew      PATCH  /v1/{ns}/leases/{workerId}  after renewAfterMs; the window in the answer replaces the one before
-  stop       at `until` by itself, as long as renewals fail; for good once one is answered LEASE_LOST
+  renew      PATCH  /v1/{ns}/leases/{workerId}  after renewAfterMs; the window in the answer replaces the one before. Each renewal names
+             the turn of the last answer and a new one, so that of two copies of this process one is lost
+  receipt    the header of the last answer goes back with the next request: it shows a registry that went back in time what it forgot
+  stop       at `until` by itself, as long as renewals fail; for good once one is answered LEASE_LOST or OTHER_REGISTRY
   give back  DELETE /v1/{ns}/leases/{workerId}  behind the last ID, with its timestamp and sequence
 """
 
@@ -69,6 +71,8 @@ class Snowflake:
         self._last, self._sequence = -1, 0  # newest timestamp in an ID, highest sequence in that
         self._end = None  # why there are no IDs any more
         self._token = secrets.token_hex(16)
+        self._receipt = None  # of the last answer
+        self._turn, self._next_turn = None, None  # of the last renewal that was answered; of the one that is under way
         grant, asked = self._claim(time.monotonic() + claim_timeout)
         self.worker_id, self._fence = grant["workerId"], grant["fence"]
         self._from, self._until = grant["from"], grant["until"]
@@ -159,10 +163,11 @@ class Snowflake:
                 used = self._used()
             # From before the request: its answer may take its time.
             asked = time.monotonic()
+            self._next_turn = self._next_turn or secrets.token_hex(16)  # the same until its answer arrives
             try:
                 answer = self._call("PATCH", f"/{self.worker_id}", {**self._name(), "now": now(), **used})
             except Refused as refused:
-                if refused.code == "LEASE_LOST":
+                if refused.code in ("LEASE_LOST", "OTHER_REGISTRY"):
                     with self._changed:
                         self._end = self._end or refused
                         self._changed.notify_all()
@@ -174,20 +179,24 @@ class Snowflake:
                 with self._changed:
                     self._from, self._until = answer["from"], answer["until"]
                     self._changed.notify_all()
+                self._turn, self._next_turn = answer.get("turn"), None
                 due = asked + answer["renewAfterMs"] / 1000
 
     def _name(self):
-        return {"token": self._token, "fence": self._fence}
+        turns = {"turn": self._turn, "nextTurn": self._next_turn}
+        return {"token": self._token, "fence": self._fence, **{name: turn for name, turn in turns.items() if turn}}
 
     def _used(self):
         return {} if self._last < 0 else {"lastTimestamp": self._last, "lastSequence": self._sequence}
 
     def _call(self, method, path, body):
         """Raises Refused, or one of UNANSWERED."""
-        request = urllib.request.Request(self._leases + path, json.dumps(body).encode(), self._headers, method=method)
+        headers = {**self._headers, **({"snowlease-receipt": self._receipt} if self._receipt else {})}
+        request = urllib.request.Request(self._leases + path, json.dumps(body).encode(), headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as response:
                 text = response.read()
+                self._receipt = response.headers.get("snowlease-receipt") or self._receipt
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
             problem = json.load(error)

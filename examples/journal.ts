@@ -8,6 +8,7 @@ import type {
   Checkpoint,
   ClaimKey,
   ClaimRequest,
+  EndQuarantineRequest,
   ForceReleased,
   ForceReleaseRequest,
   Grant,
@@ -17,6 +18,7 @@ import type {
   InitRequest,
   BlocksRequest,
   BlocksTaken,
+  LossReason,
   Lost,
   NamespaceInfo,
   NamespaceLimits,
@@ -52,6 +54,7 @@ const nameOf = ({ namespace, workerId, fence }: ClaimKey): string => `${namespac
 const placeOf = ({ host, pid }: HolderLabel): string => `${host}:${pid}`;
 const usedOf = (used: Usage | undefined): string => (used === undefined ? "unknown" : `until ${used.until}`);
 const sizeOf = (recents: Recents | undefined): string => `${recents?.bytes.length ?? 0} bytes of recents`;
+const lossOf = ({ reason = "taken" }: Lost): LossReason => reason;
 const reachOf = (checkpoint: Checkpoint | undefined): string => `up to ${checkpoint?.timestamp ?? "nowhere"}`;
 
 function journaled(store: Registry, journal: Journal): Registry {
@@ -65,7 +68,7 @@ function journaled(store: Registry, journal: Journal): Registry {
       return info;
     },
 
-    async claim(request: ClaimRequest): Promise<Grant | Refusal> {
+    async claim(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
       const answer = await store.claim(request);
       const what =
         answer.outcome === "granted" ? `${answer.workerId}#${answer.fence}, ${sizeOf(answer.recents)}` : answer.outcome;
@@ -75,7 +78,8 @@ function journaled(store: Registry, journal: Journal): Registry {
 
     async renew(request: RenewRequest): Promise<Renewal | Lost> {
       const answer = await store.renew(request);
-      journal.push(`renew ${nameOf(request)} ${reachOf(request.checkpoint)}: ${answer.outcome}`);
+      const what = answer.outcome === "lost" ? `lost, ${lossOf(answer)}` : answer.outcome;
+      journal.push(`renew ${nameOf(request)} ${reachOf(request.checkpoint)}: ${what}`);
       return answer;
     },
 
@@ -110,6 +114,15 @@ function journaled(store: Registry, journal: Journal): Registry {
         return answer ?? { outcome: "lost" };
       },
     }),
+    // Only a store that keeps quarantines and receipts has these.
+    ...(store.endQuarantine && {
+      async endQuarantine(request: EndQuarantineRequest): Promise<NamespaceInfo> {
+        const info = await store.endQuarantine?.(request);
+        journal.push(`end of the quarantine ${request.era} of ${request.namespace}`);
+        return info as NamespaceInfo;
+      },
+    }),
+    ...(store.receiptKey && { receiptKey: async (namespace: string) => store.receiptKey?.(namespace) }),
     unpin: (namespace, workerId) => store.unpin(namespace, workerId),
     prune: (namespace, before) => store.prune(namespace, before),
     ping: (): Promise<Pong> => store.ping(),

@@ -12,16 +12,23 @@ import { tableOf } from "./table.ts";
 /** Before a naive holder counts as one that is not found out. */
 const mostStrikes = 50;
 
-const { values } = parseArgs({
-  options: {
-    registry: { type: "string", multiple: true },
-    minutes: { type: "string", default: "1" },
-    seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
-    holders: { type: "string", default: "8" },
-    rate: { type: "string", default: "5" },
-    naive: { type: "boolean", default: false },
-  },
-});
+const help = `Usage: npm run prove -- [options]
+
+Puts real processes on real servers under a seeded nemesis, and checks that no ID was made twice. See prove/README.md.
+
+  --registry NAMES  comma-separated; default: all. Known: ${stages.map(({ name }) => name).join(", ")}
+  --minutes N       how long each runs (1)
+  --seed N          the same faults again; default: a random one
+  --holders N       how many processes lease (8)
+  --rate N          faults of holders and networks a second (5)
+  --naive           runs makers that are wrong in one thing: each has to be found out
+  --help            shows this`;
+
+const values = argumentsOrUsage();
+if (values.help) {
+  console.log(help);
+  process.exit(0);
+}
 const asked = values.registry?.flatMap((names) => names.split(",")) ?? stages.map(({ name }) => name);
 const options = {
   minutes: number("minutes", values.minutes, 0.1, 10_000),
@@ -99,6 +106,25 @@ function number(name: string, text: string, least: number, most: number): number
   return value >= least && value <= most
     ? value
     : usage(`Expected --${name} to be from ${least} to ${most}, got ${text}`);
+}
+
+function argumentsOrUsage() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        registry: { type: "string", multiple: true },
+        minutes: { type: "string", default: "1" },
+        seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
+        holders: { type: "string", default: "8" },
+        rate: { type: "string", default: "5" },
+        naive: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    return usage(error instanceof Error ? error.message : String(error));
+  }
 }
 
 function usage(message: string): never {

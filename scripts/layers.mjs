@@ -41,8 +41,8 @@ const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "http/bou
  */
 const layers = {
   "id/": [],
-  "rule/": ["id/errors.ts", "id/pool-bounds.ts"],
-  "lease/": ["id/", "rule/", "node:timers/promises"],
+  "rule/": ["id/errors.ts", "id/pool-bounds.ts", "node:crypto"],
+  "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
   "api/": ["id/", "rule/", "node:", "npm:zod"],

@@ -27,6 +27,8 @@ import { isLoopback, listenOnSocket, listenOnTcp } from "./http/server/listen.ts
 import { checkSocketFolder } from "./http/access/socket-folder.ts";
 import { tokenFile } from "./http/access/tokens.ts";
 import { allSteps, ownLeases } from "./ops/ids.ts";
+import { receiptKeyFile } from "./http/access/receipt-keys.ts";
+import { recalling } from "./registries/recall.ts";
 import { checkLongest, type LazyRegistry } from "./registries/lazy.ts";
 
 /** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
@@ -58,6 +60,7 @@ type DaemonOption =
   | "maxOwnLeases"
   | "operationTimeout"
   | "pool"
+  | "receiptKeys"
   | "socket"
   | "tokens"
   | "window";
@@ -73,7 +76,7 @@ export interface Daemon {
    */
   close(how?: "drain" | "now"): Promise<void>;
   /**
-   * Reads the files of tokens and certificates again; undefined where there are none. Never throws: what cannot be used is
+   * Reads the files of tokens, receipt keys and certificates again; undefined where there are none. Never throws: what cannot be used is
    * logged, and what was read before stays.
    */
   readonly reload: (() => void) | undefined;
@@ -133,7 +136,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
   const { pool, layout = defaultLayout, window = 60_000, namespaceLimits: limits, operationTimeout = 5000 } = options;
   const { clock = systemClock, tls, clientQuota, claimsPerSecond = 100, maxConnections = usualConnections() } = options;
   const about = { clock, pool, version: version() };
-  const observed = observe({ registry: options.registry, log: options.log ?? stderrLog(), ...about });
+  const observed = observe({ registry: recalling(options.registry), log: options.log ?? stderrLog(), ...about });
   const { registry, journal: log, streams, metrics, refusals } = observed;
   const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(maxConnections / 4);
   const connections = new Connections({ most: maxConnections, mostUnknown }, log);
@@ -162,6 +165,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
   );
   const certificates = tls && readCertificates(tls, clock.now(), log);
   const tokens = options.tokens === undefined ? undefined : tokenFile(options.tokens, log);
+  const receiptKeys = options.receiptKeys === undefined ? undefined : receiptKeyFile(options.receiptKeys, log);
   const dashboard = createDashboard({
     ...about,
     registry,
@@ -182,6 +186,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     streams,
     metrics,
     tokens,
+    receiptKeys,
     onKnown: (socket) => connections.know(socket),
     claimRate: claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock),
     quota: clientQuota === undefined ? undefined : new ClientQuota(clientQuota, clock),
@@ -189,7 +194,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     clock,
     log,
   });
-  return { registry, log, streams, connections, ids, certificates, tokens, app };
+  return { registry, log, streams, connections, ids, certificates, tokens, receiptKeys, app };
 }
 
 type Parts = ReturnType<typeof assemble>;
@@ -260,10 +265,10 @@ function closer(
 
 function reloader(
   servers: readonly Server[],
-  { log, streams, tokens }: Parts,
+  { log, streams, tokens, receiptKeys }: Parts,
   { tls, clock = systemClock }: DaemonOptions,
 ): Daemon["reload"] {
-  if (tokens === undefined && tls === undefined) return undefined;
+  if (tokens === undefined && receiptKeys === undefined && tls === undefined) return undefined;
 
   function again(what: string, read: () => void): void {
     try {
@@ -279,6 +284,7 @@ function reloader(
       again("tokens", tokens.reload);
       streams.review();
     }
+    if (receiptKeys !== undefined) again("receipt keys", receiptKeys.reload);
     if (tls === undefined) return;
     again("certificates", () => {
       const renewed = readCertificates(tls, clock.now(), log);

@@ -1,37 +1,39 @@
 // A registry in one document of any store that has a compare-and-set: an object store with If-Match, etcd, Consul, a file. Every
-// operation reads the document, lets the rule decide, and replaces it only if nobody else has in between.
+// operation reads the document, lets the rule decide, and replaces it only if no other client has replaced it in between.
 
+import { type HistoryRow, Layout, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
 import {
-  type HistoryRow,
-  Layout,
-  type NamespaceInfo,
-  type NamespaceLimits,
-  type Registry,
-  SnowleaseError,
-} from "snowlease";
-import {
-  checkClaim,
+  admitClaim,
+  answerOrError,
+  checkEra,
   checkLayout,
   checkLimits,
   checkNew,
   checkPin,
-  checkSkew,
-  checkWindow,
   decideClaim,
-  type Decision,
-  defaultLimits,
+  decideRelease,
+  decideRenewal,
+  type Era,
+  eraMark,
   forced,
   forceRefusal,
+  infoOf,
+  lostNamespace,
+  type NamespaceState,
+  newNamespace,
+  type NewNamespace,
   noNamespace,
+  openedEra,
   pinnedRecord,
   type PoolView,
-  released,
-  renewed,
   shownRecord,
   stateOf,
+  storedToken,
   type Stored,
+  unknownNamespace,
   unpinnedRecord,
   unusedRecord,
+  type Verdict,
 } from "snowlease/rule";
 
 /** What the store has to be able to do. */
@@ -42,26 +44,34 @@ export interface Document {
   replace(version: number, text: string): Promise<boolean>;
 }
 
-interface Namespace {
-  readonly info: NamespaceInfo;
+interface Namespace extends NewNamespace {
+  era: Era;
   records: Stored[];
   history: HistoryRow[];
 }
 
+/** Names the store in errors. */
+const title = "The document";
+
 /** A registry in a document. It reads all of it each time: for hundreds of worker IDs, not for millions. */
 export function documentRegistry(document: Document, { operationTimeout = 5000 } = {}): Registry {
   let closed = false;
-  /** The last step of this client. Steps wait for each other: else each write of fifty claims would make the other forty-nine useless. */
+  /** The last step of this client. Steps wait for each other: of fifty claims at the same time, only one write would take effect. */
   let last: Promise<unknown> = Promise.resolve();
 
-  function step<Answer>(decide: (state: Map<string, Namespace>, now: number) => Answer): Promise<Answer> {
+  /** One atomic step. Throws the error that it answers; what the step changed is stored then, unlike what it throws itself. */
+  async function step<Answer>(
+    decide: (state: Map<string, Namespace>, now: number) => Answer | SnowleaseError,
+  ): Promise<Answer> {
     const deadline = performance.now() + operationTimeout;
-    const answer = last.then(() => decided(decide, deadline));
-    last = answer.catch(() => undefined);
+    const decision = last.then(() => decided(decide, deadline));
+    last = decision.catch(() => undefined);
+    const answer = await decision;
+    if (answer instanceof SnowleaseError) throw answer;
     return answer;
   }
 
-  /** One atomic step, tried again when another client's came in between: nothing was applied then. */
+  /** Decides again where another client has replaced the document in between: nothing was applied then. */
   async function decided<Answer>(
     decide: (state: Map<string, Namespace>, now: number) => Answer,
     deadline: number,
@@ -73,34 +83,43 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
       const after = format(state);
       if (after === (text || format(new Map())) || (await document.replace(version, after))) return answer;
     }
-    const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: others are quicker`;
-    throw new SnowleaseError("REGISTRY_UNAVAILABLE", `The document ${why}.`);
+    const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: other clients are faster`;
+    throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${title} ${why}.`);
   }
 
   const registry: Registry = {
     kind: "document",
 
     async init(request) {
-      const info = await step((state) => {
-        const space = state.get(request.namespace) ?? created(request.layout, request);
+      const info = await step((state, now) => {
+        const space = state.get(request.namespace) ?? created(request.layout, request, now);
         checkLayout(request.namespace, request.layout, space.info);
         checkLimits(request.namespace, request, space.info);
         state.set(request.namespace, space);
-        return space.info;
+        return infoOf(present(space, now));
       });
-      await checkNew(registry, request);
+      await checkNew(registry, request, info);
       return info;
     },
 
-    describe: (namespace) => step((state) => state.get(namespace)?.info),
-
-    claim: (request) =>
+    describe: (namespace) =>
       step((state, now) => {
-        const space = state.get(request.namespace) ?? created(request.layout, request.limits);
-        checkLimits(request.namespace, request.limits ?? {}, space.info);
-        checkClaim(request, now, space.info);
+        const space = state.get(namespace);
+        return space && infoOf(present(space, now));
+      }),
+
+    receiptKey: (namespace) => step((state) => state.get(namespace)?.receiptKey),
+
+    claim: (asked) =>
+      step((state, now) => {
+        const request = { ...asked, token: storedToken(asked.token) };
+        const space = state.get(request.namespace) ?? created(request.layout, request.limits, now);
+        const view = viewOf(space.records);
+        const { begins, refusal } = admitClaim(view, request, present(space, now), eraMark);
         state.set(request.namespace, space);
-        const { answer, store, before }: Decision = decideClaim(viewOf(space.records), request, now, space.info);
+        if (begins !== undefined) space.era = begins;
+        if (refusal !== undefined) return answerOrError(title, refusal);
+        const { answer, store, before } = decideClaim(view, request, present(space, now));
         if (store === undefined) return answer;
         if (before !== undefined) end(space, before, now, "taken-over");
         put(space, store);
@@ -110,29 +129,24 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         return answer;
       }),
 
-    renew: (request) =>
+    renew: (asked) =>
       step((state, now) => {
+        const request = { ...asked, token: storedToken(asked.token) };
         const space = state.get(request.namespace);
-        if (space === undefined) return { outcome: "lost" };
-        checkWindow(request.window, space.info);
-        checkSkew(request.clock, now, space.info);
-        const record = renewed(recordOf(space, request.workerId), request, now);
-        if (record === undefined) return { outcome: "lost" };
-        put(space, record);
-        return { outcome: "renewed", from: record.from, until: record.until, clock: now };
+        if (space === undefined) return unknownNamespace(title, request);
+        const before = recordOf(space, request.workerId);
+        return applied(space, decideRenewal(present(space, now), before, request, eraMark));
       }),
 
-    release: (request) =>
+    release: (asked) =>
       step((state, now) => {
+        const request = { ...asked, token: storedToken(asked.token) };
         const space = state.get(request.namespace);
-        const before = space && recordOf(space, request.workerId);
-        const record = released(before, request, now);
-        if (space === undefined || record === undefined) return { outcome: "lost" };
-        if (record !== before) {
-          put(space, record);
-          end(space, record, now, "released");
-        }
-        return { outcome: "released" };
+        if (space === undefined) return lostNamespace(request);
+        const before = recordOf(space, request.workerId);
+        const verdict = decideRelease(present(space, now), before, request, eraMark);
+        if (verdict.record !== undefined) end(space, verdict.record, now, "released");
+        return applied(space, verdict);
       }),
 
     workers: (namespace, { state: wanted, after = -1, limit = 1000 } = {}) =>
@@ -193,6 +207,15 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         return true;
       }),
 
+    endQuarantine: (request) =>
+      step((state, now) => {
+        const space = state.get(request.namespace);
+        if (space === undefined) throw noNamespace(request.namespace);
+        checkEra(request, space.era.era);
+        space.era = openedEra(present(space, now));
+        return infoOf(present(space, now));
+      }),
+
     prune: (namespace, before) =>
       step((state) => {
         const space = state.get(namespace);
@@ -213,9 +236,23 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   return registry;
 }
 
-function created(layout: string, limits: Partial<NamespaceLimits> = {}): Namespace {
-  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
-  return { info: { layout, maxWindow, maxClockSkew }, records: [], history: [] };
+function created(layout: string, limits: Partial<NamespaceLimits> = {}, now: number): Namespace {
+  return { ...newNamespace(layout, limits, now), records: [], history: [] };
+}
+
+/** The namespace as the rule wants to see it. */
+function present({ info, era }: Namespace, clock: number): NamespaceState {
+  return { info, ...era, clock };
+}
+
+/** Stores what a verdict says, and returns its answer. A receipt may have shown that this document is an older copy. */
+function applied<Answer extends { readonly outcome: string }>(
+  space: Namespace,
+  { begins, record, answer }: Verdict<Answer>,
+): Answer | SnowleaseError {
+  if (begins !== undefined) space.era = begins;
+  if (record !== undefined) put(space, record);
+  return answerOrError(title, answer);
 }
 
 function recordOf({ records }: Namespace, workerId: number): Stored | undefined {

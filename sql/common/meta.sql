@@ -9,6 +9,11 @@ INSERT INTO {meta} (name, value, version) VALUES (:name, :value, 1);
 -- name: set
 UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND version = :version;
 
+-- name: set-era
+-- By the era that was read, on the server that it was read from.
+UPDATE {meta} SET value = :value, version = version + 1
+WHERE name = 'era' AND value = :present_era AND {identity} = :identity;
+
 -- name: touch
 -- Changes nothing that a reader looks at, and needs what a change does: the rights, and a server that takes writes.
 UPDATE {meta} SET version = version + 1 WHERE name = 'schema';

@@ -8,12 +8,13 @@ WHERE w.worker_id = :worker_id;
 
 -- name: add
 INSERT INTO {window} (
-  worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms,
-  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, recents_from, recents
+  worker_id, version, era, band, filed_under, fence, token, renewals, turn, from_ms, until_ms, seen_clock, clean,
+  known_from_ms, checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned,
+  recents_from, recents
 )
 SELECT
-  :worker_id, 1, :era, :band, :filed_under, :fence, :token, :from_ms, :until_ms, :seen_clock, :clean, :known_from_ms,
-  :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
+  :worker_id, 1, :era, :band, :filed_under, :fence, :token, :renewals, :turn, :from_ms, :until_ms, :seen_clock, :clean,
+  :known_from_ms, :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
   :recents_from, :recents
 FROM {meta} m
 WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
@@ -26,6 +27,8 @@ UPDATE {window} SET
   filed_under = :filed_under,
   fence = :fence,
   token = :token,
+  renewals = :renewals,
+  turn = :turn,
   from_ms = :from_ms,
   until_ms = :until_ms,
   seen_clock = :seen_clock,
@@ -42,6 +45,13 @@ UPDATE {window} SET
   pinned = :pinned,
   recents_from = :recents_from,
   recents = :recents
+WHERE worker_id = :worker_id AND version = :version
+  AND {identity} = :identity
+  AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
+
+-- name: touch
+-- Leaves the record as it is, and locks it until the transaction ends.
+UPDATE {window} SET version = version + 1
 WHERE worker_id = :worker_id AND version = :version
   AND {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);

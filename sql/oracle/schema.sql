@@ -21,14 +21,18 @@ CREATE TABLE {window} (
   worker_id NUMBER(19) NOT NULL,
   -- Every write raises it. An operation that decided by an older version decides again.
   version NUMBER(19) NOT NULL,
-  era NUMBER(19) NOT NULL,
+  -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
+  era VARCHAR2(64),
   -- The name of its band: `512-1023`.
   band VARCHAR2(64),
   -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
   -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
   filed_under VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
+  -- A hash of the holder's token.
   token VARCHAR2(64),
+  renewals NUMBER(19) DEFAULT 0 NOT NULL,
+  turn VARCHAR2(64),
   from_ms NUMBER(19) NOT NULL,
   until_ms NUMBER(19) NOT NULL,
   seen_clock NUMBER(19) NOT NULL,
@@ -75,7 +79,7 @@ CREATE TABLE {history} (
 -- What may be pruned comes first in it: the newest row of a worker ID stays.
 CREATE INDEX {ended_index} ON {history} (newest, until_ms, worker_id, fence);
 
--- The settings of the namespace, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
 -- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE {meta} (
   name VARCHAR2(80) NOT NULL,

@@ -19,14 +19,18 @@ CREATE TABLE IF NOT EXISTS {window} (
   worker_id BIGINT NOT NULL,
   -- Every write raises it. An operation that decided by an older version decides again.
   version BIGINT NOT NULL,
-  era BIGINT NOT NULL,
+  -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
+  era VARCHAR(64),
   -- The name of its band: `512-1023`.
   band VARCHAR(64),
   -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
   -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
   filed_under VARCHAR(64),
   fence BIGINT NOT NULL,
+  -- A hash of the holder's token.
   token VARCHAR(64),
+  renewals BIGINT NOT NULL DEFAULT 0,
+  turn VARCHAR(64),
   from_ms BIGINT NOT NULL,
   until_ms BIGINT NOT NULL,
   seen_clock BIGINT NOT NULL,
@@ -73,7 +77,7 @@ CREATE TABLE IF NOT EXISTS {history} (
 -- What may be pruned, and only that: the newest row of a worker ID stays.
 CREATE INDEX IF NOT EXISTS {ended_index} ON {history} (until_ms, worker_id, fence) WHERE newest = 0;
 
--- The settings of the namespace, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
 -- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
 CREATE TABLE IF NOT EXISTS {meta} (
   name VARCHAR(80) NOT NULL,

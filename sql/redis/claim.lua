@@ -1,13 +1,13 @@
 -- Picks a free worker ID, raises its fence and stores token and window: `decideClaim` in rule/pool.ts, with the rule of rule/window.ts.
 --
--- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
---   | held info record | foreign workerId use clock | exhausted first last clock freeAt? | refused info | quarantine until clock
---   | look N:fence process... (say which of these processes of the caller's place are alive)
+-- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none) renewals id era
+--   maxWindow maxClockSkew | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
+--   | refused info | quarantine until clock | look N:fence process... (say which of these processes of the caller's place are alive)
 --   | unfiled (claim again: each call files some records)
--- include: namespace quarantine records marks unused pins bands foreign
+-- include: namespace quarantine records marks receipts unused pins bands foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
-local token = ARGV[1] -- made for this claim
+local token = ARGV[1] -- made for this claim, as a hash
 local clock = tonumber(ARGV[2]) -- the claimer's, Unix ms
 local window = tonumber(ARGV[3]) -- its length, ms
 local layout = ARGV[4] -- its fingerprint
@@ -31,6 +31,17 @@ local beside = ARGV[21] -- 'westid': programs that keep no window take worker ID
 local looks = ARGV[22] -- '1': the caller can look at other processes of its place
 local gone = ARGV[23] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
 local there = ARGV[24] -- claims of this host whose process the caller found alive
+local mark = ARGV[25] -- random digits for an era that begins
+local id = ARGV[26] -- of a namespace that is made
+local receiptKey = ARGV[27] -- of a namespace that is made
+local receiptId = ARGV[28] -- the receipt of a claim that the caller remembers: the namespace's id; '': there is no receipt
+local receiptEra = ARGV[29] -- its era
+local receiptRenewals = tonumber(ARGV[30]) -- how many renewals it proves
+local receiptUntil = tonumber(ARGV[31]) -- the end of the window, Unix ms
+local receiptLimits = ARGV[32] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
+local receiptWorkerId = tonumber(ARGV[33]) -- of that claim
+local receiptFence = tonumber(ARGV[34]) -- of that claim
+local receiptToken = ARGV[35] -- of that claim, as a hash
 
 -- How far into an index a claim looks: `look` in rule/pool.ts.
 local look = 8
@@ -45,6 +56,14 @@ local passed = math.min(clock, now)
 
 local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
+end
+
+-- `recalledEra` in rule/verdict.ts: the caller may be wrong about its clock, and right about what it remembers.
+if receiptId ~= '' and not select(2, checkQuarantine(maxLag, mark, clock)) then
+  local record = load(receiptWorkerId)
+  if isForgotten(receiptId, receiptEra, receiptFence, receiptToken, receiptRenewals, record) then
+    actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark)
+  end
 end
 
 -- `checkClaim` in rule/window.ts makes the error from the same figures.
@@ -63,7 +82,7 @@ then
   return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
 end
 
-local quarantined = checkQuarantine(maxLag)
+local quarantined = checkQuarantine(maxLag, mark)
 if quarantined then
   return quarantined
 end
@@ -76,14 +95,21 @@ local function granted(record, rollback)
   local continued = record.recentFrom
   return {
     'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false,
-    continued or false, continued and record.recent or false,
+    continued or false, continued and record.recent or false, record.renewals or 0, meta.id or '', meta.era, longest, skew,
   }
 end
 
 local repeated = read('HGET', tokenKey, token)
 if repeated then
   local record = load(tonumber(repeated))
-  if record ~= nil and record.token == token and sameEra(record) then
+  if record ~= nil and record.token == token then
+    -- `repeatedAnswer` in rule/pool.ts.
+    if not sameEra(record) then
+      return lostForgotten()
+    end
+    if record.turn ~= nil then
+      return { 'lost', 'reason', 'cloned' }
+    end
     return granted(record)
   end
 end
@@ -119,7 +145,7 @@ end
 -- Records of these worker IDs may have been deleted, and others, too: a quarantine begins. After it they count as unused.
 local function forgotten(from, to)
   addRange(from, to)
-  beginQuarantine(redis.call('INFO', 'replication'), maxLag)
+  beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark)
   return inQuarantine()
 end
 
@@ -157,9 +183,9 @@ local function grant(n, before, rollback)
   local goBack = first == 0 and rested(inside, n, skew) or {}
 
   if meta.layout == nil then
-    makeNamespace(layout, longest, skew)
+    makeNamespace(layout, longest, skew, id, receiptKey)
   end
-  local from = math.max(past['until'], now - skew, meta.quarantineEnd)
+  local from = math.max(past['until'], now - skew, meta.opensAt)
   local ends = math.max(clock, now) + window
   local recentFrom = inherits(past) and past.recentFrom or nil
   if past.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
@@ -375,7 +401,7 @@ while true do
     return grant(n, nil, rollback)
   end
   if meta.layout == nil then
-    makeNamespace(layout, longest, skew)
+    makeNamespace(layout, longest, skew, id, receiptKey)
   end
   if record == nil then
     noteForeign(n, nil)

@@ -1,12 +1,12 @@
 -- Reads what is fixed for a namespace.
 --
--- answers: found layout maxWindow maxClockSkew quarantineEnd clock | absent | quarantine until clock
+-- answers: found info | absent | quarantine until clock
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys
 
 if meta.layout == nil then
-  if now < meta.quarantineEnd then
+  if now < meta.opensAt then
     return inQuarantine()
   end
   return { 'absent' }

@@ -9,10 +9,11 @@ local force = ARGV[2] -- '1': also while the window has not passed
 local fence = tonumber(ARGV[3]) -- of the claim to end; '': any claim
 local resetWindow = ARGV[4] -- '1': the operator knows that no holder is left, so the window ends now
 local maxLag = tonumber(ARGV[5]) -- how much longer a quarantine lasts, ms
+local mark = ARGV[6] -- random digits for an era that begins
 
 local record = load(workerId)
 if meta.replId ~= nil then
-  checkQuarantine(maxLag)
+  checkQuarantine(maxLag, mark)
 end
 if record == nil or record.host == nil then
   return { 'absent' }

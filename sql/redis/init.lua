@@ -1,7 +1,7 @@
 -- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
 -- quarantine, unless an operator says that it never existed.
 --
--- answers: ready layout maxWindow maxClockSkew quarantineEnd clock | exists key quarantineEnd?
+-- answers: ready info | exists key quarantineEnd?
 -- include: namespace quarantine unused
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -11,6 +11,9 @@ local maxClockSkew = tonumber(ARGV[3]) -- ms; '': the default
 local maxLag = tonumber(ARGV[4]) -- how much longer a quarantine lasts, ms
 local isNew = ARGV[5] -- '1': an operator says that the namespace never existed
 local found = ARGV[6] -- a key that contradicts this, from find-key.lua; '': there is none
+local mark = ARGV[7] -- random digits for an era that begins
+local id = ARGV[8] -- of a namespace that is made
+local receiptKey = ARGV[9] -- of a namespace that is made
 
 if isNew == '1' then
   local first, last = rangeAt(0)
@@ -22,15 +25,15 @@ if isNew == '1' then
     return { 'exists', 'key', found ~= '' and found or unusedKey }
   end
   if meta.layout == nil and meta.replId == nil then
-    beginEra(redis.call('INFO', 'replication'), 0)
+    beginEra(redis.call('INFO', 'replication'), 0, 0, mark)
   end
 end
 -- Before new limits are set: windows that still stand were granted under the old ones.
-checkQuarantine(maxLag)
+checkQuarantine(maxLag, mark)
 if isNew == '1' and meta.quarantineEnd > 0 then
   return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd }
 end
 if meta.layout == nil then
-  makeNamespace(layout, maxWindow or usualMaxWindow, maxClockSkew or meta.maxClockSkew)
+  makeNamespace(layout, maxWindow or usualMaxWindow, maxClockSkew or meta.maxClockSkew, id, receiptKey)
 end
 return { 'ready', info() }

@@ -9,6 +9,7 @@ local reason = ARGV[2] -- why it is kept out
 local maxLag = tonumber(ARGV[3]) -- how much longer a quarantine lasts, ms
 local owner = ARGV[4] ~= '' and ARGV[4] or nil -- the address that may claim it; '': none
 local usedUntil = tonumber(ARGV[5]) or 0 -- no window begins before this, Unix ms; '': 0
+local mark = ARGV[6] -- random digits for an era that begins
 
 local record = load(workerId)
 readUse(workerId)
@@ -27,7 +28,7 @@ if
 then
   return listed({ 'refused', info() }, record or { workerId = workerId, ['until'] = 0 })
 end
-checkQuarantine(maxLag)
+checkQuarantine(maxLag, mark)
 
 local unused = record == nil
 record = record or { workerId = workerId, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, knownFrom = 0 }

@@ -1,12 +1,12 @@
--- Gives a worker ID back, and stores what its holder used: `released` in rule/window.ts.
+-- Gives a worker ID back, and stores what its holder used: `decideRelease` in rule/verdict.ts.
 --
--- answers: released | lost | refused info record
--- include: namespace quarantine records marks
+-- answers: released | lost reason doubtFrom? doubtUntil? | refused info record
+-- include: namespace quarantine records marks receipts
 
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
 local fence = tonumber(ARGV[2]) -- of the claim
-local token = ARGV[3] -- of the claim
+local token = ARGV[3] -- of the claim, as a hash
 local clock = tonumber(ARGV[4]) -- the holder's, Unix ms
 local ends = tonumber(ARGV[5]) -- where the window closes, Unix ms; '': the holder does not know, and the window stays
 local lastTimestamp = tonumber(ARGV[6]) -- the newest tick that was used, Unix ms; '': none
@@ -14,21 +14,46 @@ local lastSequence = tonumber(ARGV[7]) -- the highest sequence in it
 local recentFrom = tonumber(ARGV[8]) -- where the recents begin, Unix ms; '': no claim can continue here
 local recent = ARGV[9] -- the recents
 local maxLag = tonumber(ARGV[10]) -- how much longer a quarantine lasts, ms
+local mark = ARGV[11] -- random digits for an era that begins
+local turns = ARGV[12] -- turns that the record may have, separated by spaces
+local receiptId = ARGV[13] -- the receipt of the last answer: the namespace's id; '': there is no receipt
+local receiptEra = ARGV[14] -- its era
+local receiptRenewals = tonumber(ARGV[15]) -- how many renewals it proves
+local receiptUntil = tonumber(ARGV[16]) -- the end of the window, Unix ms
+local receiptLimits = ARGV[17] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
+
+local hasReceipt = receiptId ~= ''
+if hasReceipt and meta.layout == nil and meta.replId == nil then
+  -- The namespace is gone.
+  return { 'lost', 'reason', 'forgotten' }
+end
 
 local record = load(workerId)
-local doubtful = meta.replId ~= nil and select(2, checkQuarantine(maxLag, clock))
+local isDoubtful = meta.replId ~= nil and select(2, checkQuarantine(maxLag, mark, clock))
+local isEvidence = hasReceipt and not isDoubtful
+  and isForgotten(receiptId, receiptEra, fence, token, receiptRenewals, record)
+local receipt = isEvidence and actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark) or nil
 if record ~= nil and record.token == nil and record.fence == fence then
   -- It was released before; or an operator ended the claim, and what was used can no longer be stored.
-  return { (record.clean or ends == nil) and 'released' or 'lost' }
+  if record.clean or ends == nil then
+    return { 'released' }
+  end
+  return { 'lost', 'reason', 'released' }
 end
 if record == nil or record.token ~= token or record.fence ~= fence then
-  return { 'lost' }
+  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
+end
+reachReceipt(receiptUntil, record)
+-- A server that has forgotten renewals does not know the holder's turn.
+local knowsTurn = not isDoubtful and not isEvidence and record.era == meta.era
+if knowsTurn and not isTurnOf(record, turns) then
+  return { 'lost', 'reason', 'cloned' }
 end
 local use = expectEnd(record)
 
 -- A window of another era may have reached further than this server remembers. The same holds where a renewal raised the window to this
 -- era and its holder never received the answer.
-local clean = ends ~= nil and not doubtful and record.era == meta.era and not isBeforeEra(record, ends)
+local clean = ends ~= nil and knowsTurn and not isBeforeEra(record, ends)
 if clean then
   if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
     lastTimestamp = nil

@@ -1,38 +1,83 @@
--- Raises the end and the checkpoint of a claim that the caller still holds: `renewed` in rule/window.ts.
+-- Raises the end and the checkpoint of a claim that the caller still holds: `decideRenewal` in rule/verdict.ts.
 --
--- answers: renewed, and without names: clock from until | lost | refused info record? | quarantine until clock
--- include: namespace quarantine records marks
+-- answers: renewed, and without names: clock from until turn (false: there is none) renewals id era maxWindow maxClockSkew
+--   | lost reason doubtFrom? doubtUntil? | refused info record? | quarantine until clock
+-- include: namespace quarantine records marks receipts
 
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
 local fence = tonumber(ARGV[2]) -- of the claim
-local token = ARGV[3] -- of the claim
+local token = ARGV[3] -- of the claim, as a hash
 local clock = tonumber(ARGV[4]) -- the holder's, Unix ms
 local window = tonumber(ARGV[5]) -- its length, ms
 local maxLag = tonumber(ARGV[6]) -- how much longer a quarantine lasts, ms
-local lastTimestamp = tonumber(ARGV[7]) -- the newest tick that was used, Unix ms; '': none
-local lastSequence = tonumber(ARGV[8]) -- the highest sequence in it
+local mark = ARGV[7] -- random digits for an era that begins
+local lastTimestamp = tonumber(ARGV[8]) -- the newest tick that was used, Unix ms; '': none
+local lastSequence = tonumber(ARGV[9]) -- the highest sequence in it
+local turns = ARGV[10] -- turns that the record may have: the acknowledged one and those that were sent since, separated by spaces
+local nextTurn = ARGV[11] -- the turn after this renewal; '': the holder sends none
+local receiptId = ARGV[12] -- the receipt of the last answer: the namespace's id; '': there is no receipt
+local receiptEra = ARGV[13] -- its era
+local receiptRenewals = tonumber(ARGV[14]) -- how many renewals it proves
+local receiptUntil = tonumber(ARGV[15]) -- the end of the window, Unix ms
+local receiptLimits = ARGV[16] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
 
+local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
+if isDoubtful then
+  return { 'refused', info() }
+end
+local record, text = load(workerId)
+local hasReceipt = receiptId ~= ''
+local isEvidence = hasReceipt and isForgotten(receiptId, receiptEra, fence, token, receiptRenewals, record)
+local receipt = isEvidence and actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark) or nil
+
+local holds = record ~= nil and record.token == token and record.fence == fence
+if not holds and hasReceipt then
+  if not isEvidence then
+    return lostTo(record, fence)
+  end
+  if isDoubled(record) then
+    return lostForgotten(receipt, record)
+  end
+end
+if now < meta.opensAt then
+  return inQuarantine()
+end
 if
   not (window % 1 == 0 and window >= 1 and window <= meta.maxWindow)
   or not (math.abs(clock - now) <= meta.maxClockSkew)
 then
   return { 'refused', info() }
 end
-
-local quarantined = checkQuarantine(maxLag)
-if quarantined then
-  return quarantined
+if not holds then
+  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
 end
-
-local record, text = load(workerId)
-if record == nil or record.token ~= token or record.fence ~= fence then
-  return { 'lost' }
-end
+reachReceipt(receiptUntil, record)
 -- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.
 if record.vacated or readUse(workerId) ~= useOf(record) then
   noteBeside()
-  return { 'lost' }
+  return { 'lost', 'reason', 'taken' }
+end
+
+local function renewed()
+  return {
+    'renewed', now, record.from, record['until'], record.turn or false, record.renewals or 0, meta.id or '', meta.era,
+    meta.maxWindow, meta.maxClockSkew,
+  }
+end
+
+local isOlder = record.era ~= meta.era
+if not isOlder then
+  if not isTurnOf(record, turns) then
+    return { 'lost', 'reason', 'cloned' }
+  end
+  if record.turn ~= nil and record.turn == nextTurn then
+    -- The first answer may be missing because the write did not reach the replicas that it has to reach.
+    expectIndexes(record.band, record.host)
+    write(record)
+    index(record)
+    return renewed()
+  end
 end
 if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
   lastTimestamp = nil
@@ -41,7 +86,7 @@ if lastTimestamp ~= nil and not (lastTimestamp >= record.knownFrom and lastTimes
   return listed({ 'refused', info() }, record)
 end
 expectIndexes(record.band, record.host)
-local note = record.era ~= meta.era and historyOf(workerId)
+local note = isOlder and historyOf(workerId)
 
 -- From here on only the holder's own memory counts.
 record.recentFrom = nil
@@ -50,12 +95,14 @@ if note then
   note(record, text)
   record.continuedFrom = nil
   record.era = meta.era
-  record.from = math.max(record.from, meta.quarantineEnd)
+  record.from = math.max(record.from, meta.opensAt)
   record.knownFrom = record.from
 end
 record['until'] = math.max(record['until'], math.max(clock, now) + window)
 record.seenClock = clock
+record.renewals = math.max(record.renewals or 0, receiptRenewals or 0) + 1
+record.turn = nextTurn ~= '' and nextTurn or record.turn
 advance(record, lastTimestamp, lastSequence)
 write(record)
 index(record)
-return { 'renewed', now, record.from, record['until'] }
+return renewed()

@@ -6,11 +6,12 @@
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
 local maxLag = tonumber(ARGV[2]) -- how much longer a quarantine lasts, ms
+local mark = ARGV[3] -- random digits for an era that begins
 
 local record = load(workerId)
 expectType('zset', unusedKey)
 if meta.replId ~= nil then
-  checkQuarantine(maxLag)
+  checkQuarantine(maxLag, mark)
 end
 if record == nil or record.pinned == nil then
   return { 'absent' }

@@ -1,8 +1,5 @@
 -- How far the wall clock may be ahead of the time since boot (clock-guard.ts).
 
--- name: of-namespace
-SELECT clock_ahead AS ahead FROM namespace WHERE namespace_id = $namespace_id AND clock_boot = $boot;
-
 -- name: least
 SELECT clock_ahead AS ahead FROM namespace WHERE clock_boot = $boot ORDER BY clock_ahead LIMIT 1;
 

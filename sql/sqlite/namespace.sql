@@ -1,12 +1,22 @@
 -- init and describe, and the beginning of every other operation. A new namespace has one gap, of all numbers.
 
 -- name: find
-SELECT namespace_id, layout, max_window, max_clock_skew FROM namespace WHERE name = $name;
+SELECT namespace_id, id, layout, max_window, max_clock_skew, era, quarantine_end, opens_at, clock_boot, clock_ahead
+FROM namespace WHERE name = $name;
+
+-- name: receipt-key
+SELECT receipt_key FROM namespace WHERE namespace_id = $namespace_id;
 
 -- name: add
-INSERT INTO namespace (name, layout, max_window, max_clock_skew, created_at)
-VALUES ($name, $layout, $max_window, $max_clock_skew, $created_at)
-RETURNING namespace_id, layout, max_window, max_clock_skew;
+INSERT INTO namespace (
+  name, id, receipt_key, layout, max_window, max_clock_skew, created_at, era, quarantine_end, opens_at
+) VALUES (
+  $name, $id, $receipt_key, $layout, $max_window, $max_clock_skew, $created_at, $era, $quarantine_end, $opens_at
+)
+RETURNING namespace_id, id, layout, max_window, max_clock_skew, era, quarantine_end, opens_at, clock_boot, clock_ahead;
+
+-- name: put-era
+UPDATE namespace SET era = $era, quarantine_end = $quarantine_end, opens_at = $opens_at WHERE namespace_id = $namespace_id;
 
 -- name: add-gap
 INSERT INTO gap (namespace_id, first, last) VALUES ($namespace_id, 0, 9007199254740991);

@@ -7,11 +7,12 @@ SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_
 -- The band that is stored stays.
 INSERT INTO worker (
   namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms,
-  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, recents_from, recents
+  checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, era, renewals, turn,
+  recents_from, recents
 ) VALUES (
   $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $known_from_ms,
   $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned, $owner,
-  $recents_from, $recents
+  $era, $renewals, $turn, $recents_from, $recents
 )
 ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   band = coalesce(band, excluded.band),
@@ -32,6 +33,9 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   released_at = excluded.released_at,
   pinned = excluded.pinned,
   owner = excluded.owner,
+  era = excluded.era,
+  renewals = excluded.renewals,
+  turn = excluded.turn,
   recents_from = excluded.recents_from,
   recents = excluded.recents;
 

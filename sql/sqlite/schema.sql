@@ -12,10 +12,17 @@ CREATE TABLE registry (
 CREATE TABLE namespace (
   namespace_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
+  -- Random: two files with the same one are copies.
+  id TEXT NOT NULL,
+  receipt_key TEXT NOT NULL,
   layout TEXT NOT NULL,
   max_window INTEGER NOT NULL,
   max_clock_skew INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
+  -- Since the file was put back last, as far as a holder proved it: src/rule/era.ts.
+  era TEXT NOT NULL,
+  quarantine_end INTEGER NOT NULL,
+  opens_at INTEGER NOT NULL,
   -- How far the wall clock was ahead of the time since boot, in this boot, when the namespace last accepted it. Each namespace has its
   -- own limit, so that one may refuse what another accepts.
   clock_boot TEXT,
@@ -30,6 +37,7 @@ CREATE TABLE worker (
   -- reads past entries of another pool.
   band TEXT,
   fence INTEGER NOT NULL,
+  -- A hash of the holder's token.
   token TEXT,
   from_ms INTEGER NOT NULL,
   until_ms INTEGER NOT NULL,
@@ -47,6 +55,9 @@ CREATE TABLE worker (
   pinned TEXT,
   -- The address of the host for which it is pinned.
   owner TEXT,
+  era TEXT,
+  renewals INTEGER NOT NULL DEFAULT 0,
+  turn TEXT,
   recents_from INTEGER,
   -- The last column: it has up to 64 KiB, which a read of only the other columns skips.
   recents BLOB,

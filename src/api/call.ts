@@ -8,6 +8,14 @@ export type Role = (typeof roles)[number];
 /** What a call asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
 export type Access = "open" | "any" | Role;
 
+/**
+ * The header of a receipt. In an answer: what the registry stored. In a request: the newest one that the client got for this lease, or for
+ * a claim, of a lease that it did not give back.
+ */
+export const receiptHeader: string = "snowlease-receipt";
+/** What a header can carry. */
+export const receiptPattern: RegExp = /^[\x21-\x7e]{1,1024}$/;
+
 /** One call of the HTTP API: client, daemon and OpenAPI description read it here. */
 export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -26,6 +34,8 @@ export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly answer?: Schema<Answer>;
   /** Of an answer that is no JSON. Default application/json. */
   readonly media?: string;
+  /** A request may bear a receipt in the header `receiptHeader`, and an answer may. */
+  readonly receipts?: true;
   /** Errors that only some calls have. */
   readonly problems?: readonly ErrorCode[];
 }

@@ -1,4 +1,5 @@
 import type { Checkpoint, HistoryRow, HolderLabel, Pin, Recents, WorkerRecord } from "../rule/registry.ts";
+import { mostSentTurns, type Turns } from "../rule/turn.ts";
 import { hasWindow } from "../rule/window.ts";
 import type { Optional } from "./schema.ts";
 
@@ -52,6 +53,11 @@ export function checkpointJson(checkpoint: Checkpoint | undefined): CheckpointJs
 function checkpointOf({ lastTimestamp, lastSequence }: CheckpointJson): Checkpoint | undefined {
   if (lastTimestamp === undefined || lastSequence === undefined) return undefined;
   return { timestamp: lastTimestamp, sequence: lastSequence };
+}
+
+/** No registry looks at more turns than the API takes. */
+export function turnsJson({ turn, nextTurn, sentTurns }: Turns): Turns {
+  return { turn, nextTurn, sentTurns: sentTurns?.slice(0, mostSentTurns) };
 }
 
 export function workerJson({ holder, checkpoint, recents, ...rest }: WorkerRecord): WorkerJson {

@@ -8,6 +8,7 @@ import type {
   Renewal,
   RenewRequest,
 } from "../rule/registry.ts";
+import { mostSentTurns, type Turns } from "../rule/turn.ts";
 import type { NamespaceLimits } from "../rule/limits.ts";
 import type { Call } from "./call.ts";
 import type { CheckpointJson, RecentsJson } from "./codec.ts";
@@ -29,7 +30,7 @@ import {
 import { answer, type Optional, request } from "./schema.ts";
 
 export interface ClaimBody extends Optional<
-  HolderLabel & Omit<ClaimRequest, "namespace" | "holder" | "clock" | "window" | "lead">
+  HolderLabel & Omit<ClaimRequest, "namespace" | "holder" | "clock" | "window" | "lead" | "recall">
 > {
   readonly now: number;
   readonly windowMs?: number | undefined;
@@ -37,7 +38,7 @@ export interface ClaimBody extends Optional<
   readonly lastWorkerId?: number | undefined;
 }
 
-export interface ClaimAnswer extends Omit<Grant, "outcome" | "recents" | "store">, RecentsJson {
+export interface ClaimAnswer extends Omit<Grant, "outcome" | "recents" | "store" | "receipt">, RecentsJson {
   readonly token: string;
   readonly renewAfterMs: number;
   readonly layout: string;
@@ -50,17 +51,17 @@ export interface FileJson {
   readonly inode: string;
 }
 
-interface RenewBody extends Pick<RenewRequest, "token">, CheckpointJson {
+interface RenewBody extends Pick<RenewRequest, "token">, CheckpointJson, Turns {
   readonly fence?: number | undefined;
   readonly now: number;
   readonly windowMs?: number | undefined;
 }
 
-interface RenewAnswer extends Omit<Renewal, "outcome"> {
+interface RenewAnswer extends Omit<Renewal, "outcome" | "receipt"> {
   readonly renewAfterMs: number;
 }
 
-export interface ReleaseBody extends CheckpointJson, RecentsJson {
+export interface ReleaseBody extends CheckpointJson, RecentsJson, Turns {
   readonly token: string;
   readonly fence?: number | undefined;
   readonly now?: number | undefined;
@@ -96,6 +97,23 @@ const used = {
 const presentFence = fence.describe("Default: the worker ID's present one.").optional();
 const holderClock = time.describe("The holder's wall clock.");
 
+const turn = text(64);
+
+const turns = {
+  turn: turn.describe("The turn of the last renewal's answer. Default: none, as before the first renewal.").optional(),
+  nextTurn: turn
+    .describe(
+      "Random, drawn for this renewal, and the same until its answer arrives: the `turn` of the request after it.",
+    )
+    .optional(),
+  sentTurns: z
+    .array(turn, "to be a list of turns")
+    .max(mostSentTurns, `to be at most ${mostSentTurns} turns`)
+    .readonly()
+    .describe("Each `nextTurn` that was sent since the last answer, where a new one was drawn before it arrived.")
+    .optional(),
+};
+
 function hasTimestamp({ lastTimestamp, lastSequence }: CheckpointJson): boolean {
   return lastSequence === undefined || lastTimestamp !== undefined;
 }
@@ -107,6 +125,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
   summary: "Claim a worker ID",
   access: "worker",
   claims: true,
+  receipts: true,
   status: 201,
   body: request<ClaimBody>({
     token: z
@@ -181,6 +200,8 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     "LAYOUT_EXPIRED",
     "WINDOW_NOT_OPEN",
     "QUARANTINE",
+    "LEASE_LOST",
+    "OTHER_REGISTRY",
   ],
 };
 
@@ -194,10 +215,18 @@ export const renew: Call<RenewAnswer, RenewBody> = {
     fence: presentFence,
     now: holderClock,
     windowMs: duration.describe("Default: what the claim asked for.").optional(),
+    ...turns,
     ...used,
   }).refine(hasTimestamp, needsTimestamp),
-  answer: answer<RenewAnswer>(window),
-  problems: ["LEASE_LOST", "CLOCK_SKEW", "QUARANTINE"],
+  answer: answer<RenewAnswer>({
+    ...window,
+    turn: z
+      .string()
+      .describe("The `turn` of the next request: where a request names none, another copy may renew.")
+      .optional(),
+  }),
+  receipts: true,
+  problems: ["LEASE_LOST", "OTHER_REGISTRY", "CLOCK_SKEW", "QUARANTINE"],
 };
 
 export const release: Call<void, ReleaseBody> = {
@@ -206,6 +235,7 @@ export const release: Call<void, ReleaseBody> = {
   summary: "Give a worker ID back; repeating it changes nothing",
   access: "worker",
   status: 204,
+  receipts: true,
   body: request<ReleaseBody>({
     token: heldToken,
     fence: presentFence,
@@ -215,6 +245,7 @@ export const release: Call<void, ReleaseBody> = {
         "Where the window closes. Default: behind the tick of `lastTimestamp`; without both it does not change.",
       )
       .optional(),
+    ...turns,
     ...used,
     recent: z
       .base64("to be base64")
@@ -231,7 +262,7 @@ export const release: Call<void, ReleaseBody> = {
       ({ recent, until, lastTimestamp }) => recent === undefined || until !== undefined || lastTimestamp !== undefined,
       "Expected `lastTimestamp` (or `until`) next to `recent`.",
     ),
-  problems: ["LEASE_LOST"],
+  problems: ["LEASE_LOST", "OTHER_REGISTRY"],
 };
 
 /** Only for a lease that is lent. */
@@ -247,6 +278,7 @@ export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, 
     spans: integer(1, 256).describe("How many spans, one after the other."),
     blocks: integer(1, 32).describe("How many blocks of each."),
     held: integer(0, 32).describe("How many of them the caller has already."),
+    ...turns,
   }),
   answer: answer({
     blocks: z.array(uint32).describe("The blocks of each span, as bits; 0 where there were none."),

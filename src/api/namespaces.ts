@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { NamespaceInfo } from "../rule/limits.ts";
 import type { InitRequest } from "../rule/registry.ts";
 import type { Call } from "./call.ts";
-import { duration, flag, layout, time } from "./fields.ts";
+import { duration, flag, layout, text, time } from "./fields.ts";
 import { answer, request } from "./schema.ts";
 
 interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
@@ -10,6 +10,7 @@ interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
 }
 
 const namespace = answer<NamespaceInfo>({
+  id: z.string().describe("Random, made with the namespace: two registries with the same one are copies.").optional(),
   layout: z.string(),
   maxWindow: z.number(),
   maxClockSkew: z.number(),
@@ -17,6 +18,13 @@ const namespace = answer<NamespaceInfo>({
     .number()
     .describe("Until when the registry grants nothing, Unix ms; absent outside of a quarantine.")
     .optional(),
+  quarantineEnd: z
+    .number()
+    .describe(
+      "The end of the last quarantine as the registry set it, Unix ms, even where an operator ended it earlier.",
+    )
+    .optional(),
+  era: z.string().describe("The present era, which an operator names to end its quarantine.").optional(),
 });
 
 export const read: Call<NamespaceInfo> = {
@@ -45,6 +53,16 @@ export const init: Call<NamespaceInfo, InitBody> = {
   }),
   answer: namespace,
   problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
+};
+
+export const endQuarantine: Call<NamespaceInfo, { readonly era: string }> = {
+  method: "POST",
+  path: "/v1/:namespace/quarantine/end",
+  summary: "Your word that every window has passed which the registry forgot: grants and renewals go on",
+  access: "admin",
+  body: request({ era: text(128).describe("The era of the namespace, as it was read: no other quarantine is ended.") }),
+  answer: namespace,
+  problems: ["NOT_FOUND"],
 };
 
 export const prune: Call<{ readonly pruned: number }, { readonly before: number }> = {

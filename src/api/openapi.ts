@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import type { ErrorCode } from "../id/errors.ts";
 import { problem, statusOf } from "./problem.ts";
-import type { Call } from "./call.ts";
+import { type Call, receiptHeader, receiptPattern } from "./call.ts";
 import { maxBody, namespacePattern, workerId } from "./fields.ts";
 import { jsonSchema, type Schema } from "./schema.ts";
 
@@ -21,6 +21,14 @@ const bodyRefusals: JsonObject = {
   413: problemResponse(`CONFIG_INVALID: a body of more than ${maxBody} bytes`),
   415: problemResponse("CONFIG_INVALID: a body that is not application/json, or has a content-encoding"),
 };
+
+const receipt: JsonObject = {
+  schema: { type: "string", pattern: receiptPattern.source },
+  description:
+    "Opaque. A client keeps the newest one of its lease, and sends it with each renewal and with the release: it shows a registry that went back in time what it forgot.",
+};
+
+const receiptParameter: JsonObject = { name: receiptHeader, in: "header", required: false, ...receipt };
 
 /** How a token is sent: one or the other. */
 const securitySchemes: JsonObject = {
@@ -56,7 +64,7 @@ export function openapi(calls: readonly AnyCall[], hasTokens: boolean): JsonObje
 }
 
 function operation(
-  { path, summary, access, status = 200, body, query, answer, media, problems = [] }: AnyCall,
+  { path, summary, access, status = 200, body, query, answer, media, receipts, problems = [] }: AnyCall,
   hasTokens: boolean,
 ): JsonObject {
   const closed = hasTokens && access !== "open";
@@ -65,11 +73,12 @@ function operation(
     ...(closed && {
       security: Object.keys(securitySchemes).map((name) => ({ [name]: access === "any" ? [] : [access] })),
     }),
-    parameters: [...pathParameters(path), ...queryParameters(query)],
+    parameters: [...pathParameters(path), ...queryParameters(query), ...(receipts ? [receiptParameter] : [])],
     ...(body !== undefined && { requestBody: requestBody(body) }),
     responses: {
       [status]: {
         description: STATUS_CODES[status],
+        ...(receipts && answer !== undefined && { headers: { [receiptHeader]: receipt } }),
         ...(answer !== undefined && { content: content(jsonSchema(answer, "output"), media) }),
       },
       ...problemResponses([...everywhere, ...(closed ? (["UNAUTHORIZED"] as const) : []), ...problems]),

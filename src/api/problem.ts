@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../id/errors.ts";
-import type { ForceReleased, Refusal } from "../rule/registry.ts";
+import type { ForceReleased, LossReason, Lost, Refusal } from "../rule/registry.ts";
 import { label } from "./fields.ts";
 import { answer, type Schema } from "./schema.ts";
 
@@ -15,6 +15,7 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
   LAYOUT_EXPIRED: 409,
   CLOCK_SKEW: 409,
   CLOCK_ROLLBACK: 409,
+  OTHER_REGISTRY: 409,
   LEASE_LOST: 410,
   LEASE_EXPIRED: 410,
   RATE_LIMITED: 429,
@@ -44,6 +45,38 @@ export const problem: Schema<Problem> = answer({
   retryAfterMs: z.number().optional(),
   details: z.record(z.string(), z.unknown()).optional(),
 });
+
+/** A problem as a client reads it: a newer daemon may have other codes. */
+export const anyProblem: Schema<Omit<Problem, "code"> & { readonly code: string }> = answer({
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  code: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/),
+  retryAfterMs: z.number().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+});
+
+const statusCodes: Readonly<Record<number, ErrorCode>> = {
+  401: "UNAUTHORIZED",
+  403: "FORBIDDEN",
+  404: "NOT_FOUND",
+  410: "LEASE_LOST",
+  429: "RATE_LIMITED",
+};
+
+/** The code of a problem; for one that this version does not know, what its status says. */
+export function knownCode(code: string, status: number): ErrorCode {
+  const known = errorCodes.find((known) => known === code) ?? statusCodes[status];
+  return known ?? (status < 500 ? "CONFIG_INVALID" : status === 500 ? "SCHEMA_INCOMPATIBLE" : "REGISTRY_UNAVAILABLE");
+}
+
+/** Why a lease is lost, in the `details` of a LEASE_LOST. A reason that only a newer daemon knows counts as the usual one. */
+export const loss: Schema<Omit<Lost, "outcome">> = answer({
+  reason: z.string().transform((reason) => lossReasons.find((known) => known === reason) ?? "taken"),
+  doubt: z.object({ from: z.number(), until: z.number() }).optional().catch(undefined),
+});
+
+const lossReasons: readonly LossReason[] = ["taken", "released", "forgotten", "cloned"];
 
 const holder = z.object(label);
 const answered = { freeAt: z.number(), clock: z.number() };

@@ -14,6 +14,7 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   release: async () => (await import("./commands/release.ts")).release,
   pin: async () => (await import("./commands/pin.ts")).pin,
   unpin: async () => (await import("./commands/unpin.ts")).unpin,
+  quarantine: async () => (await import("./commands/quarantine.ts")).quarantine,
   migrate: async () => (await import("./commands/migrate.ts")).migrate,
   init: async () => (await import("./commands/init.ts")).init,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,

@@ -14,6 +14,7 @@ export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   WINDOW_NOT_OPEN: 4,
   REGISTRY_UNAVAILABLE: 5,
   QUARANTINE: 5,
+  OTHER_REGISTRY: 5,
   RATE_LIMITED: 5,
   CLOCK_SKEW: 6,
   CLOCK_ROLLBACK: 6,

@@ -48,6 +48,7 @@ export interface OptionTypes {
   readonly listen: { readonly host: string; readonly port: number };
   readonly socket: string;
   readonly tokens: string;
+  readonly receiptKeys: string;
   readonly tlsCert: string;
   readonly tlsKey: string;
   readonly tlsClientCa: string;
@@ -247,6 +248,11 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     kind.path,
     "none: every client that reaches the daemon may do everything",
     "A file of the tokens that the daemon accepts, one line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each. The roles are `worker`, `read` and `admin`. The daemon reads the file again at SIGHUP.",
+  ),
+  receiptKeys: daemon(
+    kind.path,
+    "none: each namespace's own key",
+    "A file of keys for receipts, one line `NAME KEY` each; KEY is 32 to 128 hexadecimal digits. The first key signs, each key is accepted. A namespace's own key in the registry is always accepted, too. Give the same keys to each daemon of one registry, and to no other daemon. The daemon reads the file again at SIGHUP.",
   ),
   tlsCert: daemon(
     kind.path,

@@ -7,9 +7,12 @@ import { namespaces } from "./namespaces.ts";
 import { operators } from "./operators.ts";
 import { overlaps } from "./overlaps.ts";
 import { owners } from "./owners.ts";
+import { quarantines } from "./quarantines.ts";
+import { receipts } from "./receipts.ts";
 import { releases } from "./releases.ts";
 import { renewals } from "./renewals.ts";
 import type { ConformanceSubject } from "./subject.ts";
+import { turns } from "./turns.ts";
 
 /** The registry contract: every requirement of the port as a check with a title. Runs in any test runner, or without one. */
 export const conformance: readonly ConformanceCheck[] = [
@@ -21,6 +24,9 @@ export const conformance: readonly ConformanceCheck[] = [
   continuing,
   operators,
   owners,
+  turns,
+  receipts,
+  quarantines,
   listings,
   overlaps,
 ].flat();
@@ -36,10 +42,10 @@ export async function runCheck(
   check: ConformanceCheck,
   makeSubject: () => Promise<ConformanceSubject>,
 ): Promise<ConformanceResult> {
-  const { title, needs } = check;
+  const { title, needs = [] } = check;
   const subject = await makeSubject();
   try {
-    const reason = needs && subject.lacks?.[needs];
+    const reason = needs.map((need) => subject.lacks?.[need]).find((lack) => lack !== undefined);
     if (reason !== undefined) return { title, outcome: "skipped", reason };
     await check.run(subject);
     return { title, outcome: "passed" };

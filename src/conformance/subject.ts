@@ -6,8 +6,10 @@ import type { Registry } from "../rule/registry.ts";
  * - `creates-namespaces`: a claim in a namespace without `init` creates the namespace.
  * - `oldest-first`: where nothing else decides, the worker ID whose window ended longest ago is granted.
  * - `connections`: each registry object is a connection of its own, and refuses all calls after `close`.
+ * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
+ * - `plain-receipts`: a receipt is the text that the rule writes, so that a check can invent one. A daemon signs its receipts.
  */
-export type Capability = "creates-namespaces" | "oldest-first" | "connections";
+export type Capability = "creates-namespaces" | "oldest-first" | "connections" | "receipts" | "plain-receipts";
 
 /** The subject of one check. Everything in it is made for that check alone. */
 export interface ConformanceSubject {

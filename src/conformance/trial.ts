@@ -154,7 +154,7 @@ export class Trial {
   }
 
   /** Claims a worker ID; any answer is fine. */
-  ask(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<Grant | Refusal> {
+  ask(options: Partial<ClaimRequest> = {}, registry: Registry = this.registry): Promise<Grant | Refusal | Lost> {
     return registry.claim(this.request(options));
   }
 

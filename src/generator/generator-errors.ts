@@ -14,6 +14,10 @@ export function notHeldError({ workerId, namespace, state }: LeaseView): Snowlea
     const message = `${worker} was given up and another worker ID is being claimed; try again.`;
     return new SnowleaseError("LEASE_EXPIRED", message);
   }
+  if (state === "suspended") {
+    const message = `${worker} was given back by \`suspend\`; IDs go on after \`resume\`.`;
+    return new SnowleaseError("LEASE_EXPIRED", message);
+  }
   return leaseEndedError({ workerId, namespace, state });
 }
 

@@ -1,6 +1,7 @@
 import { checkInteger, refuse } from "../id/check.ts";
 import { longestTimer } from "../lease/clock.ts";
 import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
+import { isOver } from "../lease/lease-view.ts";
 import type { Snowflake } from "./snowflake.ts";
 
 /** The size of a ring, and when it is refilled. */
@@ -149,6 +150,6 @@ export class Ring {
     const { snapshot, state } = this.ids.lease;
     if (snapshot?.generation !== this.#generation) this.#left = 0;
     if (snapshot !== undefined && this.#left <= this.#padding) void this.#refillSoon();
-    if (state !== "held" && state !== "switching") this.#stop.abort();
+    if (isOver(state)) this.#stop.abort();
   }
 }

@@ -201,6 +201,16 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.lease.close();
   }
 
+  /** Before a snapshot of the process or its machine, so that no copy makes the same IDs: `Lease.suspend`. */
+  suspend(this: Snowflake): Promise<void> {
+    return this.lease.suspend();
+  }
+
+  /** After it, in each copy: `Lease.resume`. */
+  resume(this: Snowflake): Promise<void> {
+    return this.lease.resume();
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -17,6 +17,8 @@ import { leaseRoutes } from "./routes/leases.ts";
 import { silent } from "./log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
+import { Receipts } from "./access/receipts.ts";
+import type { ReceiptKeys } from "./access/receipt-keys.ts";
 import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
@@ -28,8 +30,10 @@ import { workerRoutes } from "./routes/workers.ts";
 export interface AppOptions
   extends
     Pick<AppContext, "registry">,
-    Optional<Omit<AppContext, "registry">>,
+    Optional<Omit<AppContext, "registry" | "receipts">>,
     Optional<Omit<Allowances, "memory" | "signedIn">> {
+  /** Keys that sign receipts. Default: each namespace's own. */
+  readonly receiptKeys?: ReceiptKeys | undefined;
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
   readonly ids?: IdMaker | undefined;
   /** Names by which clients may call it. Default: this machine's own. */
@@ -64,7 +68,9 @@ export function createApp(options: AppOptions): App {
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
-  const context: AppContext = { registry, takeBlocks, layout, pool, window, limits, clock, makeToken, quota, log };
+  const receipts = new Receipts(registry, options.receiptKeys);
+  const defaults = { layout, pool, window, limits };
+  const context: AppContext = { registry, takeBlocks, ...defaults, receipts, clock, makeToken, quota, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...(ids === undefined ? [] : [makeRoute(ids)]),

@@ -30,6 +30,8 @@ export class Visit {
   readonly param: (name: string) => string | undefined;
   /** What tells this client from others; undefined: there are no tokens. */
   readonly client: string | undefined;
+  /** The receipt that the answer bears. */
+  receipt: string | undefined;
   readonly #entry: Admission;
   readonly #allowances: Allowances;
   readonly #response: ServerResponse | undefined;

@@ -12,6 +12,7 @@ const retryableCodes = {
   CLOCK_ROLLBACK: true,
   SEQUENCE_EXHAUSTED: true,
   QUARANTINE: true,
+  OTHER_REGISTRY: false,
   LAYOUT_MISMATCH: false,
   LAYOUT_EXPIRED: false,
   SCHEMA_INCOMPATIBLE: false,

@@ -7,6 +7,7 @@ import { isIn, type PoolBounds } from "../id/pool-bounds.ts";
 import type { ClaimRequest, Grant, HolderLabel, Registry, Renewal } from "../rule/registry.ts";
 import type { NamespaceLimits } from "../rule/limits.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
+import { freshToken } from "./turns.ts";
 import { leastTicks } from "./window-length.ts";
 
 /** What to lease, and how to react to a refusal or a loss. Times in ms. */
@@ -76,11 +77,20 @@ const firstRetry = 20;
 /**
  * Claims a worker ID. Waits up to `claimTimeout` for one to come free or its window to open, and repeats a claim with an unknown answer,
  * with the same token, up to `operationTimeout`. After an error, a grant whose answer was lost rests until its window has passed.
+ * @param recall `ClaimRequest.recall`.
  */
-export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, signal?: AbortSignal): Promise<Claim> {
+export async function claimWorkerId(
+  host: LeaseHost,
+  options: LeaseOptions,
+  signal?: AbortSignal,
+  recall?: string,
+): Promise<Claim> {
   const { registry, clock } = host;
   const { layout, namespace, claimTimeout, maxWait, operationTimeout } = options;
-  const token = host.makeToken();
+  // Copies of a process that claim after a snapshot repeat its random bytes: with one token, they would get one grant.
+  const makeToken = (): string => freshToken(clock, host.makeToken());
+  const first = makeToken();
+  let token = first;
   const started = monotonic(clock);
   const left = (timeout: number): number => timeout - (monotonic(clock) - started);
   let doubted = false;
@@ -92,7 +102,8 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
     try {
       const refusal = layout.refusalAt(asking);
       if (refusal !== undefined) throw refusal;
-      const answer = await askInTime(clock, claimRequest(options, token, asking), (request) => registry.claim(request));
+      const request = { ...claimRequest(options, token, asking), recall };
+      const answer = await askInTime(clock, request, (asked) => registry.claim(asked));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
         // The old window may have ended inside a long tick, which no holder uses then. In lead mode, there is no wait for it.
@@ -100,11 +111,16 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
         const closed = Math.min(opens - clock.now(), left(claimTimeout));
         if (closed > 0) await clock.sleep(closed, { signal });
-        if (!signal?.aborted) return { grant, token, asked, since: clock.now() };
-        // The caller has given up: release it, so that it does not rest for a window.
-        const { workerId, fence, from, recents } = grant;
-        const unused = { clock: clock.now(), used: { until: from, recents } };
-        await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
+        const claim = { grant, token, asked, since: clock.now() };
+        if (!signal?.aborted) return claim;
+        await giveBackUnused(host, options, claim);
+        continue;
+      }
+      if (answer.outcome === "lost") {
+        // The registry knows this token from before a quarantine, or a copy of this process has used it.
+        if (left(Math.max(operationTimeout, claimTimeout)) <= 0) throw malformedError("claim", answer);
+        if (token !== first) await clock.sleep(retry, { signal });
+        token = makeToken();
         continue;
       }
       const error = refusalError(answer, namespace, clock.now());
@@ -128,6 +144,16 @@ export async function claimWorkerId(host: LeaseHost, options: LeaseOptions, sign
     }
     await clock.sleep(pause, { signal });
   }
+}
+
+/** Gives back a worker ID whose claimer has given up, so that it does not rest for a window. */
+export async function giveBackUnused(
+  { registry, clock }: LeaseHost,
+  { namespace }: LeaseOptions,
+  { grant: { workerId, fence, from, recents, receipt }, token }: Claim,
+): Promise<void> {
+  const unused = { clock: clock.now(), used: { until: from, recents }, receipt };
+  await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
 }
 
 /** Whether the claim may succeed after a wait. */

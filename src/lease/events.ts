@@ -1,5 +1,5 @@
 import type { SnowleaseError } from "../id/errors.ts";
-import type { ClaimedWindow } from "../rule/registry.ts";
+import type { ClaimedWindow, LossReason } from "../rule/registry.ts";
 
 /** The events of a lease, with their payloads. Times are Unix ms, amounts ms. */
 export interface LeaseEvents {
@@ -9,8 +9,12 @@ export interface LeaseEvents {
   renewed: LeaseFacts;
   /** A renewal failed or was refused for now; the lease lasts until `until`. */
   "renew-failed": LeaseFacts & { readonly error: SnowleaseError };
-  /** The claim is over: another holder has the worker ID, or an operator ended it. */
-  lost: LeaseFacts & { readonly error: SnowleaseError };
+  /** The claim is over. `doubt`: other IDs with timestamps of this span may be equal to IDs of this lease, Unix ms. */
+  lost: LeaseFacts & {
+    readonly error: SnowleaseError;
+    readonly reason: LossReason;
+    readonly doubt?: { readonly from: number; readonly until: number } | undefined;
+  };
   /** Another worker ID replaces a lost or abandoned one. */
   switched: LeaseFacts & { readonly previousWorkerId: number };
   /** The worker ID was released. `clean`: the registry knows its usage to the tick. */

@@ -1,5 +1,5 @@
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
-import type { HolderLabel, Refusal } from "../rule/registry.ts";
+import type { HolderLabel, LossReason, Lost, Refusal } from "../rule/registry.ts";
 import type { LeaseSnapshot } from "./lease-view.ts";
 
 /** A refused claim as an error. `now`: the holder's wall clock, Unix ms. */
@@ -54,22 +54,39 @@ export function setBackError(snapshot: LeaseSnapshot, namespace: string, behindM
   const { workerId, fence, until } = snapshot;
   const clock = `the clock was set back by ${behindMs} ms, to before its window; set the clock right, then start again.`;
   const message = `Worker ${workerId} of namespace \`${namespace}\` was released: ${clock}`;
-  return new SnowleaseError("LEASE_LOST", message, { namespace, workerId, fence, until, behindMs });
+  return new SnowleaseError("LEASE_LOST", message, { namespace, workerId, fence, until, behindMs, reason: "released" });
 }
 
-const losses = {
+const losses: Readonly<Record<LossReason | "replaced", string>> = {
+  taken: "another holder claimed it after its window had passed; start again to claim another one",
+  released: "an operator ended the claim, or it was given back; start again to claim another one",
+  forgotten:
+    "the registry went back in time and does not know the claim any more; find out what put an older copy of it back",
   replaced:
     "another file has replaced the registry that granted it, and may grant the same worker ID again; find out what replaced the file, and keep the registry in a folder that no program cleans up",
-  taken:
-    "another holder claimed it after its window had passed, or an operator released it; start again to claim another one",
+  cloned:
+    "a copy of this process has renewed it, made with a snapshot of the machine, a checkpoint or a copied container; call `suspend` before a snapshot and `resume` after it, or start each copy anew",
 };
 
-/** Another store has replaced the one that granted the lease, or the registry answered that the claim is over. */
+/** Another store has replaced the one that granted the lease (`replaced`), or the registry answered that the claim is over. */
 export function lostError(
   { workerId, fence, until }: LeaseSnapshot,
   namespace: string,
-  loss: keyof typeof losses,
+  loss: LossReason | "replaced",
+  doubt?: Lost["doubt"],
 ): SnowleaseError {
-  const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${losses[loss]}.`;
-  return new SnowleaseError("LEASE_LOST", message, { namespace, workerId, fence, until });
+  const span =
+    doubt && `IDs of worker ${workerId} from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
+  const check =
+    span === undefined ? "" : `; ${span}: look for them with \`snowlease audit --namespace ${namespace} FILE\``;
+  const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${losses[loss]}${check}.`;
+  const reason: LossReason = loss === "replaced" ? "forgotten" : loss;
+  return new SnowleaseError("LEASE_LOST", message, {
+    namespace,
+    workerId,
+    fence,
+    until,
+    reason,
+    ...(doubt && { doubt }),
+  });
 }

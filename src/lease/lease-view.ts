@@ -57,5 +57,13 @@ export interface LeaseView {
   close(): Promise<void>;
 }
 
-/** held: usable. switching: the worker ID was lost, and the lease claims another one. lost, closed, orphaned: final. */
-export type LeaseState = "held" | "switching" | "lost" | "closed" | "orphaned";
+/**
+ * held: usable. switching: the worker ID was lost, and the lease claims another one. suspended: given back until `resume`. lost, closed,
+ * orphaned: final.
+ */
+export type LeaseState = "held" | "switching" | "suspended" | "lost" | "closed" | "orphaned";
+
+/** Whether a lease in this state makes no ID any more. */
+export function isOver(state: LeaseState): boolean {
+  return state === "lost" || state === "closed" || state === "orphaned";
+}

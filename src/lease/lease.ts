@@ -1,5 +1,5 @@
 import { monotonic, type Clock } from "./clock.ts";
-import { checkRenewal, claimWorkerId, type Claim, type LeaseHost, type LeaseOptions } from "./claim.ts";
+import { checkRenewal, claimWorkerId, type Claim, giveBackUnused, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, configInvalid, type SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { LeaseView, LeaseState, UsageTracker, LeaseSnapshot } from "./lease-view.ts";
@@ -7,8 +7,9 @@ import { askInTime } from "./late-request.ts";
 import { lostError, setBackError } from "./lease-errors.ts";
 import type { Layout } from "../id/layout.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
+import { freshToken, HolderTurns } from "./turns.ts";
 import { renewalPause } from "./window-length.ts";
-import type { BlocksRequest, ClaimKey, Grant, Usage } from "../rule/registry.ts";
+import type { BlocksRequest, ClaimKey, Grant, LossReason, Lost, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
@@ -21,11 +22,24 @@ const stepTolerance = 250;
 /** Pauses between tries to claim while the lease has none, ms. */
 const [shortestPause, longestPause] = [50, 1000];
 
+/** What only the holder of a claim knows of it. */
+interface ClaimSecrets {
+  readonly token: string;
+  readonly turns: HolderTurns;
+  /** Of the registry's last answer. */
+  receipt: string | undefined;
+  /** The wall clock when the last two requests were sent that the registry answered. */
+  heard: readonly [before: number, last: number];
+  /** The wall clock has jumped ahead: this process may be a copy that was resumed later, and not know what the other one used before. */
+  hasJumped: boolean;
+}
+
 /**
  * Claims a worker ID, renews it and releases it.
  *
  * A lease is lost when another holder claims the worker ID after its window has passed; when an operator ends the claim; when a
- * program without a window takes the worker ID; or when the wall clock goes back too far. With `onLost: "switch"` it then claims
+ * program without a window takes the worker ID; when the registry goes back in time; when a copy of this process renews it; or when the
+ * wall clock goes back too far. With `onLost: "switch"` it then claims
  * another worker ID. A lease whose window has passed and that no other holder claimed is *not* lost: a later renewal reopens it.
  */
 export class Lease implements LeaseView {
@@ -42,15 +56,21 @@ export class Lease implements LeaseView {
   readonly #stop = new AbortController();
   #state: LeaseState = "held";
   #snapshot: LeaseSnapshot;
-  #token: string;
+  #secrets: ClaimSecrets;
   #tracker: UsageTracker | undefined;
   #renewal: Promise<boolean> | undefined;
   #end: Promise<void> | undefined;
   readonly #changeListeners = new Set<() => void>();
+  /** Ends the switch that is under way. */
+  #switchEnd = new AbortController();
+  /** The give-back of `suspend`, while under way. */
+  #suspending: Promise<void> | undefined;
   /** The release of one worker ID and the claim of the next, while under way. */
   #switching: Promise<void> | undefined;
   /** It waits for a clock that was set back too far. */
   #isEnding = false;
+  /** What both clocks showed at the last comparison, ms. */
+  #seen: readonly [wall: number, mono: number];
   /** On the monotonic clock, ms. */
   #renewAt: number;
   #acquired: LeaseEvents["acquired"];
@@ -59,9 +79,10 @@ export class Lease implements LeaseView {
     this.#host = host;
     this.#options = options;
     this.#snapshot = snapshotOf(claim.grant, 1, claim.since);
-    this.#token = claim.token;
+    this.#secrets = this.#secretsOf(claim);
     this.#renewAt = claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
+    this.#seen = [host.clock.now(), monotonic(host.clock)];
     void this.#keep();
   }
 
@@ -155,15 +176,17 @@ export class Lease implements LeaseView {
     if (this.#state !== "held" || seen - clock.now() < behind / 2) return;
     const used = this.#tracker?.seal();
     const error = setBackError(snapshot, this.#options.namespace, behind);
-    this.#events.emit("lost", { ...this.#facts(snapshot), error });
+    this.#events.emit("lost", { ...this.#facts(snapshot), error, reason: "released" });
     this.#loseForGood(error);
     // If this fails, the worker ID rests for a window.
-    this.#switching = this.#giveBack(snapshot, this.#token, used).catch(() => undefined);
+    this.#switching = this.#giveBack(snapshot, used).catch(() => undefined);
   }
 
   look(): void {
     if (this.#state !== "held" || this.#snapshot.store?.isReplaced !== true) return;
-    this.#lose(lostError(this.#snapshot, this.#options.namespace, "replaced"));
+    // Every holder on this machine sees it before its next ID: no window of the old file lasts, so the new one need not wait.
+    this.#secrets.receipt = undefined;
+    this.#lose("replaced");
   }
 
   /** Renews now. False where the renewal failed, was refused for now, or the lease is lost. Concurrent calls share one renewal. */
@@ -175,7 +198,13 @@ export class Lease implements LeaseView {
   /** Takes blocks of a shared window; undefined where this claim is over. */
   async takeBlocks(asked: Omit<BlocksRequest, keyof ClaimKey>): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
-    const answer = await this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token: this.#token, ...asked });
+    const { token, turns } = this.#secrets;
+    const ask = async () =>
+      this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token, ...turns.present, ...asked });
+    const { turn } = turns.present;
+    let answer = await ask();
+    // A renewal overtook the request.
+    if (answer?.outcome === "lost" && turn !== turns.present.turn) answer = await ask();
     // The lease server has another worker ID now, or none: a renewal finds out.
     if (answer?.outcome === "lost") void this.renew();
     return answer?.outcome === "taken" && fence === this.fence ? answer.blocks : undefined;
@@ -188,6 +217,34 @@ export class Lease implements LeaseView {
   close(): Promise<void> {
     this.#end ??= this.#endAs("closed");
     return this.#end;
+  }
+
+  /**
+   * Before a snapshot of the process or its machine: stops the generator and gives the worker ID back. No ID is made until `resume`. Does
+   * nothing where no worker ID is held. Rejects where the registry does not answer: the worker ID then rests until its window has passed,
+   * and the lease is suspended all the same.
+   */
+  async suspend(): Promise<void> {
+    if (this.#state === "switching") {
+      this.#state = "suspended";
+      this.#switchEnd.abort();
+      this.#notify();
+      await this.#switching;
+    }
+    if (this.#state === "held") {
+      const used = this.#tracker?.seal();
+      this.#state = "suspended";
+      this.#notify();
+      this.#suspending = this.#giveBack(this.#snapshot, used).finally(() => (this.#suspending = undefined));
+    }
+    await this.#suspending;
+  }
+
+  /** After `suspend`: claims a worker ID for the same generator. Resolves once it is held, or the lease is lost or closed. */
+  async resume(): Promise<void> {
+    await this.#suspending?.catch(() => undefined);
+    if (this.#state === "suspended") this.#switch(false);
+    await this.#switching;
   }
 
   /** Stops without a release, like a crash: the worker ID rests until its window has passed. */
@@ -203,7 +260,8 @@ export class Lease implements LeaseView {
     this.#stop.abort();
     this.#notify();
     try {
-      if (held && state === "closed") await this.#giveBack(this.#snapshot, this.#token, used);
+      if (held && state === "closed") await this.#giveBack(this.#snapshot, used);
+      await this.#suspending?.catch(() => undefined);
       // A claim under way may still be granted; it is then released.
       await this.#switching;
     } finally {
@@ -211,20 +269,38 @@ export class Lease implements LeaseView {
     }
   }
 
-  async #giveBack(snapshot: LeaseSnapshot, token: string, used: Usage | undefined): Promise<void> {
+  async #giveBack(snapshot: LeaseSnapshot, used: Usage | undefined): Promise<void> {
     const { clock, registry } = this.#host;
     const { workerId, fence } = snapshot;
     const { namespace } = this.#options;
-    const { outcome } = await registry.release({ namespace, workerId, fence, token, clock: clock.now(), used });
-    if (outcome === "released") this.#events.emit("released", { ...this.#facts(snapshot), clean: used !== undefined });
+    const secrets = this.#secrets;
+    const { token, turns, receipt, hasJumped } = secrets;
+    const isKnown = !hasJumped && this.#jump() < stepTolerance;
+    const claim = { namespace, workerId, fence, token, ...turns.present, receipt };
+    const usage = isKnown ? used : undefined;
+    const answer = await registry.release({ ...claim, clock: clock.now(), used: usage });
+    if (answer.outcome === "lost") {
+      this.#noteDoubt(answer, snapshot, secrets);
+      return;
+    }
+    // Nothing is left to recall.
+    secrets.receipt = undefined;
+    this.#events.emit("released", { ...this.#facts(snapshot), clean: usage !== undefined });
+  }
+
+  /** A lease that ends tells of IDs that may exist twice: no other process knows. */
+  #noteDoubt(answer: Lost, snapshot: LeaseSnapshot, secrets: ClaimSecrets): void {
+    const doubt = doubtOf(answer, secrets, snapshot);
+    const { reason = "taken" } = answer;
+    if (doubt === undefined) return;
+    const error = lostError(snapshot, this.#options.namespace, reason, doubt);
+    this.#events.emit("lost", { ...this.#facts(snapshot), error, reason, doubt });
   }
 
   /** Renews when due and watches the wall clock, until the lease ends. */
   async #keep(): Promise<void> {
     const { clock } = this.#host;
     const { signal } = this.#stop;
-    let wall = clock.now();
-    let mono = monotonic(clock);
     while (!signal.aborted) {
       // During a switch there is nothing to renew.
       const due = this.#state === "held" ? this.#renewAt - monotonic(clock) : watchInterval;
@@ -232,16 +308,24 @@ export class Lease implements LeaseView {
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
       this.look();
-      const [nextWall, nextMono] = [clock.now(), monotonic(clock)];
-      const by = Math.round(nextWall - wall - (nextMono - mono));
+      const by = this.#jump();
+      this.#seen = [clock.now(), monotonic(clock)];
       if (Math.abs(by) >= stepTolerance) {
         this.#events.emit("clock.jump", { by });
+        if (by > 0) this.#secrets.hasJumped = true;
+        this.#secrets.turns.noteJump();
         // After a step ahead (the machine slept) the window may pass before a renewal is due.
-        this.#renewAt = nextMono;
+        this.#renewAt = monotonic(clock);
       }
-      [wall, mono] = [nextWall, nextMono];
       if (this.#state === "held" && monotonic(clock) >= this.#renewAt) await this.renew();
     }
+  }
+
+  /** How far the wall clock has gone ahead of the monotonic one since the last comparison, ms; negative where it fell behind. */
+  #jump(): number {
+    const { clock } = this.#host;
+    const [wall, mono] = this.#seen;
+    return Math.round(clock.now() - wall - (monotonic(clock) - mono));
   }
 
   async #renewOnce(): Promise<boolean> {
@@ -250,21 +334,26 @@ export class Lease implements LeaseView {
     const { namespace, window } = this.#options;
     const asked = this.#snapshot;
     const { workerId, fence } = asked;
-    const token = this.#token;
+    const secrets = this.#secrets;
+    const { token, turns, receipt } = secrets;
     // Counted from before the request: the registry's window may begin then.
     const sent = monotonic(clock);
     try {
       const asking = clock.now();
       const checkpoint = this.#tracker?.checkpoint();
-      const renewal = { namespace, workerId, fence, token, window, clock: asking, checkpoint };
+      const claim = { namespace, workerId, fence, token, ...turns.forRenewal(asking, asked.until), receipt };
+      const renewal = { ...claim, window, clock: asking, checkpoint };
       const answer = await askInTime(clock, renewal, (request) => registry.renew(request));
       // Closed or switched meanwhile: the answer is about an earlier claim.
-      if (this.#state !== "held" || this.#token !== token) return false;
+      if (this.#state !== "held" || this.#secrets !== secrets) return false;
       if (answer.outcome === "lost") {
-        this.#lose(lostError(asked, namespace, "taken"));
+        this.#lose(answer.reason ?? "taken", doubtOf(answer, secrets, asked));
         return false;
       }
       const renewed = checkRenewal(answer);
+      turns.acknowledge(answer.turn);
+      secrets.receipt = answer.receipt ?? receipt;
+      secrets.heard = [secrets.heard[1], asking];
       const from = Math.max(asked.from, renewed.from);
       this.#snapshot = {
         ...this.#snapshot,
@@ -277,7 +366,7 @@ export class Lease implements LeaseView {
       this.#notify();
       return true;
     } catch (cause) {
-      if (this.#state !== "held" || this.#token !== token) return false;
+      if (this.#state !== "held" || this.#secrets !== secrets) return false;
       const error = asSnowleaseError(cause);
       const pause = Math.min(longestPause, Math.max(shortestPause, window / 10));
       this.#renewAt = monotonic(clock) + (quarantineRetryIn(error, window, token) ?? pause);
@@ -287,8 +376,10 @@ export class Lease implements LeaseView {
     }
   }
 
-  #lose(error: SnowleaseError): void {
-    this.#events.emit("lost", { ...this.#facts(this.#snapshot), error });
+  #lose(loss: LossReason | "replaced", doubt?: Lost["doubt"]): void {
+    const error = lostError(this.#snapshot, this.#options.namespace, loss, doubt);
+    const reason = loss === "replaced" ? "forgotten" : loss;
+    this.#events.emit("lost", { ...this.#facts(this.#snapshot), error, reason, doubt });
     if (this.#options.onLost === "switch") this.#switch(false);
     else this.#loseForGood(error);
   }
@@ -306,18 +397,22 @@ export class Lease implements LeaseView {
     const used = this.#tracker?.seal();
     this.#state = "switching";
     this.#notify();
-    this.#switching = this.#claimAnother(giveBack, used).finally(() => (this.#switching = undefined));
+    this.#switchEnd = new AbortController();
+    const signal = AbortSignal.any([this.#stop.signal, this.#switchEnd.signal]);
+    this.#switching = this.#claimAnother(giveBack, used, signal).finally(() => (this.#switching = undefined));
   }
 
-  async #claimAnother(giveBack: boolean, used: Usage | undefined): Promise<void> {
+  async #claimAnother(giveBack: boolean, used: Usage | undefined, signal: AbortSignal): Promise<void> {
     const old = this.#snapshot;
     // If this fails, the old worker ID only rests for a window.
-    if (giveBack) await this.#giveBack(old, this.#token, used).catch(() => undefined);
-    for (let pause = shortestPause; !this.#stop.signal.aborted; pause = Math.min(longestPause, pause * 2)) {
+    if (giveBack) await this.#giveBack(old, used).catch(() => undefined);
+    for (let pause = shortestPause; !signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
-        const claim = await claimWorkerId(this.#host, this.#options, this.#stop.signal);
+        const recall = old.until <= this.#host.clock.now() ? undefined : this.#secrets.receipt;
+        const claim = await claimWorkerId(this.#host, this.#options, signal, recall);
+        if (signal.aborted) return await giveBackUnused(this.#host, this.#options, claim);
         this.#snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
-        this.#token = claim.token;
+        this.#secrets = this.#secretsOf(claim);
         this.#renewAt = claim.asked + this.#renewAfter(claim.since);
         this.#acquired = this.#acquiredBy(claim.grant);
         this.#state = "held";
@@ -325,11 +420,11 @@ export class Lease implements LeaseView {
         this.#notify();
         return;
       } catch (cause) {
-        if (this.#stop.signal.aborted) return;
+        if (signal.aborted) return;
         const error = asSnowleaseError(cause);
         if (!error.retryable) return this.#loseForGood(error);
-        const wait = quarantineRetryIn(error, this.#options.window, this.#token) ?? pause;
-        await this.#host.clock.sleep(wait, { signal: this.#stop.signal, keepAlive: false });
+        const wait = quarantineRetryIn(error, this.#options.window, this.#secrets.token) ?? pause;
+        await this.#host.clock.sleep(wait, { signal, keepAlive: false });
       }
     }
   }
@@ -347,9 +442,24 @@ export class Lease implements LeaseView {
     return { namespace: this.#options.namespace, workerId, fence, from, until };
   }
 
+  #secretsOf({ grant, token, since }: Claim): ClaimSecrets {
+    const { clock, makeToken } = this.#host;
+    const turns = new HolderTurns(() => freshToken(clock, makeToken()));
+    return { token, turns, receipt: grant.receipt, heard: [since, since], hasJumped: false };
+  }
+
   #acquiredBy(grant: Grant): LeaseEvents["acquired"] {
     return { ...this.#facts(this.#snapshot), rollback: grant.rollback, continued: grant.recents !== undefined };
   }
+}
+
+/** The times that another holder may have used, too, as far as registry and holder know. */
+function doubtOf({ reason, doubt }: Lost, { heard }: ClaimSecrets, { until }: LeaseSnapshot): Lost["doubt"] {
+  const [before, last] = heard;
+  // Copies that were made while an answer was on its way may both have heard it.
+  if (reason === "cloned") return { from: before, until };
+  // What the registry forgot came after the last request that it answered.
+  return doubt && { ...doubt, from: Math.max(doubt.from, last) };
 }
 
 function snapshotOf(grant: Grant, generation: number, since: number): LeaseSnapshot {

@@ -15,9 +15,9 @@ export function autoPruned(registry: Registry): Registry {
     async claim(request) {
       const answer = await registry.claim(request);
       const { namespace, token } = request;
-      const { outcome, clock } = answer;
-      const isDue = clock - (prunedAt.get(namespace) ?? -Infinity) >= pause;
-      if (outcome === "granted" && token.startsWith(pruningPrefix) && isDue) {
+      if (answer.outcome !== "granted" || !token.startsWith(pruningPrefix)) return answer;
+      const { clock } = answer;
+      if (clock - (prunedAt.get(namespace) ?? -Infinity) >= pause) {
         prunedAt.set(namespace, clock);
         registry.prune(namespace, clock - historyKept).catch(() => prunedAt.delete(namespace));
       }

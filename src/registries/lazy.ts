@@ -33,7 +33,12 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
 
   return {
     kind: storeOf(address).registryKind ?? address.kind,
-    ...operationsBy([...requiredOperations, "verify", "rehearse"], async (call) => ask(await opened(), call)),
+    ...operationsBy([...requiredOperations, "verify", "rehearse", "endQuarantine"], async (call) =>
+      ask(await opened(), call),
+    ),
+    ...(storeOf(address).signsReceipts !== true && {
+      receiptKey: async (namespace) => (await opened()).receiptKey?.(namespace),
+    }),
     open: async () => void (await opened()),
 
     async claim(request) {

@@ -21,6 +21,8 @@ export interface StoreKind<Kind extends string = string, Parts extends object = 
   readonly parameters?: StoreParameters;
   /** The kind of its registries. Default: `kind`. */
   readonly registryKind?: string;
+  /** Its receipts are signed when they come. */
+  readonly signsReceipts?: true;
   /** It forgets by itself the claims that were kept long enough. */
   readonly prunes?: true;
   /** Its registries use the clock of this host. */

@@ -1,48 +1,88 @@
 import type { Checkpoint, Usage } from "./registry.ts";
-import type { NamespaceLimits } from "./limits.ts";
+import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
+import type { Receipt } from "./receipt.ts";
 import type { Stored } from "./window.ts";
 
 /*
- * The rule for a store that may have forgotten acknowledged writes: it lost the last ones, was restored from a copy, or is empty.
- * Once it detects this in its own way, it is in quarantine: it grants and renews nothing until every window has passed that it may
- * have granted. With that begins a new era, in which only the claims of older records count. (Redis repeats this in `sql/redis`.)
+ * The rule for a store that may have forgotten acknowledged writes: it lost the last ones, was put back to an older copy, or is empty.
+ * Once it detects this in its own way or by a holder's receipt, it is in quarantine: it grants and renews nothing until every window has
+ * passed that it may have granted. With that begins a new era, in which only the claims of older records count. (Redis repeats this in
+ * `sql/redis`.)
  */
 
 /** A part of a store's life in which it forgot nothing. */
 export interface Era {
-  /** Its number; rises. */
-  readonly era: number;
-  /** The end of the last quarantine, Unix ms: no window of this era begins before it. 0 where there was none. */
+  /** Its number and random digits, as text: two copies of a store that begin an era at the same moment do not have the same one. */
+  readonly era: string;
+  /** The end of the last quarantine, Unix ms; never sinks. Fences of this era are above it. 0 where there was none. */
   readonly quarantineEnd: number;
+  /** When grants and renewals go on, and no window of this era begins before it: `quarantineEnd`, unless an operator ended it earlier. */
+  readonly opensAt: number;
 }
 
-/** The era that begins now. `limits`: the assumed ones where the stored ones are unknown. */
-export function nextEra({ era, quarantineEnd }: Era, clock: number, limits: NamespaceLimits): Era {
-  const { maxWindow, maxClockSkew } = limits;
-  return {
-    // No two eras have the same number, even if the store forgot the last one.
-    era: Math.max(clock, era + 1),
-    quarantineEnd: Math.max(clock + maxWindow + 2 * maxClockSkew, quarantineEnd),
-  };
+/** A namespace as one step of an operation finds it. */
+export interface NamespaceState extends Era {
+  readonly info: NamespaceInfo;
+  /** The registry's clock, Unix ms. */
+  readonly clock: number;
 }
 
-/** A record as a claim sees it. `written`: the era of the record. No holder continues behind a record of an older era. */
-export function recordIn({ era }: Era, record: Stored, written: number): Stored {
-  return written === era ? record : { ...record, clean: false, recents: undefined };
+/** Random digits for the text of an era. */
+export type EraMark = () => string;
+
+/** The first era of a namespace that begins without a quarantine. */
+export function firstEra(clock: number, mark: EraMark): Era {
+  return { era: `${clock}-${mark()}`, quarantineEnd: 0, opensAt: 0 };
+}
+
+/**
+ * The era that begins now, in quarantine. `limits`: the assumed ones where the stored ones are unknown. `receipt`: what shows that the store
+ * forgot; the larger limits count.
+ */
+export function nextEra(
+  { era, quarantineEnd, opensAt }: Era,
+  clock: number,
+  { maxWindow, maxClockSkew }: NamespaceLimits,
+  mark: EraMark,
+  receipt?: Receipt,
+): Era {
+  const longest = Math.max(maxWindow, receipt?.maxWindow ?? 0);
+  const widest = Math.max(maxClockSkew, receipt?.maxClockSkew ?? 0);
+  const length = longest + 2 * widest;
+  // An operator's word on the quarantines before still stands.
+  const opens = Math.max(clock + length, opensAt, receipt?.until ?? 0);
+  // Behind every fence of the era before: they rise by less than one a ms.
+  const end = Math.max(opens, opensAt < quarantineEnd ? quarantineEnd + length : quarantineEnd);
+  // Eras rise even if the store forgot the last ones.
+  const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
+  return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: opens };
+}
+
+/**
+ * The era after an operator's word that every window has passed which the store forgot. Windows still begin behind every ms that a
+ * holder may have used until now: by a clock that was ahead of the store's, which may be behind now, both as far as tolerated.
+ */
+export function openedEra({ era, quarantineEnd, opensAt, clock, info }: NamespaceState): Era {
+  return { era, quarantineEnd, opensAt: Math.min(opensAt, clock + 2 * info.maxClockSkew + 1) };
+}
+
+/** A record as a claim sees it. No holder continues behind a record of an older era. */
+export function recordIn({ era }: Pick<Era, "era">, record: Stored): Stored {
+  return record.era === era ? record : { ...record, clean: false, recents: undefined };
 }
 
 /** The record that a claim stores in place of `before`. Fences of forgotten windows do not come again. */
-export function claimIn({ quarantineEnd }: Era, record: Stored, before: Stored | undefined): Stored {
-  const from = Math.max(record.from, quarantineEnd);
+export function claimIn({ era, quarantineEnd, opensAt }: Era, record: Stored, before: Stored | undefined): Stored {
+  const from = Math.max(record.from, opensAt);
   const fence = Math.max(before?.fence ?? 0, quarantineEnd) + 1;
-  return { ...record, fence, from, knownFrom: record.recents?.from ?? from };
+  return { ...record, era, fence, from, knownFrom: record.recents?.from ?? from };
 }
 
 /** The record that a renewal stores. A holder from an older era may use no time before the begin of this one. */
-export function renewalIn({ era, quarantineEnd }: Era, record: Stored, written: number): Stored {
-  if (written === era) return record;
-  const from = Math.max(record.from, quarantineEnd);
-  return { ...record, from, knownFrom: from };
+export function renewalIn({ era, opensAt }: Era, record: Stored): Stored {
+  if (record.era === era) return record;
+  const from = Math.max(record.from, opensAt);
+  return { ...record, era, from, knownFrom: from };
 }
 
 /** A holder's checkpoint, unless it used it before the last quarantine: the store may have forgotten the end of that window. */
@@ -54,13 +94,13 @@ export function checkpointIn(era: Era, checkpoint: Checkpoint | undefined, recor
  * The usage that a release stores; undefined where the store may have forgotten the end of the holder's window: the claim is from an
  * older era, or the answer of a renewal that raised it to this era was lost.
  */
-export function usageIn(era: Era, used: Usage | undefined, record: Stored, written: number): Usage | undefined {
+export function usageIn(era: Era, used: Usage | undefined, record: Stored): Usage | undefined {
   if (used === undefined) return undefined;
-  if (record.token !== undefined && (written !== era.era || isBefore(era, used.until, record))) return undefined;
+  if (record.token !== undefined && (record.era !== era.era || isBefore(era, used.until, record))) return undefined;
   return { ...used, checkpoint: checkpointIn(era, used.checkpoint, record) };
 }
 
 /** Whether a holder from before the last quarantine reports a time before its end. */
-function isBefore({ quarantineEnd }: Era, timestamp: number, { fence }: Stored): boolean {
-  return fence <= quarantineEnd && timestamp < quarantineEnd;
+function isBefore({ quarantineEnd, opensAt }: Era, timestamp: number, { fence }: Stored): boolean {
+  return fence <= quarantineEnd && timestamp < opensAt;
 }

@@ -1,19 +1,14 @@
 /*
- * The rule as functions, for authors of registries: a stored record and a request go in, the record to store and the answer come
- * out. They read no clock and keep no state, so they can run inside the atomic step of any store.
+ * The rule as functions, for authors of registries: what is stored and a request go in, what to store and the answer come out. They
+ * read no clock and keep no state, so they can run inside the atomic step of any store.
  */
-export { decideClaim, type Decision, type PoolView } from "./pool.ts";
+export { checkLayout, checkLimits } from "./limits.ts";
+export { type Era, type NamespaceState, openedEra } from "./era.ts";
 export { checkNew } from "./namespace.ts";
+export { eraMark, newNamespace, type NewNamespace } from "./new-namespace.ts";
+export { storedToken } from "./token.ts";
+export { admitClaim, decideRelease, decideRenewal, type Verdict } from "./verdict.ts";
+export { decideClaim, type PoolView } from "./pool.ts";
+export { answerOrError, checkEra, infoOf, lostNamespace, unknownNamespace } from "./quarantine.ts";
 export { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "./pin.ts";
-export {
-  checkClaim,
-  forced,
-  forceRefusal,
-  noNamespace,
-  released,
-  renewed,
-  shownRecord,
-  stateOf,
-  type Stored,
-} from "./window.ts";
-export { checkLayout, checkLimits, checkSkew, checkWindow, defaultLimits } from "./limits.ts";
+export { forced, forceRefusal, noNamespace, shownRecord, stateOf, type Stored } from "./window.ts";

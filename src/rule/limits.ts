@@ -8,12 +8,18 @@ export interface NamespaceLimits {
   readonly maxClockSkew: number;
 }
 
-/** A namespace's layout and limits, which never change. */
+/** A namespace's id, layout and limits, which never change, and its quarantine. */
 export interface NamespaceInfo extends NamespaceLimits {
+  /** 32 random hex digits, made with the namespace: two stores with the same one are copies. */
+  readonly id?: string | undefined;
   /** Fingerprint of the layout, from the first claim or `init`. */
   readonly layout: string;
-  /** End of a quarantine, Unix ms; absent where there is none. */
+  /** When grants and renewals go on, Unix ms; absent where no quarantine lasts. */
   readonly quarantineUntil?: number | undefined;
+  /** The end of the last quarantine as the store set it, Unix ms, even where an operator ended it earlier; absent where there was none. */
+  readonly quarantineEnd?: number | undefined;
+  /** The present era: `EndQuarantineRequest.era`. */
+  readonly era?: string | undefined;
 }
 
 /** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */
@@ -24,12 +30,6 @@ export const defaultLimits: NamespaceLimits = { maxWindow: 120_000, maxClockSkew
 
 /** The limits that a registry assumes of a namespace that it may have forgotten. */
 export const assumedLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
-
-/** A namespace that does not exist yet, with the default of each limit that is left out. */
-export function newNamespace(layout: string, limits: Partial<NamespaceLimits> = {}): NamespaceInfo {
-  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
-  return { layout, maxWindow, maxClockSkew };
-}
 
 /** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */
 export function checkSkew(holderClock: number, clock: number, info: NamespaceInfo): void {

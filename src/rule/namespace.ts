@@ -1,4 +1,4 @@
-import { configInvalid, type SnowleaseError } from "../id/errors.ts";
+import { configInvalid, type SnowleaseError, timeText } from "../id/errors.ts";
 import type { InitRequest, Registry, WorkerState } from "./registry.ts";
 import type { NamespaceInfo } from "./limits.ts";
 import { noNamespace } from "./window.ts";
@@ -17,14 +17,18 @@ export async function presentNamespace(
 const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
 
 /**
- * For a registry that forgets nothing, after `init`: refuses `new` where a worker ID of the namespace was used. A repeated `init`
- * before the first claim passes, since its first answer may have been lost. @throws SnowleaseError CONFIG_INVALID
+ * After `init`: refuses `new` where a worker ID of the namespace was used, or a quarantine is recorded. A repeated `init` before the
+ * first claim passes, since its first answer may have been lost. @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkNew(
   registry: Pick<Registry, "workers">,
   { namespace, new: isNew = false }: InitRequest,
+  { quarantineEnd }: NamespaceInfo,
 ): Promise<void> {
   if (!isNew) return;
+  if (quarantineEnd !== undefined) {
+    throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`);
+  }
   for (const state of ours) {
     const [found] = await registry.workers(namespace, { state, limit: 1 });
     if (found !== undefined) throw notNew(namespace, `worker ${found.workerId} of it was used or is pinned`);

@@ -1,7 +1,8 @@
 import { isIn, type PoolBounds } from "../id/pool-bounds.ts";
-import type { ClaimRequest, Grant, Refusal } from "./registry.ts";
-import type { NamespaceInfo } from "./limits.ts";
-import { claimed, grantOf, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts";
+import { claimIn, type NamespaceState, recordIn } from "./era.ts";
+import { receiptOf } from "./receipt.ts";
+import type { ClaimRequest, Grant, Lost, Refusal } from "./registry.ts";
+import { claimed, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts";
 
 /** The reads of a claim in one namespace: lookups by key, or the first few entries of an ordered index. */
 export interface PoolView {
@@ -21,7 +22,7 @@ export interface PoolView {
 
 /** The answer to a claim, and the record to store with it. */
 export interface Decision {
-  readonly answer: Grant | Refusal;
+  readonly answer: Grant | Refusal | Lost;
   /** The record to store; absent where nothing changes. */
   readonly store?: Stored | undefined;
   /** The record that it replaces. */
@@ -40,8 +41,8 @@ export type PoolRead = {
  * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one
  * never used, the one whose window ended longest ago. Call it inside the registry's atomic step, with `clock` read there.
  */
-export function decideClaim(view: PoolView, request: ClaimRequest, clock: number, info: NamespaceInfo): Decision {
-  const steps = claimSteps(request, clock, info);
+export function decideClaim(view: PoolView, request: ClaimRequest, state: NamespaceState): Decision {
+  const steps = claimSteps(request, state);
   let step = steps.next();
   while (step.done !== true) step = steps.next(view);
   return step.value;
@@ -53,15 +54,16 @@ export function decideClaim(view: PoolView, request: ClaimRequest, clock: number
  */
 export function* claimSteps(
   request: ClaimRequest,
-  clock: number,
-  info: NamespaceInfo,
+  state: NamespaceState,
 ): Generator<readonly PoolRead[], Decision, PoolView> {
+  const { clock, info } = state;
   const { token, workerId: wanted, pool, holder, reuse = "any" } = request;
-  const free = (record: Stored): boolean => isFree(record, request, clock);
+  const free = (record: Stored): boolean => isFree(recordIn(state, record), request, clock);
   const granted = (workerId: number, before?: Stored, newest?: Stored): Decision => {
-    const store = claimed(before, workerId, request, clock, info);
+    const record = claimed(before && recordIn(state, before), workerId, request, clock, info);
+    const store = claimIn(state, record, before);
     const rollback = rollbackOf(newest, request, info) ?? rollbackOf(before, request, info);
-    return { answer: grantOf(store, clock, rollback), store, before };
+    return { answer: grantOf(state, store, rollback), store, before };
   };
   const preferred = (request.preferred ?? []).slice(0, look).filter((id) => isIn(pool, id));
   const reused: readonly PoolRead[] = [
@@ -83,7 +85,7 @@ export function* claimSteps(
 
   // The claim was granted before, and is asked again.
   const repeated = view.byToken(token);
-  if (repeated !== undefined) return { answer: grantOf(repeated, clock) };
+  if (repeated !== undefined) return { answer: repeatedAnswer(repeated, state) };
 
   if (wanted !== undefined) {
     const record = view.byId(wanted);
@@ -113,4 +115,29 @@ export function* claimSteps(
   const rested = oldest.find(free);
   if (rested !== undefined) return granted(rested.workerId, rested, newest);
   return { answer: { outcome: "exhausted", pool, freeAt: oldest[0]?.until, clock } };
+}
+
+/** The answer to a claim that was granted before. */
+export function repeatedAnswer(record: Stored, state: NamespaceState): Grant | Lost {
+  // The registry may have forgotten how far that window reached.
+  if (record.era !== state.era) return { outcome: "lost", reason: "forgotten" };
+  // The process that made the claim has its window and has renewed it: this one is a copy of it.
+  if (record.turn !== undefined) return { outcome: "lost", reason: "cloned" };
+  return grantOf(state, record);
+}
+
+/** The answer to the claim that stored this record, at first and at each repetition. */
+export function grantOf(state: NamespaceState, record: Stored, rollback?: number): Grant {
+  const { workerId, fence, from, until, recents } = record;
+  return {
+    outcome: "granted",
+    workerId,
+    fence,
+    from,
+    until,
+    clock: state.clock,
+    receipt: receiptOf(state, record),
+    ...(recents !== undefined && { recents }),
+    ...(rollback !== undefined && { rollback }),
+  };
 }

@@ -1,5 +1,6 @@
 import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
+import type { Turns } from "./turn.ts";
 
 /*
  * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
@@ -26,14 +27,15 @@ export interface Registry {
 
   /**
    * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
-   * grant; its recents only until the first renewal. Creates a missing namespace. Throws CLOCK_SKEW, LAYOUT_MISMATCH, QUARANTINE,
-   * CONFIG_INVALID.
+   * grant until the first renewal; it is lost after that, and after a quarantine. Creates a missing namespace. Throws CLOCK_SKEW,
+   * LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
    */
-  claim(request: ClaimRequest): Promise<Grant | Refusal>;
+  claim(request: ClaimRequest): Promise<Grant | Refusal | Lost>;
 
   /**
    * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, also after `until`, as long as no
-   * other holder has claimed the worker ID. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint.
+   * other holder has claimed the worker ID and it is the sender's turn. A receipt that proves that the registry forgot something begins a
+   * quarantine. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 
@@ -87,6 +89,18 @@ export interface Registry {
   prune(namespace: string, before: number): Promise<number>;
 
   /**
+   * An operator confirms that every window has passed which the store forgot: grants and renewals go on. CONFIG_INVALID for another era
+   * than the present one, NOT_FOUND for an unknown namespace. Nothing changes where no quarantine lasts. Absent where a store has none.
+   */
+  endQuarantine?(request: EndQuarantineRequest): Promise<NamespaceInfo>;
+
+  /**
+   * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent where the registry's receipts
+   * are signed already, or it has none.
+   */
+  receiptKey?(namespace: string): Promise<string | undefined>;
+
+  /**
    * An operator confirms the registry's clock after CLOCK_SKEW refused a step ahead. Stores a note. `by`: its distance from the last
    * accepted clock, ms. Absent where the store does not detect such steps.
    */
@@ -114,6 +128,13 @@ export interface InitRequest extends Partial<NamespaceLimits> {
   readonly layout: string;
   /** An operator confirms that this namespace is new: no worker ID of it was ever used. Default false. */
   readonly new?: boolean | undefined;
+}
+
+/** An operator's request to end a quarantine. */
+export interface EndQuarantineRequest {
+  readonly namespace: string;
+  /** `NamespaceInfo.era`, so that a late request ends no later quarantine. */
+  readonly era: string;
 }
 
 /** Describes to people where a holder runs. Safety between leases does not depend on it. */
@@ -150,6 +171,8 @@ export interface ClaimRequest {
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
+  /** The newest receipt that the claimer remembers of a lease that was not given back: the registry may have forgotten that one. */
+  readonly recall?: string | undefined;
 }
 
 /** A window [from, until) that was granted for one worker ID, and the fence of the claim. */
@@ -202,6 +225,8 @@ export interface Grant extends ClaimedWindow {
   readonly shared?: boolean | undefined;
   /** The store that granted this, where a holder can detect its replacement. Never leaves this machine. */
   readonly store?: GrantingStore | undefined;
+  /** Opaque to a holder, which sends the newest one with its next request: it proves what the registry stored. */
+  readonly receipt?: string | undefined;
 }
 
 /** The store that granted a window. */
@@ -246,7 +271,9 @@ export interface ClaimKey {
 }
 
 /** Extends a window. */
-export interface RenewRequest extends ClaimKey {
+export interface RenewRequest extends ClaimKey, Turns {
+  /** Of the last answer to this claim. */
+  readonly receipt?: string | undefined;
   readonly clock: number;
   readonly window: number;
   readonly checkpoint?: Checkpoint | undefined;
@@ -258,10 +285,14 @@ export interface Renewal {
   readonly from: number;
   readonly until: number;
   readonly clock: number;
+  /** The stored turn: the holder's next renewal names it. Absent where the registry has no turns. */
+  readonly turn?: string | undefined;
+  /** As in a grant. */
+  readonly receipt?: string | undefined;
 }
 
 /** Requests blocks of consecutive spans; `BlockLayout` defines spans and blocks of a layout. */
-export interface BlocksRequest extends ClaimKey {
+export interface BlocksRequest extends ClaimKey, Turns {
   /** The first span. */
   readonly first: number;
   readonly spans: number;
@@ -277,14 +308,26 @@ export interface BlocksTaken {
   readonly blocks: readonly number[];
 }
 
-/** The claim is over: another holder has the worker ID, or an operator ended it. Nothing was changed. */
+/** The claim is over. Nothing was changed. */
 export interface Lost {
   readonly outcome: "lost";
+  /** Default `taken`. */
+  readonly reason?: LossReason | undefined;
+  /** For `forgotten`: other claims may have used these times, too. Unix ms. */
+  readonly doubt?: { readonly from: number; readonly until: number } | undefined;
 }
 
+/**
+ * taken: another holder has the worker ID. released: it was given back, or an operator ended the claim. forgotten: the registry went back
+ * in time and does not know the claim any more. cloned: a copy of the holder has renewed the lease.
+ */
+export type LossReason = "taken" | "released" | "forgotten" | "cloned";
+
 /** Gives a worker ID back. */
-export interface ReleaseRequest extends ClaimKey {
+export interface ReleaseRequest extends ClaimKey, Turns {
   readonly clock: number;
+  /** Of the last answer to this claim. */
+  readonly receipt?: string | undefined;
   /** What was handed out, emitted or not. Left out where the holder does not know it: `until` then stays. */
   readonly used?: Usage | undefined;
 }

@@ -3,11 +3,9 @@ import { isIn } from "../id/pool-bounds.ts";
 import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
 import type {
   Checkpoint,
-  ClaimedWindow,
   ClaimRequest,
   ForceReleased,
   ForceReleaseRequest,
-  Grant,
   Refusal,
   ReleaseRequest,
   RenewRequest,
@@ -23,10 +21,16 @@ import type {
 
 /** The record that a registry stores for one worker ID. */
 export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
-  /** Undefined: no holder. */
+  /** `storedToken` of the holder's token. Undefined: no holder. */
   readonly token?: string | undefined;
   /** The present or last holder knows every sequence used from this time on, Unix ms: its recents may begin here. */
   readonly knownFrom: number;
+  /** The era in which a holder last wrote it: `Era.era`. */
+  readonly era?: string | undefined;
+  /** How many renewals were accepted under this fence. Default 0. */
+  readonly renewals?: number | undefined;
+  /** The turn of the last renewal under this fence: `Turns.nextTurn`. */
+  readonly turn?: string | undefined;
 }
 
 /** A clock that is less than this behind, ms, was not set back: requests of one host can overtake each other. Decides wording only. */
@@ -103,24 +107,6 @@ export function claimed(
   };
 }
 
-/** The answer to the claim that stored this record, at first and at each repetition. */
-export function grantOf(
-  { workerId, fence, from, until, recents }: ClaimedWindow & Pick<Stored, "recents">,
-  clock: number,
-  rollback?: number,
-): Grant {
-  return {
-    outcome: "granted",
-    workerId,
-    fence,
-    from,
-    until,
-    clock,
-    ...(recents !== undefined && { recents }),
-    ...(rollback !== undefined && { rollback }),
-  };
-}
-
 /** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
 export function rollbackOf(record: Stored | undefined, request: ClaimRequest, info: NamespaceInfo): number | undefined {
   if (record === undefined) return undefined;
@@ -146,13 +132,13 @@ export function refusalOf(record: Stored, request: ClaimRequest, clock: number, 
   };
 }
 
-function isHolders(record: Stored | undefined, key: { fence: number; token: string }): record is Stored {
+/** Whether the request names the present claim. */
+export function isHolders(record: Stored | undefined, key: { fence: number; token: string }): record is Stored {
   return record !== undefined && record.token === key.token && record.fence === key.fence;
 }
 
-/** The record after this renewal; undefined where the claim is over. @throws SnowleaseError CONFIG_INVALID for an impossible checkpoint. */
-export function renewed(record: Stored | undefined, request: RenewRequest, clock: number): Stored | undefined {
-  if (!isHolders(record, request)) return undefined;
+/** The record after a renewal by its holder. @throws SnowleaseError CONFIG_INVALID for an impossible checkpoint. */
+export function renewed(record: Stored, request: RenewRequest, clock: number): Stored {
   checkCheckpoint(record, request.checkpoint);
   return {
     ...record,
@@ -161,6 +147,7 @@ export function renewed(record: Stored | undefined, request: RenewRequest, clock
     // The holder has read its recents: nothing of them is handed out again.
     recents: undefined,
     checkpoint: laterOf(record.checkpoint, request.checkpoint),
+    turn: request.nextTurn ?? record.turn,
   };
 }
 
@@ -177,17 +164,9 @@ function laterOf(a: Checkpoint | undefined, b: Checkpoint | undefined): Checkpoi
   return b.timestamp > a.timestamp || (b.timestamp === a.timestamp && b.sequence > a.sequence) ? b : a;
 }
 
-/**
- * The record after this release; the record itself where it was released before; undefined where the claim is over.
- * @throws SnowleaseError CONFIG_INVALID for an impossible usage.
- */
-export function released(record: Stored | undefined, request: ReleaseRequest, clock: number): Stored | undefined {
+/** The record after a release by its holder. @throws SnowleaseError CONFIG_INVALID for an impossible usage. */
+export function released(record: Stored, request: ReleaseRequest, clock: number): Stored {
   const { used } = request;
-  if (record !== undefined && record.token === undefined && record.fence === request.fence) {
-    // An operator ended the claim in between: the holder's usage comes too late.
-    return record.clean || used === undefined ? record : undefined;
-  }
-  if (!isHolders(record, request)) return undefined;
   const ended = { ...record, token: undefined, recents: undefined, seenClock: request.clock, releasedAt: clock };
   if (used === undefined) return { ...ended, clean: false };
   checkCheckpoint(record, used.checkpoint);
@@ -253,7 +232,7 @@ export function forceRefusal(
 
 /** A record for people: with its state, without its token. */
 export function shownRecord(record: Stored, clock: number): WorkerRecord {
-  const { token: _, knownFrom: __, ...rest } = record;
+  const { token: _, knownFrom: __, era: ___, renewals: ____, turn: _____, ...rest } = record;
   return { ...rest, state: stateOf(record, clock) };
 }
 

@@ -1,5 +1,6 @@
 import { ignoreRefusal } from "../id/errors.ts";
 import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
+import { isOver } from "../lease/lease-view.ts";
 import { firstWholeTick } from "../id/layout.ts";
 import type { Share } from "../generator/tick-allocator.ts";
 import { SharedAllocator } from "./shared-allocator.ts";
@@ -63,8 +64,7 @@ export class LeaseClient implements Share {
   }
 
   get #isOver(): boolean {
-    const { state } = this.#lease;
-    return state !== "held" && state !== "switching";
+    return isOver(this.#lease.state);
   }
 
   /** Follows the lease. Returns whether it has a new claim, for which no blocks are prefetched yet. */

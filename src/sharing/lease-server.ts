@@ -1,6 +1,7 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
-import type { ClaimKey, ClaimRequest, Registry, WorkerRecord } from "../rule/registry.ts";
+import type { ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord } from "../rule/registry.ts";
+import { isTurnOf, type Turns } from "../rule/turn.ts";
 import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
 import { checkClaim } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
@@ -13,6 +14,8 @@ import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 
 /** Longest window that a child may ask for, ms. It always gets the lease's own window. */
 const longestWindow = 2 ** 31 - 1;
+
+const cloned: Lost = { outcome: "lost", reason: "cloned" };
 
 /** A child that asks for no blocks for this long no longer counts, ms. */
 const childTimeout = 10_000;
@@ -29,6 +32,8 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
   /** By token: when the claim last asked for blocks, on the wall clock. */
   const children = new Map<string, number>();
+  /** By token: the turn of each child that has renewed, so that two copies of one child do not use the same blocks for long. */
+  const turns = new Map<string, string>();
 
   function checkOpen({ workerId, until }: LeaseSnapshot, now: number): void {
     if (now < until) return;
@@ -68,6 +73,10 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     return children.size - 1;
   }
 
+  function isTurn({ token, ...sent }: ClaimKey & Turns): boolean {
+    return isTurnOf({ turn: turns.get(token) }, sent);
+  }
+
   function recordsOf(namespace: string): WorkerRecord[] {
     const { snapshot } = lease;
     if (namespace !== lease.namespace || snapshot === undefined) return [];
@@ -93,6 +102,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       checkScope(asked, snapshot.workerId);
       checkClaim(asked, now, info);
       checkOpen(snapshot, now);
+      if (turns.has(asked.token)) return cloned;
       const { workerId, fence, knownFrom, until, store } = snapshot;
       return { outcome: "granted", workerId, fence, from: knownFrom, until, clock: now, shared: true, store };
     },
@@ -103,12 +113,17 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       checkWindow(request.window, info);
       checkSkew(request.clock, now, info);
       if (snapshot === undefined) return { outcome: "lost" };
+      if (!isTurn(request)) return cloned;
       checkOpen(snapshot, now);
-      return { outcome: "renewed", from: snapshot.knownFrom, until: snapshot.until, clock: now };
+      const { token, nextTurn: turn } = request;
+      if (turn !== undefined) turns.set(token, turn);
+      return { outcome: "renewed", from: snapshot.knownFrom, until: snapshot.until, clock: now, turn };
     },
 
     async release(request) {
+      if (!isTurn(request)) return cloned;
       children.delete(request.token);
+      turns.delete(request.token);
       return { outcome: snapshotOf(request) === undefined ? "lost" : "released" };
     },
 
@@ -116,6 +131,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       const { token, first, spans, blocks, held } = request;
       const snapshot = snapshotOf(request);
       if (snapshot === undefined) return { outcome: "lost" };
+      if (!isTurn(request)) return cloned;
       const now = clock.now();
       const others = othersThan(token, now);
       const last = allocator.blockLayout.spanAt(Math.min(now + longestAhead, snapshot.until - 1));
@@ -151,9 +167,13 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
 
 function ended({ namespace, workerId, state }: Lease): SnowleaseError {
   const what = `The lease of worker ${workerId} of namespace \`${namespace}\`, which was lent here,`;
-  return state === "switching"
-    ? new SnowleaseError("LEASE_EXPIRED", `${what} was lost and another worker ID is being claimed; try again.`)
-    : new SnowleaseError("LEASE_LOST", `${what} has ended (${state}); start again under a new one.`);
+  if (state === "switching") {
+    return new SnowleaseError("LEASE_EXPIRED", `${what} was lost and another worker ID is being claimed; try again.`);
+  }
+  if (state === "suspended") {
+    return new SnowleaseError("LEASE_EXPIRED", `${what} was given back by \`suspend\`; try again after \`resume\`.`);
+  }
+  return new SnowleaseError("LEASE_LOST", `${what} has ended (${state}); start again under a new one.`);
 }
 
 async function refuseOperator(): Promise<never> {

@@ -1,5 +1,6 @@
 import { configInvalid } from "../id/errors.ts";
 import type { Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
+import { isOver } from "../lease/lease-view.ts";
 import { RecentTicks } from "../generator/recent-ticks.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { defaultRollback } from "../generator/rollback.ts";
@@ -108,7 +109,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
   /** Copies the state of the lease to the allocator. */
   #follow(): void {
     const { snapshot, state } = this.#lease;
-    if (state !== "held" && state !== "switching") {
+    if (isOver(state)) {
       this.seal();
       this.allocator.finish();
       this.#over.abort();

@@ -23,7 +23,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "with ioredis 5.9 on
 
   runConformance("redis", async () => ({
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openRedis(server.url()),
+    open: () => openRedis(server.url("?maxLag=0")),
     pause: sleep,
     now: Date.now,
     lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },

@@ -27,7 +27,7 @@ const top = (...args: string[]): string[] => ["top", "--registry", sandbox.regis
 
 describe("on a terminal", () => {
   test("it follows the pool, scrolls, fits every size, and leaves the terminal as it was", async () => {
-    await hold("long", "500s");
+    await hold("long", "120s");
     await hold("short", "30s");
     const terminal = new Terminal(sandbox, top());
     await terminal.sees(/^2 of 1024 taken/);

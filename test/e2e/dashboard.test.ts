@@ -11,6 +11,7 @@ import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { chromiumMissing, startChromium } from "../support/chromium.ts";
+import { beginQuarantine } from "../support/quarantine.ts";
 
 const silent = { info() {}, warn() {}, error() {} };
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -121,6 +122,39 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
       expect(wrong).toEqual([]);
       await page.context().close();
     }
+  }, 120_000);
+
+  test("shows a quarantine, and why a lease was lost", async () => {
+    const headers = { "content-type": "application/json" };
+    const send = (method: string, path: string, body: object): Promise<Response> =>
+      fetch(daemon.url + path, { method, headers, body: JSON.stringify({ ...body, now: Date.now() }) });
+    const first = await send("POST", "/v1/orders/leases", { host: "late", workerId: 77, windowMs: 100 });
+    const { token, fence } = (await first.json()) as { token: string; fence: number };
+    const next = { host: "next", workerId: 77, windowMs: 100 };
+    await expect.poll(async () => (await send("POST", "/v1/orders/leases", next)).status, patiently).toBe(201);
+    expect((await send("PATCH", "/v1/orders/leases/77", { token, fence })).status).toBe(410);
+    await beginQuarantine(registry, "orders");
+    const { quarantineEnd = 0, era = "" } = (await registry.describe("orders")) ?? {};
+    for (const width of [1280, 360]) {
+      const { page, wrong } = await open("/?namespace=orders", { colorScheme: width === 360 ? "dark" : "light" });
+      await page.setViewportSize({ width, height: 900 });
+      const alarms = await page.getByRole("group", { name: "What needs attention" }).innerText();
+      expect(alarms).toContain("QUARANTINE The registry may have forgotten windows that it granted");
+      expect(alarms).toContain(
+        `It grants again at ${new Date(quarantineEnd).toISOString().slice(0, 19).replace("T", " ")}Z.`,
+      );
+      expect(await page.locator("#events").innerText()).toMatch(/77 lost\s+Another holder has the worker ID\./);
+      expect(await sidewaysScroll(page)).toBe(0);
+      expect(await violations(page)).toEqual([]);
+      const folder = process.env["SNOWLEASE_SCREENSHOTS"];
+      if (folder !== undefined)
+        await page.screenshot({ path: join(folder, `quarantine-${width}.png`), fullPage: true });
+      expect(wrong).toEqual([]);
+      await page.context().close();
+    }
+    await registry.endQuarantine?.({ namespace: "orders", era });
+    const { page } = await open("/?namespace=orders");
+    await page.getByText("An operator ended the quarantine.").waitFor();
   }, 120_000);
 
   test("says what went wrong while it is looked at", async () => {

@@ -126,7 +126,6 @@ test("what is done through a daemon is in its figures, its events and its log, a
     ["snowlease_renewals_total", { namespace: "orders" }, 1],
     ["snowlease_releases_total", { namespace: "orders" }, 1],
     ["snowlease_forced_releases_total", { namespace: "orders" }, 1],
-    ["snowlease_leases_lost_total", { namespace: "orders" }, 1],
     ["snowlease_ids_made_total", { namespace: "orders" }, 250],
     ["snowlease_errors_total", { code: "LEASE_LOST" }, 1],
     ["snowlease_worker_ids", { namespace: "orders", state: "live" }, 1],
@@ -134,6 +133,9 @@ test("what is done through a daemon is in its figures, its events and its log, a
     ["snowlease_build_info", { registry: "sqlite" }, 1],
   ];
   for (const [name, labels, value] of expected) expect([name, valueOf(text, name, labels)]).toEqual([name, value]);
+  const losses = parseExposition(text).get("snowlease_leases_lost_total")?.samples ?? [];
+  const lost = losses.filter(({ labels, value }) => labels["namespace"] === "orders" && value > 0);
+  expect(lost.map(({ value }) => value)).toEqual([1]);
   expect(valueOf(text, "snowlease_own_window_left_seconds")).toBeGreaterThan(0);
   // Both clocks are this machine's.
   expect(Math.abs(valueOf(text, "snowlease_clock_offset_seconds") ?? NaN)).toBeLessThan(10);

@@ -176,8 +176,10 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         });
         expect((await registry.worker(namespace, grant.workerId))?.recents).toEqual(recents);
       }
-      const odd = claimRequest({ namespace, token: "x".repeat(65) });
-      await expect(registry.claim(odd)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+      const request = claimRequest({ namespace });
+      const key = keyOf(request, await granted(registry, request));
+      const odd = { ...key, clock: Date.now(), window: 1000, nextTurn: "x".repeat(65) };
+      await expect(registry.renew(odd)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
       await registry.pin(namespace, 9, "ß".repeat(200));
       expect(await registry.worker(namespace, 9)).toMatchObject({ pinned: "ß".repeat(200) });
     });

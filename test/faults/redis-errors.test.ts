@@ -191,6 +191,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     "process",
     "pinned",
     "era",
+    "renewals",
+    "turn",
     "band",
     "ended",
     "+token",
@@ -243,7 +245,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     },
   );
 
-  test.each(["maxWindow", "maxClockSkew", "era", "quarantineEnd"])(
+  test.each(["maxWindow", "maxClockSkew", "era", "quarantineEnd", "opensAt"])(
     "a `meta` whose `%s` is nonsense says so",
     async (field) => {
       await client.hset(`${prefix}:meta`, field, "soon");

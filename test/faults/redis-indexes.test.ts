@@ -2,10 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout, Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import type { ClaimRequest, Grant, Refusal, Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../src/rule/registry.ts";
+import { storedToken } from "../../src/rule/token.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { namespace } from "../support/failover.ts";
+import { namespace, passQuarantine } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
@@ -49,7 +50,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
   }
 
   /** Claims until one is granted or none is promised, as a caller with a `claimTimeout` does. */
-  async function insist(wish: Partial<ClaimRequest> = {}): Promise<Grant | Refusal> {
+  async function insist(wish: Partial<ClaimRequest> = {}): Promise<Grant | Lost | Refusal> {
     for (let tries = 0; ; tries++) {
       const answer = await registry.claim(ask({ holder: newcomer, ...wish, clock: Date.now() }));
       if (answer.outcome !== "exhausted" || answer.freeAt === undefined || answer.freeAt > answer.clock + 1000)
@@ -139,7 +140,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     await granted(registry, ask({ workerId: 602 }));
     await registry.forceRelease({ namespace, workerId: 602, force: true });
     const present = requests.at(-1)?.token ?? "";
-    expect(await server.client().hgetall(`workerId/${namespace}:token`)).toEqual({ [present]: "600" });
+    expect(await server.client().hgetall(`workerId/${namespace}:token`)).toEqual({ [storedToken(present)]: "600" });
   });
 
   test("`unused` is deleted: a quarantine, since records may have been, too; then every number is there", async () => {
@@ -148,8 +149,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     await forget("unused");
     const { code } = await failure(registry.claim(ask()));
     expect(code).toBe("QUARANTINE");
-    const now = Date.now();
-    await server.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", now);
+    const now = await passQuarantine(server);
     const next = await granted(registry, ask());
     expect(next).toMatchObject({ workerId: pool.first });
     expect(next.from).toBeGreaterThanOrEqual(now);

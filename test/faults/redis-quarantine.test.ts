@@ -8,7 +8,7 @@ import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { assumedLimits, defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { Holders, init, limits, namespace, quarantineOf, timesOf } from "../support/failover.ts";
+import { Holders, init, limits, namespace, passQuarantine, quarantineOf, timesOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
@@ -45,11 +45,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
   }
 
   /** Ten minutes that the test does not wait for. */
-  async function endQuarantine(): Promise<number> {
-    const now = Date.now();
-    await server.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", now);
-    return now;
-  }
+  const endQuarantine = (): Promise<number> => passQuarantine(server);
 
   test("killed with -9 and started again with all it had: nothing is granted or renewed until every window has passed", async () => {
     await begin();
@@ -339,8 +335,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(await registry.init({ namespace: "usual", layout })).toMatchObject(defaultLimits);
     await restart();
     expect(await waits()).toBeGreaterThan(longest - 60_000);
-    const now = Date.now();
-    await server.client().hset("workerId/usual:meta", "quarantineEnd", now);
+    await passQuarantine(server, "usual");
     expect(await granted(registry, claimRequest({ namespace: "usual", window: 120_000 }))).toBeDefined();
     const { code } = await failure(registry.claim(claimRequest({ namespace: "usual", window: 120_001 })));
     expect(code).toBe("CONFIG_INVALID");
@@ -351,7 +346,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const claim = (window: number): ClaimRequest => claimRequest({ namespace: "fresh", window });
     expect((await failure(registry.claim(claim(120_001)))).code).toBe("CONFIG_INVALID");
     expect((await failure(registry.claim(claim(120_000)))).code).toBe("QUARANTINE");
-    await server.client().hset("workerId/fresh:meta", "quarantineEnd", Date.now());
+    await passQuarantine(server, "fresh");
     await granted(registry, claim(120_000));
     expect(await registry.describe("fresh")).toMatchObject(defaultLimits);
   });
@@ -396,7 +391,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const windows = (Date.now() - begun) / window;
     expect((await asked()) - calls).toBeLessThan(count * 7 * windows);
     // It ends sooner than they were told, and before their windows do.
-    await client.hset("workerId/many:meta", "quarantineEnd", Date.now());
+    await passQuarantine(server, "many");
     await eventually(
       async () => held.map(({ until }) => until),
       (ends) => ends.every((until, i) => until > (before[i]?.until ?? 0)),

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
-import { Address, Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
+import { Address, Holders, init, limits, namespace, passQuarantine, quarantineOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
@@ -179,7 +179,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     onTestFinished(() => below.close());
     // It notes that it does not know all, and since when; and then that is long ago.
     expect((await failure(below.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
-    await other.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", Date.now());
+    await passQuarantine(other);
     const missed = await granted(registry, claimRequest({ window: limits.maxWindow }));
     await promotedLongAgo(other);
     const { code, details } = await failure(below.claim(claimRequest({ window: 1000 })));
@@ -198,7 +198,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     const above = await openRedis(other.url("?maxLag=0"));
     onTestFinished(() => above.close());
     expect((await failure(above.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
-    await other.client().hset(`workerId/${namespace}:meta`, "quarantineEnd", Date.now());
+    await passQuarantine(other);
     const missed = await granted(above, claimRequest({ window: limits.maxWindow }));
     await promotedLongAgo(one);
     const { code, details } = await failure(registry.claim(claimRequest({ window: 1000 })));

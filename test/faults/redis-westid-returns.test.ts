@@ -39,9 +39,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers that go bac
     await java.take(one);
     for (const n of [one, two]) {
       const renewal = { ...tools.keyFor(keys, n), clock: Date.now(), window: 300 };
-      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
+      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost", reason: "taken" });
       await tools.registry.release({ ...tools.keyFor(keys, n), clock: Date.now(), used: undefined });
-      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
+      expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost", reason: "released" });
     }
     expect(await client.get(`workerId:use:${one}`)).toBe(java.value);
     expect(await tools.registry.worker(tools.namespace, one)).toMatchObject({

@@ -156,7 +156,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
       const grant = await granted(registry, request);
       const java = await take();
       const key = keyOf(request, grant);
-      expect(await registry.renew({ ...key, clock: Date.now(), window: 200 })).toEqual({ outcome: "lost" });
+      expect(await registry.renew({ ...key, clock: Date.now(), window: 200 })).toEqual({
+        outcome: "lost",
+        reason: "taken",
+      });
       await java?.leave();
       await eventually(
         () => registry.worker(namespace, 0),

@@ -100,21 +100,30 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect(Math.abs((await granted(registry, claimRequest({ namespace }))).clock - Date.now())).toBeLessThan(5000);
     });
 
-    test("no tables: what to run", async () => {
+    test("no tables: a claimer is told what to run, and a holder is not", async () => {
       const registry = await opened(server.url());
-      const key = { namespace: "never", workerId: 1, fence: 1, token: "0" };
-      for (const asked of [
-        () => registry.claim(claimRequest({ namespace: "never" })),
-        () => registry.renew({ ...key, clock: Date.now(), window: 1000 }),
-        () => registry.release({ ...key, clock: Date.now() }),
-      ]) {
-        const { code, message } = await failure(asked());
-        expect(code).toBe("SCHEMA_INCOMPATIBLE");
-        expect(message).toMatch(
-          /; run `snowlease init --registry '\w+:\/\/\*\*\*@127.0.0.1:\d+\/\w+' --namespace never`\.$/,
-        );
-      }
+      const { code, message } = await failure(registry.claim(claimRequest({ namespace: "never" })));
+      expect(code).toBe("SCHEMA_INCOMPATIBLE");
+      expect(message).toMatch(
+        /; run `snowlease init --registry '\w+:\/\/\*\*\*@127.0.0.1:\d+\/\w+' --namespace never`\.$/,
+      );
       expect(await registry.describe("never")).toBeUndefined();
+
+      const { namespace } = await made();
+      const request = claimRequest({ namespace });
+      const grant = await granted(registry, request);
+      const key = { ...keyOf(request, grant), clock: Date.now() };
+      const tables = ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
+      for (const table of tables) await server.query(`DROP TABLE ${table}`);
+      const { receipt } = grant;
+      const refusal = await failure(registry.renew({ ...key, receipt, window: 1000 }));
+      expect(refusal.code).toBe("QUARANTINE");
+      expect(refusal.details).not.toHaveProperty("retryAfterMs");
+      expect(refusal.message).not.toContain("init");
+      expect(await registry.release({ ...key, receipt })).toEqual({ outcome: "lost", reason: "forgotten" });
+      // Without a receipt, nothing proves that the claim was ever made.
+      expect(await registry.renew({ ...key, window: 1000 })).toEqual({ outcome: "lost" });
+      expect(await registry.release(key)).toEqual({ outcome: "lost" });
     });
 
     test("tables of another version, or that lack a column, are left alone", async () => {
@@ -326,8 +335,10 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     test("what cannot be stored is refused, and the connection is good for the next", async () => {
       const { namespace } = await made();
       const registry = await opened(server.url("?poolSize=1"));
-      const odd = claimRequest({ namespace, token: "x".repeat(65) });
-      expect((await failure(registry.claim(odd))).code).toBe("CONFIG_INVALID");
+      const holder = claimRequest({ namespace });
+      const key = keyOf(holder, await granted(registry, holder));
+      const odd = { ...key, clock: Date.now(), window: 1000, nextTurn: "x".repeat(65) };
+      expect((await failure(registry.renew(odd))).code).toBe("CONFIG_INVALID");
       await granted(registry, claimRequest({ namespace }));
       const long = { host: "ü".repeat(300), ip: "1".repeat(300), pid: 1, instance: "🐧".repeat(300) };
       const grant = await granted(registry, claimRequest({ namespace, holder: long }));

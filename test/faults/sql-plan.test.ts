@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { literal as mysqlLiteral } from "../../src/registries/sql/mysql/dialect.ts";
 import { literal as postgresLiteral } from "../../src/registries/sql/postgres/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
@@ -16,7 +16,7 @@ const pool = { first: 0, last: rows + 99 };
 
 /** Statements of claims, renewals and releases that look something up. */
 const hot =
-  /^(?:claim|record\.get|assign\.get|record\.put|record\.file|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
+  /^(?:claim|record\.get|assign\.get|record\.put|record\.touch|record\.file|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
 
 /** What stands for parameters while only a plan is asked for. */
 const values: Readonly<Record<string, string | number | null>> = {
@@ -33,7 +33,7 @@ const values: Readonly<Record<string, string | number | null>> = {
 function mysqlFill(numbers: string): readonly string[] {
   return [
     `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
-     SELECT seq, 1, (SELECT CAST(value AS SIGNED) FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
+     SELECT seq, 1, (SELECT value FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
        IF(seq % 1000 = 7, NULL, LPAD(seq, 32, '0')), 1, IF(seq % 1000 = 7, seq, 8000000000000 + seq), 1, 0, 1,
        CONCAT('host-', seq % 5000), '', 1, '', 1
      FROM ${numbers}`,
@@ -46,7 +46,7 @@ function mysqlFill(numbers: string): readonly string[] {
 const fill: Readonly<Record<string, readonly string[]>> = {
   postgres: [
     `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
-     SELECT n, 1, (SELECT value::bigint FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
+     SELECT n, 1, (SELECT value FROM workerid_meta_orders WHERE name = 'era'), '0-${pool.last}', '0-${pool.last}', 1,
        CASE WHEN n % 1000 = 7 THEN NULL ELSE lpad(n::text, 32, '0') END, 1, CASE WHEN n % 1000 = 7 THEN n ELSE 8000000000000 + n END, 1, 0, 1,
        'host-' || n % 5000, '', 1, '', 1
      FROM generate_series(0, ${rows - 1}) n`,
@@ -84,7 +84,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
     async function plan(text: string, more: typeof values = {}): Promise<string> {
       const names = { ...namesOf(namespace), identity: literal("x") };
       const bound = named(text, names).replace(placeholder, (_, name: string) => {
-        const isText = /hostname|ip|ended_by|identity|band|present_era|pinned|instance/.test(name);
+        const isText = /hostname|ip|ended_by|identity|band|era|turn|pinned|instance/.test(name);
         const told = { ...values, ...more };
         const value = name in told ? told[name] : isText ? "x" : 7;
         return (dialect === "postgres" ? postgresLiteral : mysqlLiteral)(value ?? null);
@@ -161,7 +161,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
 
     test("a pool that was narrowed reads no more than one of its size, finds what is free in it, and nothing outside", async () => {
       const narrow = { first: 50_000, last: 50_999 };
-      const claim = (): Promise<Grant | Refusal> =>
+      const claim = (): ReturnType<Registry["claim"]> =>
         registry.claim(claimRequest({ pool: narrow, holder: { host: "narrow", ip: "", pid: 1, instance: "" } }));
       expect(await claim()).toMatchObject({ outcome: "granted", workerId: 50_007, fence: 2 });
       expect(await claim()).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });

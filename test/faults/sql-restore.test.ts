@@ -65,6 +65,7 @@ describe.each([...databases, oracleStandIn])("tables of $name that are restored 
       expect(renewal).toMatchObject({ outcome: "renewed", from: next?.from });
       expect(await after.renew({ ...keyOf(forgotten, { ...next!, fence: 1 }), clock: Date.now(), window })).toEqual({
         outcome: "lost",
+        reason: "taken",
       });
     },
   );

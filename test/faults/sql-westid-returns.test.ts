@@ -42,7 +42,7 @@ describe.each([...databases, oracleStandIn])(
           const renewal = { ...tools.keyFor(keys, n), clock: Date.now(), window: 300 };
           expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
           await tools.registry.release({ ...tools.keyFor(keys, n), clock: Date.now() });
-          expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost" });
+          expect(await tools.registry.renew(renewal)).toEqual({ outcome: "lost", reason: "released" });
         }
         expect(await tools.registry.worker(tools.namespace, one)).toMatchObject({
           state: "foreign",

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Layout } from "../../src/id/layout.ts";
-import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
+import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
@@ -115,7 +115,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "a pool in Z
     await registry.init({ namespace, layout, maxWindow: 600_000 });
     await makeRecords(port, namespace, all, (id) => (id === 300 ? soon : id === 100 || id === 200 ? past : late));
     await registry.pin(namespace, 200, "kept");
-    const claim = (): Promise<Grant | Refusal> => registry.claim(ask({ pool, window: 600_000, clock: Date.now() }));
+    const claim = (): ReturnType<Registry["claim"]> =>
+      registry.claim(ask({ pool, window: 600_000, clock: Date.now() }));
     const packets = async (): Promise<number> => {
       const [, count] = /zk_packets_received\s+(\d+)/.exec(await askServer(port, "mntr")) ?? [];
       return Number(count);

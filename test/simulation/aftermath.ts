@@ -9,7 +9,7 @@ import type { Leasing } from "./store.ts";
 import { Machine, type World } from "./world.ts";
 
 /**
- * Everybody is dead. When the longest window has passed, by the slowest clock, and at most one quarantine, each number of the pool can
+ * All processes are dead. When the longest window has passed, by the slowest clock, and at most one quarantine, each number of the pool can
  * be claimed and makes IDs that nobody made.
  */
 export async function aftermath(
@@ -24,20 +24,21 @@ export async function aftermath(
   const behind = Math.max(0, judge.latest - server.now());
   // A window may have ended in the middle of a tick, which is nobody's then.
   world.advance(behind + options.window + maxClockSkew + options.layout.tick);
-  let quarantine = true;
+  let quarantines = 1;
   const { first, last: end } = options.pool;
   for (let workerId = first; workerId <= end; workerId++) {
     const clock = new Machine(world, server.offset);
-    const host = { registry: store as Registry, clock, makeToken: () => fleet.makeToken(last) };
+    const host = { registry: store as Registry, clock, makeToken: () => fleet.token() };
     const holder = { host: "c", ip: "", pid: 1, instance: "" };
     const wish = { ...options, workerId, claimTimeout: 0, operationTimeout: 0, holder };
     try {
-      const lease = await Lease.claim(host, wish).catch((error: unknown) => {
-        if (!quarantine || !isSnowleaseError(error, "QUARANTINE")) throw error;
-        quarantine = false;
-        world.advance((error.details.retryAfterMs ?? 0) + options.layout.tick);
-        return Lease.claim(host, wish);
-      });
+      const claim = (): Promise<Lease> =>
+        Lease.claim(host, wish).catch((error: unknown) => {
+          if (quarantines-- === 0 || !isSnowleaseError(error, "QUARANTINE")) throw error;
+          world.advance((error.details.retryAfterMs ?? 0) + options.layout.tick);
+          return claim();
+        });
+      const lease = await claim();
       judge.made(new Snowflake(lease).next(), last, last);
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);

@@ -1,10 +1,12 @@
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
+import { recalling } from "../../src/registries/recall.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { aftermath } from "./aftermath.ts";
 import { type Event, Tally } from "./events.ts";
 import { Fleet } from "./fleet.ts";
 import { Judge } from "./judge.ts";
-import { drawn } from "./scenario.ts";
-import { Store } from "./store.ts";
+import { drawn, type Scenario } from "./scenario.ts";
+import { type Leasing, Store } from "./store.ts";
 import type { Variant } from "./variant.ts";
 import { Machine, World } from "./world.ts";
 
@@ -35,9 +37,10 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
   const scenario = drawn(random, variant.traits);
   const { layout, forgets, unsteady } = scenario;
   const server = new Machine(world, random.between(-3000, 3000));
-  const forgetful = forgets ? new Store(server, tally, variant.eras) : undefined;
   const judge = new Judge(layout, tally, sought);
-  const store = judge.watch(forgetful ?? memoryRegistry({ clock: server }));
+  const forgetful = forgets ? new Store(server, random, tally, judge.accuse, scenario.lags, variant.rules) : undefined;
+  const watched = judge.watch(forgetful ?? memoryRegistry({ clock: server }));
+  const store: Leasing = scenario.remembers ? recalling(watched as Registry) : watched;
   const fleet = new Fleet(world, scenario, store, judge, tally, variant);
 
   function stepClock(): void {
@@ -52,7 +55,7 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     let some = false;
     for (let left = random.between(1, scenario.lends ? 5 : 1); left > 0 && world.deliver(); left--) {
       some = true;
-      await settled();
+      await settled(scenario);
     }
     return some;
   }
@@ -60,14 +63,29 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
   /** As far as somebody sleeps, a moment, or as long as a quarantine lasts. */
   function advance(): void {
     const quarantine = forgetful?.quarantine ?? 0;
+    if (scenario.ends && quarantine > 0 && random.chance(0.3)) {
+      forgetful?.endQuarantine((content, clock) => judge.hasForgottenNothingOpen(content, clock));
+      return;
+    }
     if (quarantine > 0 && random.chance(0.5)) world.advance(quarantine);
     else world.advance(random.chance(0.4) ? (world.nextWake() ?? 100) : random.between(1, 1500));
   }
 
-  function intervene(): void {
-    if (forgetful !== undefined && random.chance(0.5)) {
-      forgetful.forget(random);
+  /** The store goes back in time, in one way or another. */
+  function goBack(store: Store): void {
+    if (scenario.isSilent || random.chance(0.3)) {
+      if (random.chance(0.1)) store.fork(random);
+      else store.putBack(random);
+      if (scenario.isSetBack) server.offset -= random.between(0, 60_000);
+    } else {
+      store.forget(random);
       server.offset = random.between(-serversApart, serversApart);
+    }
+  }
+
+  function intervene(): void {
+    if (forgetful !== undefined && scenario.goesBack && random.chance(0.5)) {
+      goBack(forgetful);
     } else if (unsteady && random.chance(scenario.lends ? 0.8 : 0.5)) {
       const workerId = random.between(0, scenario.options.pool.last);
       void store.forceRelease({ namespace: "default", workerId, force: true }).then(({ outcome }) => {
@@ -83,10 +101,11 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     else if (dice < 0.91) advance();
     else if (dice < 0.955) stepClock();
     else intervene();
-    await settled();
+    await settled(scenario);
   }
   fleet.end();
-  if (judge.violation === undefined) await aftermath(world, server, store, scenario, judge, fleet);
+  if (judge.violation === undefined && forgetful?.isDouble !== true)
+    await aftermath(world, server, watched, scenario, judge, fleet);
   return { seed, counts: tally.counts, violation: judge.violation };
 }
 
@@ -94,6 +113,6 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
  * Lets what follows from the last step happen. Promises run in a fixed order, so a chain longer than this goes on beside the next
  * step and is still the same in every replay; waiting for the event loop instead costs three times as much.
  */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 12; turn++) await Promise.resolve();
+async function settled({ copies }: Scenario): Promise<void> {
+  for (let turn = copies ? 40 : 16; turn > 0; turn--) await Promise.resolve();
 }

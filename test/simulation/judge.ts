@@ -1,37 +1,79 @@
 import type { Layout } from "../../src/id/layout.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import { readReceipt, type Receipt } from "../../src/rule/receipt.ts";
 import type { Grant, ReleaseRequest, RenewRequest, Renewal } from "../../src/rule/registry.ts";
 import type { Tally } from "./events.ts";
-import type { Leasing } from "./store.ts";
+import { type Content, knows, type Leasing, type Standing } from "./store.ts";
 
 /** The family that comes when all others are dead. */
 export const last = 0;
 
+/** An acknowledged grant or renewal. */
+interface Write {
+  readonly until: number;
+  readonly receipt: string | undefined;
+  /** What the store held after it; undefined for a store that never forgets. */
+  readonly content: Content | undefined;
+}
+
 /** A window as the store acknowledged it. A holder whose window begins anew after a quarantine has one more. */
 interface Window {
   readonly token: string;
-  /** The process that asked; its threads and children make IDs in the same window. */
-  readonly family: number;
+  /** The processes that asked; their threads and children make IDs in the same window. More than one where a process was copied. */
+  readonly families: ReadonlySet<number>;
   readonly fence: number;
   readonly floor: number;
   readonly from: number;
   until: number;
-  /** Its holder gave it back. */
-  released: boolean;
+  readonly writes: Write[];
+  /** The family that gave it back. */
+  releasedBy: number | undefined;
+  /** Where it ended then. */
+  end: number;
+}
+
+/** An ID as it was made. */
+interface Making {
+  readonly maker: number;
+  readonly window: Window | undefined;
+  readonly end: number;
+  /** How many answers its family had heard. */
+  readonly heard: number;
+  /** Its maker is a copy, or was copied, and no answer has parted the two yet. */
+  readonly isDoubled: boolean;
+}
+
+/** How a process stood when it was copied. */
+interface Doubled {
+  readonly token: string;
+  /** The turn that it had drawn, and had no answer to. */
+  readonly turn: string | undefined;
+  /** Whether that was drawn after its window had passed. */
+  readonly isLate: boolean;
+  readonly until: number;
 }
 
 /**
- * Sees every acknowledged write of the store, right where it is made, and every ID; forgets nothing. Says what must never happen:
- * an ID twice, one outside of its maker's windows, windows that overlap, a fence that did not rise.
+ * Sees every acknowledged write of the store, right where it is made, every answer that a holder hears, and every ID; forgets nothing.
+ * Says what must never happen: an ID twice, one outside of its maker's windows, windows that overlap, a fence that did not rise, a
+ * restore that is not found, a quarantine without a cause.
  */
 export class Judge {
   readonly #layout: Layout;
   readonly #tally: Tally;
   readonly #sought: RegExp;
-  readonly #makers = new Map<bigint, number>();
+  readonly #made = new Map<bigint, Making>();
   /** Of each worker ID, in the order of their grants. */
   readonly #windows = new Map<number, Window[]>();
-  readonly #families = new Map<string, number>();
+  readonly #families = new Map<string, Set<number>>();
   readonly #newest = new Map<number, string>();
+  readonly #receipts = new Map<string, Write[]>();
+  /** Where the store stood when it gave an answer. */
+  readonly #answered = new WeakMap<object, Content>();
+  /** The same of the answers that each family has heard. */
+  readonly #heard = new Map<number, Content[]>();
+  readonly #doubled = new Map<number, Doubled>();
+  readonly #copied = new Set<number>();
   #store: Leasing | undefined;
   /** The latest that the store's clock has shown. */
   latest = 0;
@@ -44,15 +86,57 @@ export class Judge {
     this.#sought = sought;
   }
 
-  accuse(what: string): void {
+  readonly accuse = (what: string): void => {
     if (this.#sought.test(what)) this.violation ??= what;
-  }
+  };
 
   /** Notes whose token this is. */
-  introduce(token: string, family: number): string {
-    this.#families.set(token, family);
+  introduce(token: string, family: number): void {
+    const families = this.#families.get(token) ?? new Set();
+    this.#families.set(token, families.add(family));
     this.#newest.set(family, token);
-    return token;
+  }
+
+  /** A process was copied with all that it has. */
+  copied(original: number, copy: number, state: Doubled): void {
+    for (const families of this.#families.values()) if (families.has(original)) families.add(copy);
+    this.#heard.set(copy, [...(this.#heard.get(original) ?? [])]);
+    for (const family of [original, copy]) {
+      this.#doubled.set(family, state);
+      this.#copied.add(family);
+    }
+  }
+
+  /** Whether no copy of this family has lived; a store that was put back may take a late message for a copy's, and cost one its lease. */
+  wasNeverCopied(family: number): boolean {
+    return !this.#copied.has(family) && this.#store?.hasForgotten !== true;
+  }
+
+  /** Whether a store that was put back granted this claim once more: its holder knows the first window only. */
+  isGrantedAnew(token: string): boolean {
+    const windows = [...this.#windows.values()].flat().filter((window) => window.token === token);
+    return this.#store?.hasForgotten === true && windows.length > 1;
+  }
+
+  /** A holder hears an answer to its renewal. */
+  heard(family: number, request: RenewRequest, answer: unknown): void {
+    const content = typeof answer === "object" && answer !== null ? this.#answered.get(answer) : undefined;
+    if (content !== undefined) this.#heardBy(family).push(content);
+    const doubled = this.#doubled.get(family);
+    if (doubled?.token !== request.token || answer instanceof Error) return;
+    // Both copies bear a turn that was drawn before; with it, both may be answered until the window passes.
+    const isBefore = request.nextTurn === doubled.turn && (doubled.isLate || request.clock < doubled.until);
+    if (!isBefore) this.#doubled.delete(family);
+  }
+
+  /** Whether every window has passed of which a store with this content knows nothing. */
+  hasForgottenNothingOpen(content: Content, clock: number): boolean {
+    const windows = [...this.#windows.values()].flat();
+    return windows.every(({ writes, end }) =>
+      writes.every(
+        (write) => Math.min(write.until, end) <= clock || write.content === undefined || knows(content, write.content),
+      ),
+    );
   }
 
   /** The store, with the judge looking on. */
@@ -60,18 +144,48 @@ export class Judge {
     this.#store = store;
     return {
       claim: async (request) => {
-        const answer = await store.claim(request);
+        const asked = store.claim(request);
+        const { standing } = store;
+        const recall = readReceipt(request.recall);
+        this.#compareEras(standing, recall, request.recall);
+        const answer = await asked;
+        if (answer.outcome === "lost") return answer;
         this.latest = Math.max(this.latest, answer.clock);
-        if (answer.outcome === "granted") this.#granted(request.token, answer);
+        if (answer.outcome !== "granted") return answer;
+        if (standing !== undefined && this.#isForgotten(standing.before, recall, request.recall)) {
+          this.accuse(
+            `The store forgot a renewal of worker ${recall?.workerId}, and grants to a claimer that recalls it.`,
+          );
+        }
+        this.#granted(request.token, answer, standing?.after);
         return answer;
       },
       renew: async (request) => {
-        const answer = await store.renew(request);
-        if (answer.outcome === "renewed") this.#renewed(request, answer);
+        const asked = store.renew(request);
+        const { standing } = store;
+        const receipt = readReceipt(request.receipt);
+        this.#compareEras(standing, receipt, request.receipt);
+        const answer = await asked.catch((error: unknown) => {
+          if (standing !== undefined && isSnowleaseError(error, "QUARANTINE"))
+            this.#answered.set(error, standing.after);
+          throw error;
+        });
+        if (standing !== undefined) {
+          this.#answered.set(answer, standing.after);
+          const isFound = answer.outcome === "lost" && answer.reason === "forgotten";
+          if (!isFound && this.#isForgotten(standing.before, receipt, request.receipt)) {
+            this.accuse(
+              `The store forgot a renewal of worker ${request.workerId}, and its holder's next one is ${answer.outcome}.`,
+            );
+          }
+        }
+        if (answer.outcome === "renewed") this.#renewed(request, answer, standing?.after);
         return answer;
       },
       release: async (request) => {
-        const answer = await store.release(request);
+        const asked = store.release(request);
+        this.#compareEras(store.standing, readReceipt(request.receipt), request.receipt);
+        const answer = await asked;
         if (answer.outcome === "released") this.#released(request);
         return answer;
       },
@@ -82,16 +196,64 @@ export class Judge {
   /** An ID was made. */
   made(id: bigint, family: number, maker: number): void {
     const { timestamp, workerId } = this.#layout.decompose(id);
-    const before = this.#makers.get(id);
-    if (before !== undefined) this.accuse(`ID ${id} was made by holder ${before} and again by holder ${maker}.`);
-    this.#makers.set(id, maker);
     if ((this.#store?.quarantine ?? 0) > 0) this.#tally.count("ID during a quarantine");
     const end = timestamp + this.#layout.tick;
+    const isDoubled = this.#doubled.has(family);
     const window = this.#of(workerId).findLast(
-      (each) => each.family === family && timestamp >= each.floor && end <= each.until,
+      (each) =>
+        each.families.has(family) &&
+        timestamp >= each.floor &&
+        end <= each.until &&
+        // A copy does not hear that the other one has given it back.
+        (end <= each.end || (isDoubled && each.releasedBy !== family)),
     );
+    const making = { maker, window, end, heard: this.#heardBy(family).length, isDoubled };
+    const before = this.#made.get(id);
+    if (before !== undefined) this.#compareMakings(id, before, making);
+    this.#made.set(id, making);
     if (window === undefined) this.accuse(`ID ${id} was made by holder ${maker} outside of its windows.`);
     else if (timestamp < window.from) this.#tally.count("ID by what was inherited");
+  }
+
+  #compareMakings(id: bigint, before: Making, after: Making): void {
+    if (isOfCopies(before, after) || isOfCopies(after, before)) {
+      return this.#tally.count("ID twice by copies");
+    }
+    const [first, second] = [this.#grantsOf(before), this.#grantsOf(after)];
+    const isExcused =
+      first.length > 0 &&
+      second.length > 0 &&
+      !isRespected(first, second) &&
+      !isRespected(second, first) &&
+      !this.#isTold(before, first, second) &&
+      !this.#isTold(after, second, first);
+    if (isExcused) this.#tally.count("ID twice by a forgotten window");
+    else this.accuse(`ID ${id} was made by holder ${before.maker} and again by holder ${after.maker}.`);
+  }
+
+  /** What the store held after each write that let the maker make it. */
+  #grantsOf({ window, end }: Making): readonly Content[] {
+    return window?.writes.filter(({ until }) => end <= until).flatMap(({ content }) => content ?? []) ?? [];
+  }
+
+  /** Whether the maker had heard an answer of a store that knew the other one's window, and not its own. */
+  #isTold({ maker, heard }: Making, own: readonly Content[], others: readonly Content[]): boolean {
+    const answers = this.#heardBy(maker).slice(0, heard);
+    const [granted] = own;
+    return answers.some(
+      (content) =>
+        content.serial > (granted?.serial ?? 0) &&
+        others.some((other) => knows(content, other)) &&
+        !own.some((each) => knows(content, each)),
+    );
+  }
+
+  #heardBy(family: number): Content[] {
+    const heard = this.#heard.get(family);
+    if (heard !== undefined) return heard;
+    const none: Content[] = [];
+    this.#heard.set(family, none);
+    return none;
   }
 
   #of(workerId: number): Window[] {
@@ -102,29 +264,59 @@ export class Judge {
     return windows;
   }
 
-  #granted(token: string, { workerId, fence, from, until, recents }: Grant): void {
+  #granted(token: string, { workerId, fence, from, until, recents, receipt }: Grant, content?: Content): void {
     const windows = this.#of(workerId);
-    const repeated = windows.findLast((window) => window.token === token && window.fence === fence);
+    const write = this.#noted({ until, receipt, content });
+    const repeated = windows.findLast(
+      (window) => window.token === token && window.fence === fence && isKnown(window, content),
+    );
     if (repeated !== undefined) {
       if (repeated.from !== from) this.accuse(`The window of a repeated claim of worker ${workerId} moved.`);
+      const isRenewed = repeated.writes.some(
+        (each) => (readReceipt(each.receipt)?.renewals ?? 0) > 0 && isKnown({ writes: [each] }, content),
+      );
+      if (isRenewed) this.accuse(`A claim of worker ${workerId} was repeated after its renewal.`);
       return;
     }
-    for (const { fence: older } of windows) {
-      if (older >= fence) this.accuse(`Fence ${fence} of worker ${workerId} does not rise above ${older}.`);
+    for (const other of windows) {
+      const { fence: older } = other;
+      // Where an operator ended a quarantine early, the next one may end no later, and fences go by its end.
+      if (older >= fence && knownEnd(other, content) > 0 && !other.writes.some(wasEnded)) {
+        this.accuse(`Fence ${fence} of worker ${workerId} does not rise above ${older}.`);
+      }
     }
-    const family = this.#families.get(token) ?? last;
-    if (windows.at(-1)?.released === false && family !== last) this.#tally.count("claim that took over");
-    this.#open(workerId, { token, family, fence, floor: recents?.from ?? from, from, until, released: false });
+    const families = this.#families.get(token) ?? new Set([last]);
+    const isTakeOver = windows.length > 0 && windows.at(-1)?.releasedBy === undefined;
+    if (isTakeOver && !families.has(last)) this.#tally.count("claim that took over");
+    const floor = recents?.from ?? from;
+    const open = { token, families, fence, floor, from, until, writes: [write], releasedBy: undefined, end: Infinity };
+    this.#open(workerId, open);
   }
 
-  #renewed({ workerId, fence, token }: RenewRequest, { from, until, clock }: Renewal): void {
+  #renewed({ workerId, fence, token }: RenewRequest, answer: Renewal, content?: Content): void {
+    const { from, until, clock, receipt } = answer;
     this.latest = Math.max(this.latest, clock);
-    const window = this.#of(workerId).findLast((each) => each.token === token && each.fence === fence);
+    const windows = this.#of(workerId).filter((each) => each.token === token && each.fence === fence);
+    // A store that was put back may renew the window from before a quarantine, which it forgot.
+    const window = windows.findLast((each) => each.from === from) ?? windows.at(-1);
+    const write = this.#noted({ until, receipt, content });
     if (window === undefined) this.accuse(`A claim of worker ${workerId} was renewed that was never granted.`);
-    else if (from > window.from) this.#open(workerId, { ...window, floor: from, from, until });
-    else {
+    else if (from !== window.from) {
+      this.#open(workerId, {
+        ...window,
+        floor: from,
+        from,
+        until,
+        writes: [write],
+        releasedBy: undefined,
+        end: Infinity,
+      });
+    } else {
+      // It was given back by a copy, and the store forgot that.
+      [window.releasedBy, window.end] = [undefined, Infinity];
       window.until = Math.max(window.until, until);
-      this.#compare(workerId, window);
+      window.writes.push(write);
+      this.#compare(workerId, window, content);
     }
   }
 
@@ -132,24 +324,118 @@ export class Judge {
   #released({ workerId, fence, token, clock, used }: ReleaseRequest): void {
     const window = this.#of(workerId).findLast((each) => each.token === token && each.fence === fence);
     if (window === undefined) return;
-    window.released = true;
+    const family = [...window.families].at(0) ?? last;
+    window.releasedBy ??= window.families.size > 1 ? last : family;
     if (used === undefined) return;
-    window.until = Math.min(window.until, used.until);
+    // A store that was put back granted a repeated claim anew: both windows are this one's.
+    for (const each of this.#of(workerId)) {
+      if (each.token === token) each.end = Math.min(each.end, used.until);
+    }
+    window.end = Math.min(window.end, used.until);
     if (used.until > clock + this.#layout.tick) this.#tally.count("give-back ahead of the clock");
-    if (this.#newest.get(window.family) !== token) this.#tally.count("late give-back after a switch");
+    if (this.#newest.get(family) !== token) this.#tally.count("late give-back after a switch");
+  }
+
+  #noted(write: Write): Write {
+    const { receipt } = write;
+    if (receipt !== undefined) this.#receipts.set(receipt, [...(this.#receipts.get(receipt) ?? []), write]);
+    return write;
   }
 
   #open(workerId: number, window: Window): void {
     this.#of(workerId).push(window);
-    this.#compare(workerId, window);
+    this.#compare(workerId, window, window.writes.at(-1)?.content);
   }
 
-  #compare(workerId: number, { fence, from, until }: Window): void {
+  #compare(workerId: number, { token, fence, from, until }: Window, content: Content | undefined): void {
     for (const other of this.#of(workerId)) {
-      if (other.fence === fence || other.from >= until || from >= other.until) continue;
+      if ((other.fence === fence && content === undefined) || other.token === token) continue;
+      const end = knownEnd(other, content);
+      if (other.from >= until || from >= end) continue;
       this.accuse(
-        `Windows of worker ${workerId} overlap: [${other.from}, ${other.until}) of fence ${other.fence} and [${from}, ${until}) of fence ${fence}.`,
+        `Windows of worker ${workerId} overlap: [${other.from}, ${end}) of fence ${other.fence} and [${from}, ${until}) of fence ${fence}.`,
       );
     }
   }
+
+  /**
+   * Whether a store with this content forgot what the receipt shows, so that it has to find that out: it knows none of the writes that
+   * gave it, no quarantine has begun since, and neither a later claim nor renewals that came late hide it.
+   */
+  #isForgotten(content: Content, receipt: Receipt | undefined, text: string | undefined): boolean {
+    if (receipt === undefined) return false;
+    const writes = (this.#receipts.get(text ?? "") ?? []).flatMap(({ content: written }) => written ?? []);
+    if (writes.length === 0) return false;
+    if (writes.some((write) => knows(content, write) || write.serial < content.began)) return false;
+    const { workerId, fence, token, renewals, era, until } = receipt;
+    if (era !== content.era && until <= content.quarantineEnd) return false;
+    const record = content.records.get(workerId);
+    if (record === undefined || record.fence < fence) return true;
+    if (record.fence > fence) return false;
+    if (record.token !== undefined && record.token !== token) return true;
+    return this.#renewalsIn(content, workerId, fence) < renewals;
+  }
+
+  /** How many renewals of this claim a store with this content knows. */
+  #renewalsIn(content: Content, workerId: number, fence: number): number {
+    const windows = this.#of(workerId).filter((window) => window.fence === fence);
+    const writes = windows
+      .flatMap(({ writes }) => writes)
+      .filter((write) => write.content && knows(content, write.content));
+    return Math.max(0, ...writes.map(({ receipt }) => readReceipt(receipt)?.renewals ?? 0));
+  }
+
+  /** Where a request began a quarantine, that has a cause and is long enough. */
+  #compareEras(standing: Standing | undefined, receipt: Receipt | undefined, text: string | undefined): void {
+    if (standing === undefined || receipt === undefined) return;
+    const { before, after } = standing;
+    if (before.began === after.began) return;
+    if (after.quarantineEnd < receipt.until) {
+      this.accuse(
+        `A quarantine ends at ${after.quarantineEnd}, before the window ${receipt.until} of the holder that showed it.`,
+      );
+    }
+    const writes = (this.#receipts.get(text ?? "") ?? []).flatMap(({ content }) => content ?? []);
+    // A later era than the store's own was forgotten with all its claims.
+    const isEarlier = Number.parseInt(receipt.era, 10) < Number.parseInt(before.era, 10);
+    const isCovered = isEarlier && writes.length > 0 && writes.every(({ serial }) => serial < before.began);
+    if (isCovered && receipt.until <= before.quarantineEnd && before.writer === after.writer) {
+      this.accuse("A quarantine began for what the last one covers.");
+    }
+  }
+}
+
+/** Whether both IDs are of two copies that no answer has parted, or of one and the next holder of what the other one gave back. */
+function isOfCopies({ isDoubled, window }: Making, other: Making): boolean {
+  if (!isDoubled || window === undefined) return false;
+  return window.token === other.window?.token || window.releasedBy !== undefined;
+}
+
+/** Whether a store that granted one knew what it had granted the other, or had waited for it in a quarantine. */
+function isRespected(grants: readonly Content[], later: readonly Content[]): boolean {
+  const [first] = later;
+  if (first === undefined) return false;
+  return grants.some((grant) => grant.serial < first.serial && (knows(first, grant) || grant.serial < first.began));
+}
+
+/** Whether an operator ended the quarantine with which the era of this content began. */
+function wasEnded({ content }: Write): boolean {
+  return content !== undefined && content.opensAt < content.quarantineEnd;
+}
+
+/** Whether a store with this content knows some of a window. */
+function isKnown({ writes }: Pick<Window, "writes">, content: Content | undefined): boolean {
+  return content === undefined || writes.some((write) => write.content !== undefined && knows(content, write.content));
+}
+
+/** Where a window ends, as far as a store with this content has to respect it; 0 where it does not. */
+function knownEnd({ writes, end }: Window, content: Content | undefined): number {
+  const known = writes.filter(
+    (write) =>
+      content === undefined ||
+      write.content === undefined ||
+      knows(content, write.content) ||
+      write.content.serial < content.began,
+  );
+  return Math.min(end, Math.max(0, ...known.map(({ until }) => until)));
 }

@@ -5,8 +5,22 @@ import { epoch, type Random } from "./world.ts";
 
 /** What a history may have of its own. Each goes with each other. */
 export interface Traits {
-  /** The store loses what it acknowledged, and says so by a quarantine. */
+  /** The store loses what it acknowledged: it finds that out itself, or is put back to an earlier copy, or has one beside it. */
   readonly forgets: boolean;
+  /** It does lose something: a store that may forget and never does has no cause for a quarantine. */
+  readonly goesBack: boolean;
+  /** Reads of the store lag. */
+  readonly lags: boolean;
+  /** The store is behind a daemon that remembers what it answered. */
+  readonly remembers: boolean;
+  /** The store is put back only: it finds nothing out itself. */
+  readonly isSilent: boolean;
+  /** An operator ends quarantines. */
+  readonly ends: boolean;
+  /** The clock of the store goes back by any amount when it is put back: more than any promise allows. */
+  readonly isSetBack: boolean;
+  /** Processes are copied with all that they have. */
+  readonly copies: boolean;
   /** Holders share their leases with threads and child processes. */
   readonly lends: boolean;
   /** Holders lead the clock, and make IDs by the dozen. */
@@ -39,6 +53,13 @@ export function drawn(random: Random, forced: Partial<Traits> = {}): Scenario {
     leads: random.chance(0.25),
     // Children have to see their parents switch.
     unsteady: random.chance(lending ? 0.6 : 0.4),
+    goesBack: random.chance(0.85),
+    lags: random.chance(0.3),
+    remembers: random.chance(0.3),
+    isSilent: random.chance(0.6),
+    ends: random.chance(0.3),
+    isSetBack: false,
+    copies: random.chance(0.2),
     ...forced,
   };
   const { forgets, lends, unsteady } = traits;
@@ -71,7 +92,7 @@ export function drawn(random: Random, forced: Partial<Traits> = {}): Scenario {
     },
   };
   const slots = lends ? 5 : 3;
-  const steps = random.between(25, 85) + (lends ? 70 : 0) + (forgets ? 25 : 0);
+  const steps = random.between(25, 85) + (lends ? 70 : 0) + (forgets ? 25 : 0) + (traits.copies ? 15 : 0);
   return { layout, options, weather, nearby, steps, slots, ...traits };
 }
 

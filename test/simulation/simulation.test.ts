@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Broken } from "./broken/distort.ts";
+import { brokenCopies } from "./broken/copies.ts";
 import { brokenHolders } from "./broken/holders.ts";
 import { brokenLeads } from "./broken/leads.ts";
 import { brokenShares } from "./broken/shares.ts";
@@ -46,6 +47,7 @@ const broken: readonly Broken[] = [
   ...brokenSwitches,
   ...brokenShares,
   ...brokenStores,
+  ...brokenCopies,
 ];
 
 describe.each(broken)("broken: $name", ({ variant, found }) => {

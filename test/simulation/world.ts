@@ -47,10 +47,15 @@ export class World {
   /** True ms since the world began. Nobody but the scheduler sees it. */
   time = 0;
   #pending: Pending[] = [];
+  #machines = 0n;
   #sleepers: { machine: Machine; at: number; wake: () => void }[] = [];
 
   constructor(seed: number) {
     this.random = new Random(seed);
+  }
+
+  nextSerial(): bigint {
+    return ++this.#machines;
   }
 
   later(machine: Machine | undefined, happen: () => void): void {
@@ -86,19 +91,69 @@ export class World {
   }
 }
 
+/** What a machine is like at a moment. */
+interface MachineState {
+  /** Added to true time by its wall clock. */
+  offset: number;
+  /** How far its monotonic clock is behind, ms: it stood still while the machine was a snapshot. */
+  lag: number;
+  /** Tells the monotonic clocks of machines apart, ns. */
+  serial: bigint;
+  /** Stopped by SIGSTOP, or by its hypervisor. */
+  stopped: boolean;
+  /** Gone by kill -9. */
+  dead: boolean;
+}
+
 /** A process on a machine: its own wall clock, wrong by any amount, and a fate. */
 export class Machine implements Clock {
   readonly #world: World;
-  /** Added to true time by this machine's wall clock. */
-  offset: number;
-  /** Stopped by SIGSTOP, or by its hypervisor. */
-  stopped = false;
-  /** Gone by kill -9. */
-  dead = false;
+  #state: MachineState;
 
   constructor(world: World, offset: number) {
     this.#world = world;
-    this.offset = offset;
+    this.#state = { offset, lag: 0, serial: world.nextSerial(), stopped: false, dead: false };
+  }
+
+  /** A machine that is the same as this one, until they part. */
+  twin(): Machine {
+    const twin = new Machine(this.#world, 0);
+    twin.#state = this.#state;
+    return twin;
+  }
+
+  /** Is itself from now on. */
+  part(): void {
+    this.#state = { ...this.#state, serial: this.#world.nextSerial() };
+  }
+
+  /** Its monotonic clock stood still for so long, ms. */
+  fallBehind(ms: number): void {
+    this.#state.lag += ms;
+  }
+
+  get offset(): number {
+    return this.#state.offset;
+  }
+
+  set offset(offset: number) {
+    this.#state.offset = offset;
+  }
+
+  get stopped(): boolean {
+    return this.#state.stopped;
+  }
+
+  set stopped(stopped: boolean) {
+    this.#state.stopped = stopped;
+  }
+
+  get dead(): boolean {
+    return this.#state.dead;
+  }
+
+  set dead(dead: boolean) {
+    this.#state.dead = dead;
   }
 
   get runs(): boolean {
@@ -109,7 +164,7 @@ export class Machine implements Clock {
     return epoch + this.#world.time + this.offset;
   }
 
-  readonly nanos = (): bigint => BigInt(this.#world.time) * 1_000_000n;
+  readonly nanos = (): bigint => BigInt(this.#world.time - this.#state.lag) * 1_000_000n + this.#state.serial;
 
   sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
     return new Promise((resolve) => {

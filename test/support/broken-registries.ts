@@ -4,6 +4,7 @@ import { claimFaults } from "./broken/claims.ts";
 import type { Fault } from "./broken/fault.ts";
 import { holderFaults } from "./broken/holders.ts";
 import { operatorFaults } from "./broken/operators.ts";
+import { receiptFaults } from "./broken/receipts.ts";
 import { namespaceFaults, viewFaults } from "./broken/views.ts";
 
 export { closing } from "./broken/views.ts";
@@ -13,6 +14,7 @@ export const faults: readonly Fault[] = [
   ...claimFaults,
   ...holderFaults,
   ...operatorFaults,
+  ...receiptFaults,
   ...viewFaults,
   ...namespaceFaults,
 ];

@@ -1,5 +1,6 @@
 import { createApp } from "../../src/http/app.ts";
 import { createDashboard } from "../../src/http/dashboard/dashboard.ts";
+import type { Journal } from "../../src/http/monitoring/journal.ts";
 import { observe } from "../../src/http/monitoring/observe.ts";
 import type { Tokens } from "../../src/http/access/tokens.ts";
 import { layouts } from "../../src/id/layout.ts";
@@ -17,6 +18,7 @@ interface Page {
 export interface DashboardBench {
   readonly clock: FakeClock;
   readonly registry: Registry;
+  readonly journal: Journal;
   send(
     method: string,
     path: string,
@@ -46,6 +48,7 @@ export function makeDashboard({
   return {
     clock,
     registry,
+    journal,
     async send(method, path, { headers = {}, body } = {}) {
       const init = { method, headers: { host: "localhost", ...headers }, ...(body !== undefined && { body }) };
       const response = await app.fetch(new Request(`http://localhost${path}`, init));

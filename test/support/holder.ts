@@ -39,6 +39,8 @@ interface HolderEvent {
   readonly rollback?: number;
   readonly by?: number;
   readonly action?: string;
+  readonly reason?: string;
+  readonly doubt?: { readonly from: number; readonly until: number };
 }
 
 /** An error that came back from a holder. */

@@ -346,7 +346,8 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       expect(state.failures).not.toHaveProperty("LEASE_LOST");
       await one.ask("close");
       expect(expectDistinct()).toBeGreaterThan(1000);
-      await expectPersisted(state, one.ids());
+      // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
+      expect(await record(state.workerId)).toMatchObject({ clean: false, until: state.until });
     });
 
     test("crash and restart, again and again: the same few worker IDs serve for ever", async () => {

@@ -11,6 +11,12 @@ export class Wire {
   translates: readonly [from: string, to: string] | undefined;
   /** Whether answers are held back for ever. */
   silent = false;
+  /**
+   * Answers of the server to pieces that only read. While `isCached`, the same piece gets the same answer again, as from a proxy with a
+   * cache, or from a replica that lags.
+   */
+  readonly #reads = new Map<string, Buffer>();
+  isCached = false;
   /** How often a client has spoken after it was answered. */
   turns = 0;
 
@@ -48,11 +54,20 @@ export class Wire {
       socket.on("close", end);
     }
     let torn = false;
+    let asked: string | undefined;
     let answered = true;
     client.on("data", (bytes: Buffer) => {
       const { cut } = this;
       if (answered) this.turns++;
       answered = false;
+      const text = bytes.toString("latin1");
+      asked = /\bSELECT\b/.test(text) && !/\b(?:INSERT|UPDATE|DELETE|BEGIN|START|SET)\b/.test(text) ? text : undefined;
+      const known = this.isCached ? this.#reads.get(text) : undefined;
+      if (known !== undefined) {
+        answered = true;
+        return void client.write(known);
+      }
+      if (asked !== undefined && !this.isCached) this.#reads.set(asked, Buffer.alloc(0));
       if (cut !== undefined && bytes.includes(cut.text)) {
         this.cut = undefined;
         torn = true;
@@ -62,6 +77,8 @@ export class Wire {
     });
     server.on("data", (bytes: Buffer) => {
       answered = true;
+      const read = this.isCached || asked === undefined ? undefined : this.#reads.get(asked);
+      if (asked !== undefined && read !== undefined) this.#reads.set(asked, Buffer.concat([read, bytes]));
       const [from = "", to = ""] = this.translates ?? [];
       for (let at = 0; from !== "" && (at = bytes.indexOf(from, at)) >= 0; at += to.length) bytes.write(to, at);
       // The answer shows that it was done.

@@ -1,7 +1,7 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
 import { unusedRecord } from "../../src/rule/pin.ts";
-import { hashOf, Nodes, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import { Nodes, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
@@ -131,7 +131,8 @@ interface Told {
 
 /** Compares the indexes of a namespace with the records: they are written together, so that they say the same whatever happened. */
 export function expectWhole(nodes: Map<string, string>, namespace = "orders"): void {
-  const root = `/snowlease/${namespace}`;
+  const paths = new Nodes("/snowlease", namespace);
+  const { root } = paths;
   const below = (folder: string): string[] => [...nodes.keys()].filter((path) => path.startsWith(`${root}/${folder}/`));
   const records = below("state")
     .filter((path) => path.split("/").length === 6)
@@ -144,7 +145,7 @@ export function expectWhole(nodes: Map<string, string>, namespace = "orders"): v
 
   const hosts = below("host").filter((path) => path.split("/").length === 6);
   const sticky = records.flatMap(({ sticky, holder, workerId }) =>
-    sticky && holder !== undefined ? [`${root}/host/${hashOf(holder.host)}/${String(workerId).padStart(10, "0")}`] : [],
+    sticky && holder !== undefined ? [paths.ofHost(holder.host, workerId)] : [],
   );
   expect(hosts.toSorted()).toEqual(sticky.toSorted());
 

@@ -48,6 +48,14 @@ describe("every registry is held to the contract", () => {
     });
   }
 
+  for (const adapter of adapters) {
+    test(`${adapter} lacks no receipts, and only a daemon's are not the rule's text`, () => {
+      const text = read(`test/conformance/${adapter}.test.ts`);
+      expect(text.replaceAll('"plain-receipts":', "")).not.toMatch(/\breceipts"?: ["`]/);
+      expect(text.includes('"plain-receipts":')).toBe(adapter === "daemon");
+    });
+  }
+
   test("a test file that is missing, names another registry or leaves the contract out does not count", () => {
     const text = read("test/conformance/memory.test.ts");
     expect(runsConformance(text, "memory")).toBe(true);

@@ -9,6 +9,7 @@ import { type Tokens, tokenFile } from "../../src/http/access/tokens.ts";
 import { SignIns } from "../../src/http/dashboard/sign-ins.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { makeDashboard } from "../support/dashboard.ts";
+import { beginQuarantine } from "../support/quarantine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-dashboard-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -234,6 +235,50 @@ describe("the page", () => {
     );
     await clock.advance(31_000);
     expect((await send("GET", "/?namespace=orders")).text).not.toContain("<b>QUARANTINE</b>");
+  });
+
+  test("tells of a quarantine that an operator ends", async () => {
+    const { send, claim, clock, registry } = makeDashboard();
+    await claim("orders");
+    await beginQuarantine(registry, "orders", clock.now);
+    const { era = "", quarantineEnd = 0 } = (await registry.describe("orders")) ?? {};
+    await clock.advance(1000);
+    const alarm = async (): Promise<string> => {
+      const { text } = await send("GET", "/?namespace=orders");
+      return /<b>QUARANTINE<\/b>[^<]*/.exec(text)?.[0] ?? "";
+    };
+    const at = (time: number): string => `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;
+    const lasting = await alarm();
+    expect(lasting).toContain("The registry may have forgotten windows that it granted");
+    expect(lasting).toContain(`It grants again at ${at(quarantineEnd)}.`);
+    const { quarantineUntil = 0 } = (await registry.endQuarantine?.({ namespace: "orders", era })) ?? {};
+    expect(quarantineUntil).toBeLessThan(quarantineEnd);
+    await clock.advance(1000);
+    expect(await alarm()).toContain(`An operator ended the quarantine. It grants again at ${at(quarantineUntil)}.`);
+    await clock.advance(quarantineUntil - clock.now());
+    expect(await alarm()).toBe("");
+  });
+
+  test("tells why a lease was lost", async () => {
+    const { send, claim, journal } = makeDashboard();
+    await claim("orders");
+    const facts = { event: "lost", namespace: "orders", workerId: 0 };
+    const reasons = ["taken", "released", "forgotten", "cloned", undefined];
+    for (const [fence, reason] of reasons.entries()) journal.warn({ ...facts, fence, reason }, "lost");
+    journal.error({ ...facts, fence: 9, own: true, reason: "forgotten" }, "The lease is lost: look for its IDs.");
+    const { text } = await send("GET", "/?namespace=orders");
+    const told = Array.from(
+      text.matchAll(/<b class="lost">lost<\/b>[^<]*<span class="sub">([^<]*)</g),
+      ([, why]) => why,
+    );
+    expect(told).toEqual([
+      "The lease is lost: look for its IDs.",
+      "Another holder has the worker ID.",
+      "A copy of the holder renewed the lease.",
+      "The registry went back in time.",
+      "The claim was ended.",
+      "Another holder has the worker ID.",
+    ]);
   });
 
   test("opens from a link on another site, where the API does not", async () => {

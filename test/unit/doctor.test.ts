@@ -10,6 +10,7 @@ import type { CheckResult } from "../../src/ops/doctor/check.ts";
 import { examine, type ExamineRequest } from "../../src/ops/doctor/doctor.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
+import { beginQuarantine } from "../support/quarantine.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 
 let clock: FakeClock;
@@ -98,6 +99,47 @@ describe("the doctor", () => {
       status,
       detail: expect.stringContaining(`${Math.abs(ahead)} ms`) as string,
     });
+  });
+
+  test("shows both clocks", async () => {
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now() + 6000, durability: "" });
+    const { detail } = (await examined(remote({ ping })))["clock"] ?? {};
+    for (const time of [clock.now(), clock.now() + 6000]) expect(detail).toContain(new Date(time).toISOString());
+    expect((await examined())["clock"]?.detail).toContain(new Date(clock.now()).toISOString());
+  });
+
+  test("shows id and era of a namespace, and warns where it has none", async () => {
+    const info = await registry.init({ namespace: "default", layout: defaultLayout.fingerprint });
+    const { era } = await examined();
+    expect(era).toMatchObject({ status: "ok" });
+    for (const part of [info.id, info.era]) expect(era?.detail).toContain(part);
+    const { id: _, era: __, ...older } = info;
+    const without = await examined(remote({ describe: async () => older }));
+    expect(without["era"]).toMatchObject({ status: "warn", detail: expect.stringContaining("has no id") as string });
+  });
+
+  test("says how long a quarantine lasts, and when it was", async () => {
+    await registry.init({ namespace: "default", layout: defaultLayout.fingerprint });
+    expect((await examined())["quarantine"]).toMatchObject({ status: "ok", detail: "There was no quarantine." });
+    await beginQuarantine(registry, "default", clock.now);
+    const { quarantineEnd = 0, era = "" } = (await registry.describe("default")) ?? {};
+    await clock.advance(quarantineEnd - clock.now() - 61_000);
+    const lasting = (await examined())["quarantine"];
+    expect(lasting).toMatchObject({ status: "fail" });
+    const end = new Date(quarantineEnd).toISOString();
+    expect(lasting?.detail).toContain(
+      `In quarantine for another 1 min 1 s, until ${end}: the store may have forgotten`,
+    );
+    expect(lasting?.detail).not.toContain("init");
+    await registry.endQuarantine?.({ namespace: "default", era });
+    const ended = (await examined())["quarantine"];
+    expect(ended).toMatchObject({ status: "fail", detail: expect.stringContaining("again in 21 s, at") as string });
+    await clock.advance(21_000);
+    const over = `An operator ended the quarantine that was to last until ${end}.`;
+    expect((await examined())["quarantine"]).toEqual({ check: "quarantine", status: "ok", detail: over });
+    await clock.advance(61_000);
+    const long = `No quarantine lasts; the last one was set to end at ${end}.`;
+    expect((await examined())["quarantine"]).toEqual({ check: "quarantine", status: "ok", detail: long });
   });
 
   test("goes by the namespace's own limit of skew", async () => {

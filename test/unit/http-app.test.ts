@@ -768,7 +768,13 @@ describe("namespaces", () => {
     expect((await call("GET", "/v1/orders")).status).toBe(404);
     const asked = { layout: "twitter", maxWindow: 30_000 };
     const made = await call("PUT", "/v1/orders", asked);
-    const info = { layout: layouts.twitter.fingerprint, maxWindow: 30_000, maxClockSkew: 10_000 };
+    const info = {
+      layout: layouts.twitter.fingerprint,
+      maxWindow: 30_000,
+      maxClockSkew: 10_000,
+      id: expect.stringMatching(/^[\da-f]{32}$/),
+      era: expect.stringMatching(/^\d+-[\da-f]+$/),
+    };
     expect([made.status, made.body]).toEqual([200, info]);
     expect((await call("PUT", "/v1/orders", asked)).body).toEqual(info);
     expect((await call("GET", "/v1/orders")).body).toEqual(info);
@@ -927,6 +933,7 @@ describe("the daemon itself", () => {
         "GET /v1/{namespace}",
         "PUT /v1/{namespace}",
         "POST /v1/{namespace}/prune",
+        "POST /v1/{namespace}/quarantine/end",
         "GET /healthz",
         "GET /readyz",
         "GET /openapi.json",
@@ -939,7 +946,17 @@ describe("the daemon itself", () => {
     // Fields of newer versions may come in, and go out.
     expect(JSON.stringify(body)).not.toContain('"additionalProperties":false');
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
-    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "413", "415", "429", "503"]);
+    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "410", "413", "415", "429", "503"]);
+    for (const [path, method, status] of [
+      ["/v1/{namespace}/leases", "post", 201],
+      ["/v1/{namespace}/leases/{workerId}", "patch", 200],
+    ] as const) {
+      const { parameters, responses } = body.paths[path][method];
+      expect(parameters.at(-1)).toMatchObject({ in: "header", name: "snowlease-receipt", required: false });
+      expect(responses[status].headers).toHaveProperty("snowlease-receipt");
+    }
+    const { delete: release } = body.paths["/v1/{namespace}/leases/{workerId}"];
+    expect(release.parameters.at(-1)).toMatchObject({ name: "snowlease-receipt" });
     expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");
   });
 

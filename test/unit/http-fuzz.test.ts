@@ -434,13 +434,14 @@ async function fuzzOnce(draw: Draw, world: World): Promise<void> {
  * success is left to chance alone.
  */
 async function begin(world: World): Promise<void> {
-  const send = async (method: string, path: string, body: object): Promise<void> => {
+  const send = async (method: string, path: string, body: object): Promise<string> => {
     const text = JSON.stringify(body);
     const head = requestText(method, path, ["Content-Type: application/json", `Content-Length: ${text.length}`]);
     const operation = operations.find((one) => one.method === method && matches(one.path, path));
     const answer = await rawExchange(world.port, Buffer.from(head + text), world.secure);
     check(answer, { operation, method, world });
     expect(answer.status).toBeLessThan(300);
+    return answer.text;
   };
   await send("PUT", "/v1/orders", { layout: layouts.westid.fingerprint });
   for (let i = 0; i < 4; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
@@ -454,6 +455,8 @@ async function begin(world: World): Promise<void> {
   await send("DELETE", "/v1/orders/pins", { workerIds: [5] });
   await send("POST", "/v1/orders/prune", { before: Date.now() });
   await send("POST", "/v1/orders/ids", {});
+  const [, era] = /"era":"([^"]*)"/.exec(await send("GET", "/v1/orders", {})) ?? [];
+  await send("POST", "/v1/orders/quarantine/end", { era });
   for (const path of ["", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
     await send("GET", `/v1/orders${path}`, {});
   }

@@ -204,6 +204,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     ["PUT", "/v1/orders/pins", { pins: [{ workerId: 2, reason: "a", ...newer }] }, 204],
     ["DELETE", "/v1/orders/pins", { workerIds: [1, 2] }, 200],
     ["POST", "/v1/orders/prune", { before: 1 }, 200],
+    ["POST", "/v1/orders/quarantine/end", { era: "present" }, 200],
     ["POST", "/v1/orders/ids", { count: 1 }, 200],
     ["POST", "/v1/bills/leases", { now, limits: { maxWindow: 90_000, ...newer } }, 201],
   ];
@@ -214,7 +215,8 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     const { body: description } = await call("GET", "/openapi.json");
     const tried = new Set<string>();
     for (const [method, path, body, status] of bodies) {
-      const reply = await call(method, path, { ...body, ...newer });
+      const present = "era" in body ? { era: (await call("GET", "/v1/orders")).body.era } : {};
+      const reply = await call(method, path, { ...body, ...present, ...newer });
       expect([method, path, reply.status, reply.body?.detail]).toEqual([method, path, status, undefined]);
       for (const name of Object.keys(newer)) expect(Object.keys(reply.body ?? {})).not.toContain(name);
       tried.add(`${method} ${path.replace(/^\/v1\/\w+/, "/v1/{namespace}").replace(/\/\d+/, "/{workerId}")}`);
@@ -226,7 +228,8 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     );
     expect([...tried].toSorted()).toEqual(operations.toSorted());
     const { body: info } = await call("GET", "/v1/bills");
-    expect(info).toEqual({ layout: expect.any(String), maxWindow: 90_000, maxClockSkew: 10_000 });
+    const made = { id: expect.any(String), era: expect.any(String) };
+    expect(info).toEqual({ ...made, layout: expect.any(String), maxWindow: 90_000, maxClockSkew: 10_000 });
   });
 
   test.each(["__proto__", "constructor", "toString", "hasOwnProperty"])("also where it is called %s", async (name) => {

@@ -16,6 +16,14 @@ async function claim({ send, clock }: ObservedApi, namespace = "orders", more: o
   return token;
 }
 
+/** The losses of a namespace, of all reasons. */
+function lossesIn(text: string, namespace: string): number {
+  const samples = parseExposition(text).get("snowlease_leases_lost_total")?.samples ?? [];
+  const own = samples.filter(({ labels }) => labels["namespace"] === namespace);
+  expect(own.map(({ labels }) => labels["reason"])).toEqual(["taken", "released", "forgotten", "cloned"]);
+  return own.reduce((sum, { value }) => sum + value, 0);
+}
+
 /** A function that tells by how much figures have risen since it was made. */
 async function rises({
   figures,
@@ -49,9 +57,24 @@ test("claims, renewals, give-backs, losses and forced ends are counted once each
   expect(await more("snowlease_renewals_total", orders)).toBe(3);
   expect(await more("snowlease_releases_total", orders)).toBe(1);
   expect(await more("snowlease_forced_releases_total", orders)).toBe(1);
-  expect(await more("snowlease_leases_lost_total", orders)).toBe(1);
+  expect(lossesIn(await observed.figures(), "orders")).toBe(1);
   expect(await more("snowlease_take_overs_total", orders)).toBe(0);
   expect(await more("snowlease_errors_total", { code: "LEASE_LOST" })).toBe(2);
+});
+
+test("losses are counted by their reason", async () => {
+  const observed = makeObserved();
+  await claim(observed);
+  const { journal } = observed;
+  for (const [fence, reason] of ["cloned", "forgotten", "cloned", "taken", "released", "odd", undefined].entries()) {
+    journal.warn({ event: "lost", namespace: "orders", workerId: 0, fence, reason }, "lost");
+  }
+  const text = await observed.figures();
+  for (const [reason, count] of Object.entries({ taken: 3, released: 1, forgotten: 1, cloned: 2 })) {
+    expect(valueOf(text, "snowlease_leases_lost_total", { namespace: "orders", reason })).toBe(count);
+  }
+  expect(lossesIn(text, "orders")).toBe(7);
+  expect(lossesIn(text, "_other")).toBe(0);
 });
 
 test("a take-over is counted", async () => {
@@ -75,7 +98,7 @@ test("a namespace that somebody only asks for has no figures", async () => {
   }
   const text = await figures();
   expect(text).not.toContain("guess_");
-  expect(valueOf(text, "snowlease_leases_lost_total", { namespace: "_other" })).toBe(20);
+  expect(lossesIn(text, "_other")).toBe(20);
 });
 
 test("namespaces beyond the 200th share one name", async () => {
@@ -238,6 +261,34 @@ test("a quarantine is told once, however many ask while it lasts", async () => {
   }
   expect(observed.lines.map(({ event }) => event)).toEqual(["quarantine"]);
   expect(valueOf(await observed.figures(), "snowlease_quarantines_total", { namespace: "_other" })).toBe(1);
+});
+
+test("a quarantine that an operator ends sooner is the same one, and a later one is another", async () => {
+  let ends = 0;
+  const observed = makeObserved({
+    change: (memory, clock) => ({
+      ...memory,
+      async claim(request) {
+        if (clock.now() >= ends) return memory.claim(request);
+        throw new SnowleaseError("QUARANTINE", "wait", { retryAfterMs: ends - clock.now() });
+      },
+    }),
+  });
+  const { clock, send } = observed;
+  const ask = (): Promise<Response> => send("POST", "/v1/orders/leases", { now: clock.now() });
+  const began = clock.now();
+  for (const [at, end, count] of [
+    [0, 60_000, 1],
+    [5000, 10_000, 1],
+    [6000, 10_000, 1],
+    [20_000, 80_000, 2],
+    [30_000, 95_000, 3],
+  ] as const) {
+    await clock.advance(began + at - clock.now());
+    ends = began + end;
+    expect((await ask()).status).toBe(503);
+    expect([at, observed.lines.filter(({ event }) => event === "quarantine").length]).toEqual([at, count]);
+  }
 });
 
 test("build info, in Prometheus' text format", async () => {

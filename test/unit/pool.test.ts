@@ -6,8 +6,10 @@ import type { ClaimRequest, HolderLabel } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
 import { MemoryRecords } from "../../src/registries/memory/records.ts";
 
-const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
+const info = { id: "0f", layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
 const now = 1_700_000_000_000;
+const era = { era: "1-a", quarantineEnd: 0, opensAt: 0 };
+const state = { ...era, info, clock: now };
 
 function on(host: string): HolderLabel {
   return { host, ip: "192.0.2.1", pid: 1, instance: "" };
@@ -31,6 +33,7 @@ function free(workerId: number, options: Partial<Stored> = {}): Stored {
     clean: true,
     knownFrom: until,
     holder: on("beta"),
+    era: era.era,
     ...options,
   };
 }
@@ -104,10 +107,10 @@ function batchView(view: PoolView, reads: readonly PoolRead[]): PoolView {
 }
 
 /** A decision in one step. A store that reads in batches comes to the same. */
-function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}): Decision {
+function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}, namespace = state): Decision {
   const view = new PlainView(records);
-  const decision = decideClaim(view, request(options), now, info);
-  const steps = claimSteps(request(options), now, info);
+  const decision = decideClaim(view, request(options), namespace);
+  const steps = claimSteps(request(options), namespace);
   let step = steps.next();
   while (step.done !== true) step = steps.next(batchView(view, step.value));
   expect(step.value).toEqual(decision);
@@ -126,6 +129,44 @@ describe("which worker ID a claim gets", () => {
     const { answer, store } = decide(records, { workerId: 3, reuse: "never" });
     expect(answer).toMatchObject({ outcome: "granted", workerId: 2, fence: 1, until: now - 5 });
     expect(store).toBeUndefined();
+  });
+
+  it("none, when its token asks again after a quarantine, or after a renewal with a turn", () => {
+    const held2 = held(2, { token: "new" });
+    expect(decide([{ ...held2, turn: "t" }]).answer).toEqual({ outcome: "lost", reason: "cloned" });
+    expect(decide([{ ...held2, era: "0-a" }]).answer).toEqual({ outcome: "lost", reason: "forgotten" });
+    expect(decide([{ ...held2, era: "0-a", turn: "t" }]).answer).toEqual({ outcome: "lost", reason: "forgotten" });
+    // Renewed by a holder that sends no turns.
+    expect(decide([{ ...held2, renewals: 3 }]).answer).toMatchObject({ outcome: "granted", workerId: 2 });
+  });
+
+  it("with the receipt of what is stored, the same one when its token asks again", () => {
+    const { answer, store } = decide([]);
+    const limits = "600000.10000";
+    const receipt = `1.0f.1-a.0.1.new.0.${now + 60_000}.${limits}`;
+    expect(answer).toMatchObject({ outcome: "granted", receipt });
+    expect(decide([store ?? held(0)]).answer).toMatchObject({ outcome: "granted", receipt });
+    const renewed = held(0, { token: "new", renewals: 2, until: now + 90_000 });
+    expect(decide([renewed]).answer).toMatchObject({ receipt: `1.0f.1-a.0.1.new.2.${now + 90_000}.${limits}` });
+  });
+
+  it("in a new era under a fence above its end, and with no turn or number of renewals of the claim before", () => {
+    const later = { era: "2-a", quarantineEnd: now - 5, opensAt: now - 5, info, clock: now };
+    const before = free(2, { renewals: 9, turn: "t", recents: { from: 0, bytes: Uint8Array.of(1) } });
+    const { answer, store } = decide([before], { workerId: 2 }, later);
+    expect(answer).toMatchObject({ outcome: "granted", fence: now - 4, from: now - 5 });
+    expect(answer).not.toHaveProperty("recents");
+    expect(store).toMatchObject({ era: "2-a", fence: now - 4, from: now - 5, knownFrom: now - 5, clean: false });
+    expect([store?.turn, store?.renewals]).toEqual([undefined, undefined]);
+    const same = decide([before], { workerId: 2 });
+    expect([same.store?.turn, same.store?.renewals]).toEqual([undefined, undefined]);
+  });
+
+  it("in a new era, not one whose window has not passed, however it was given back", () => {
+    const later = { era: "2-a", quarantineEnd: now - 5, opensAt: now - 5, info, clock: now };
+    const ahead = free(2, { until: now + 500 });
+    expect(decide([ahead], { workerId: 2, lead: 500 }).answer).toMatchObject({ outcome: "granted" });
+    expect(decide([ahead], { workerId: 2, lead: 500 }, later).answer).toMatchObject({ outcome: "held" });
   });
 
   it("a preferred one, then one that its host used, then one never used, then the oldest", () => {

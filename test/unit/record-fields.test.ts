@@ -45,6 +45,9 @@ const fields: Record<keyof Stored, Names> = {
   releasedAt: { columns: ["released_at"], lua: ["releasedAt"], node: ["releasedAt"], json: ["releasedAt"] },
   pinned: { columns: ["pinned"], lua: ["pinned"], node: ["pinned"], json: ["pinned"] },
   owner: { columns: ["owner"], lua: ["owner"], node: ["owner"], json: ["owner"] },
+  era: { columns: ["era"], lua: ["era"], node: ["era"], json: [] },
+  renewals: { columns: ["renewals"], lua: ["renewals"], node: ["renewals"], json: [] },
+  turn: { columns: ["turn"], lua: ["turn"], node: ["turn"], json: [] },
 };
 
 const rowColumns: Record<keyof HistoryRow, readonly string[]> = {
@@ -78,18 +81,16 @@ describe("the fields of a record", () => {
   });
 
   // The indexes list an owner's record under its address: the column `filed_under`.
-  test.each(["mysql", "postgres", "oracle"])("are the columns of %s, which adds version, era and places", (store) => {
+  test.each(["mysql", "postgres", "oracle"])("are the columns of %s, which adds version and places", (store) => {
     const kept = namesOf("columns").filter((name) => name !== "owner");
-    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(
-      sorted([...kept, "version", "era", "band", "filed_under"]),
-    );
+    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "band", "filed_under"]));
   });
 
   test("are those that the scripts of Redis know, which add their own", () => {
     const script = readFileSync("sql/redis/includes/records.lua", "utf8");
     const [, table = ""] = /^local fieldTypes = \{\n(.*?)^\}/ms.exec(script) ?? [];
     const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
-    const own = ["process", "band", "era", "continuedFrom", "vacated", "ended", "reopened"];
+    const own = ["process", "band", "continuedFrom", "vacated", "ended", "reopened"];
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 
@@ -110,6 +111,9 @@ describe("the fields of a record", () => {
       releasedAt: 2,
       pinned: "why",
       owner: "192.0.2.1",
+      era: "1-0",
+      renewals: 1,
+      turn: "0".repeat(32),
     };
     const node = JSON.parse(new TextDecoder().decode(recordBytes(record, true))) as object;
     expect(sorted(Object.keys(node))).toEqual(sorted([...namesOf("node"), "sticky"]));

@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { foreignHolder, historyRowOf, infoOf, recordOf, workerOf } from "../../src/registries/redis/records.ts";
+import {
+  foreignHolder,
+  historyRowOf,
+  lossOf,
+  recordOf,
+  stateOf,
+  workerOf,
+} from "../../src/registries/redis/records.ts";
 import type { AnswerFields } from "../../src/registries/redis/answers.ts";
 import { thrown } from "../support/generator.ts";
 
@@ -72,8 +79,33 @@ describe("a record of Redis", () => {
   test("without its end is SCHEMA_INCOMPATIBLE", () => {
     const { until: _, ...endless } = stored;
     expect(thrown(() => recordOf(fieldsOf(endless)))).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
-    expect(thrown(() => infoOf(fieldsOf({ layout: "x" })))).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
+    expect(thrown(() => stateOf(fieldsOf({ layout: "x" })))).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
   });
+});
+
+test.each([
+  [{ reason: "taken" }, { outcome: "lost", reason: "taken" }],
+  [
+    { reason: "forgotten", doubtFrom: 5, doubtUntil: 9 },
+    { outcome: "lost", reason: "forgotten", doubt: { from: 5, until: 9 } },
+  ],
+])("a loss of %j", (fields, loss) => {
+  expect(lossOf(fieldsOf(fields))).toEqual(loss);
+});
+
+test("a namespace, and its era", () => {
+  const fields = {
+    id: "ab",
+    layout: "x",
+    maxWindow: 1,
+    maxClockSkew: 2,
+    era: "3-cd",
+    quarantineEnd: 9,
+    opensAt: 8,
+    clock: 7,
+  };
+  const { id, layout, maxWindow, maxClockSkew, ...era } = fields;
+  expect(stateOf(fieldsOf(fields))).toEqual({ info: { id, layout, maxWindow, maxClockSkew }, ...era });
 });
 
 test("a row of the history", () => {

@@ -103,7 +103,8 @@ test("what one has written before it fails is undone, and the others' writes sta
   onTestFinished(() => database.close());
   const add = (name: string): Promise<unknown> =>
     database.write(({ sql }) => {
-      sql.get("namespace.add", { name, layout, max_window: 1000, max_clock_skew: 1000, created_at: 1 });
+      const made = { id: "1", receipt_key: "2", era: "1-a", quarantine_end: 0, opens_at: 0, created_at: 1 };
+      sql.get("namespace.add", { name, layout, max_window: 1000, max_clock_skew: 1000, ...made });
       if (name === "b") throw new Error("b failed");
       return name;
     });

@@ -5,7 +5,7 @@ import { readStatements } from "../../src/assets.ts";
 import { type SqliteConnection, type SqliteDriver, loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import type { Grant, Refusal, Registry } from "../../src/rule/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
 
 const files = readdirSync(new URL("../../sql/sqlite/", import.meta.url)).filter((file) => file !== "schema.sql");
@@ -104,7 +104,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     registry = await openSqlite(path, { operationTimeout: 60_000 });
   });
 
-  const claim = (pool: PoolBounds, host = `new-${hosts++}`): Promise<Grant | Refusal> =>
+  const claim = (pool: PoolBounds, host = `new-${hosts++}`): ReturnType<Registry["claim"]> =>
     registry.claim(claimRequest({ pool, layout, holder: on(host) }));
 
   /** Each number has a record, as claims from the wide pool left it: `live`, or free for long. One in 50 outside is pinned. */

@@ -3,13 +3,16 @@ import { describe, expect, it } from "vitest";
 import { isSnowleaseError, type SnowleaseError, timeText } from "../../src/id/errors.ts";
 import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/rule/registry.ts";
 import { unusedRecord } from "../../src/rule/pin.ts";
+import { grantOf } from "../../src/rule/pool.ts";
+import { storedToken } from "../../src/rule/token.ts";
+import { decideRelease } from "../../src/rule/verdict.ts";
 import {
   checkClaim,
   claimed,
   forced,
   forceRefusal,
-  grantOf,
   isFree,
+  isHolders,
   isLive,
   noNamespace,
   refusalOf,
@@ -24,6 +27,7 @@ import { checkLayout, checkLimits, checkSkew, checkWindow } from "../../src/rule
 
 const info = { layout: "a", maxWindow: 600_000, maxClockSkew: 10_000 };
 const now = 1_700_000_000_000;
+const state = { info, era: "1-a", quarantineEnd: 0, opensAt: 0, clock: now };
 const holder = { host: "alpha", ip: "192.0.2.1", pid: 1, instance: "" };
 const bytes = Uint8Array.of(1);
 
@@ -261,9 +265,13 @@ describe("a release", () => {
   });
 
   it("of the one before is not the present holder's", () => {
-    expect(released(record({ fence: 4 }), release(undefined), now)).toBeUndefined();
-    expect(released(record({ token: "t2" }), release(undefined), now)).toBeUndefined();
-    expect(released(undefined, release(undefined), now)).toBeUndefined();
+    for (const before of [record({ fence: 4 }), record({ token: "t2" }), undefined]) {
+      expect(isHolders(before, release(undefined))).toBe(false);
+      expect(decideRelease(state, before, release(undefined), () => "m")).toEqual({
+        answer: { outcome: "lost", reason: "taken" },
+      });
+    }
+    expect(isHolders(record(), release(undefined))).toBe(true);
   });
 
   it("without usage is not clean, and leaves `until`", () => {
@@ -274,7 +282,8 @@ describe("a release", () => {
 
   it("repeated stores nothing", () => {
     const first = released(record(), release({ until: from }), now);
-    expect(released(first, release({ until }), now)).toBe(first);
+    const again = decideRelease(state, first, release({ until }), () => "m");
+    expect(again).toEqual({ answer: { outcome: "released" } });
   });
 });
 
@@ -337,7 +346,13 @@ describe("from outside", () => {
     const shown = shownRecord(record({ token: "secret" }), now);
     expect(shown).not.toHaveProperty("token");
     expect(shown).not.toHaveProperty("knownFrom");
-    expect(JSON.stringify([shown, grantOf(record({ token: "secret" }), now)])).not.toContain("secret");
+    const names = { era: "1-a", renewals: 1, turn: "turn" };
+    const stored = record({ token: storedToken("secret"), ...names });
+    for (const name of Object.keys(names)) expect(shownRecord(stored, now)).not.toHaveProperty(name);
+    // A receipt proves with what the store keeps of the token.
+    const grant = grantOf({ ...state, info: { ...info, id: "0f" } }, stored);
+    expect(grant.receipt).toContain(storedToken("secret"));
+    expect(JSON.stringify([shown, grant])).not.toContain("secret");
   });
 
   it("a missing namespace is NOT_FOUND, with what to run", () => {
@@ -385,7 +400,7 @@ describe("whatever is asked, by whatever clocks", () => {
             const asked = request({ token: `t${time}`, clock: time + holderClock, window, continues });
             if (stored !== undefined && !isFree(stored, asked, at)) continue;
             const recents = stored?.recents;
-            stored = claimed(stored, 7, asked, at, info);
+            stored = { ...claimed(stored, 7, asked, at, info), era: state.era };
             expect(stored.from).toBeGreaterThanOrEqual(taken);
             expect(stored.until).toBeGreaterThanOrEqual(stored.from);
             expect(stored.fence).toBeGreaterThan(grants.at(-1)?.fence ?? 0);
@@ -398,9 +413,10 @@ describe("whatever is asked, by whatever clocks", () => {
             taken = stored.until;
             grants.push(stored);
           } else if (kind === "renew") {
-            const next = renewed(stored, renewal({ ...key, clock: time + holderClock, window }), at);
-            expect(next !== undefined).toBe(present);
-            if (next === undefined) continue;
+            const asked = renewal({ ...key, clock: time + holderClock, window });
+            expect(isHolders(stored, asked)).toBe(present);
+            if (!isHolders(stored, asked)) continue;
+            const next = renewed(stored, asked, at);
             expect([next.from, next.knownFrom]).toEqual([stored?.from, stored?.knownFrom]);
             expect(next.until).toBeGreaterThanOrEqual(taken);
             expect(next.recents).toBeUndefined();
@@ -412,7 +428,8 @@ describe("whatever is asked, by whatever clocks", () => {
             const recents = continues ? { from: Math.min(until, stored?.knownFrom ?? until), bytes } : undefined;
             const used = kind === "release" ? undefined : { until, recents };
             const before = stored;
-            stored = released(stored, release(used, key), at) ?? stored;
+            const { record: ended } = decideRelease({ ...state, clock: at }, stored, release(used, key), () => "m");
+            stored = ended ?? stored;
             if (!present) expect(stored).toBe(before);
             else if (used !== undefined) taken = until;
           } else if (kind === "force" && stored !== undefined) {

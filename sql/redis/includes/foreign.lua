@@ -29,7 +29,7 @@ end
 -- no clock can show a time in their windows. `list`: the bands of the pool.
 local function rested(list, n, skew)
   local found, latest = {}, now - skew
-  if not meta.beside or meta.quarantineEnd > latest then
+  if not meta.beside or meta.opensAt > latest then
     return found
   end
   for _, band in ipairs(list) do

@@ -4,15 +4,16 @@
 -- share a slot. Each ARGV is a text; '' stands for an argument that the caller leaves out. A script answers with a list: the outcome,
 -- then name, value, name, value; its header lists the outcomes with their names. `row`: a list of names and values of its own.
 --
---   meta           hash    settings of the namespace; the server that wrote last; era and quarantine; the bands; where the next claim
---                          goes on to look through a pool
---   window:N       hash    worker ID N: its record (MessagePack), its holder's token, the recents that the next holder may continue
+--   meta           hash    id, receipt key and settings of the namespace; the server that wrote last; era and quarantine; the bands;
+--                          where the next claim goes on to look through a pool
+--   window:N       hash    worker ID N: its record (MessagePack), the hash of its holder's token, the recents that the next holder may
+--                          continue
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. Java processes of westid look at nothing else
 --   unused         zset    ranges of worker IDs without a record: the first as member, the last as score
 --   resting[:A-B]  zset    worker IDs of the band A-B (without A-B: of the whole layout), by the end of their window
 --   host[:A-B]:H   zset    the same for each host
 --   foreign        zset    worker IDs that programs without windows hold, or may hold, by the time of the last look
---   token          hash    token -> worker ID
+--   token          hash    hash of a token -> worker ID
 --   owners         hash    address -> the worker IDs that are pinned for it, with a space around each
 --   pid:lease@IP   list    {pid}x{N}: the worker IDs that this host holds
 --   history:N      zset    records of N's claims before the last one, by fence
@@ -63,7 +64,8 @@ end
 local meta
 do
   local found = read(
-    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema'
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema', 'id',
+    'opensAt'
   )
   -- A later version may give these fields another meaning.
   if found[9] and found[9] ~= '1' then
@@ -79,15 +81,23 @@ do
     end
     return value
   end
+  -- `NUMBER-HEX`: `Era` in rule/era.ts.
+  if found[5] and not string.find(found[5], '^%d+%-%x+$') then
+    failNonsense(metaKey, 'era', found[5])
+  end
+  local quarantineEnd = whole('quarantineEnd', found[6], 0)
   meta = {
     layout = found[1] or nil,
     replId = found[2] or nil,
     -- Where nothing is known of a namespace: `assumedLimits` in rule/limits.ts.
     maxWindow = whole('maxWindow', found[3], 600000),
     maxClockSkew = whole('maxClockSkew', found[4], 10000),
-    era = whole('era', found[5], 0),
-    -- When the last quarantine ends: no window of this era begins before it.
-    quarantineEnd = whole('quarantineEnd', found[6], 0),
+    era = found[5] or nil,
+    -- The end of the last quarantine; never sinks. Fences of this era are above it.
+    quarantineEnd = quarantineEnd,
+    -- When grants and renewals go on, and no window of this era begins before it: an operator can end a quarantine early.
+    opensAt = whole('opensAt', found[11], quarantineEnd),
+    id = found[10] or nil,
     beside = found[7],
     bands = found[8] or '',
   }
@@ -95,6 +105,6 @@ end
 
 -- What is fixed for the namespace, as names and values.
 local function info()
-  return 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
-    'quarantineEnd', meta.quarantineEnd, 'clock', now
+  return 'id', meta.id or '', 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
+    'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd, 'opensAt', meta.opensAt, 'clock', now
 end

@@ -1,8 +1,8 @@
 -- Notices that this server may have forgotten windows that it acknowledged. Needs: namespace.
 --
 -- A server that was restarted, promoted or flushed may have forgotten some. From the moment that a script notices it, nothing is granted
--- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`. Records from before belong to an
--- older era: no claim continues behind them, and every window begins at `quarantineEnd` or later.
+-- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`, or until an operator ends it earlier,
+-- `opensAt`. Records from before belong to an older era: no claim continues behind them, and every window begins at `opensAt` or later.
 
 -- A field of what INFO tells.
 local function field(text, name)
@@ -26,23 +26,39 @@ local function received()
   return bytes .. '/' .. keys .. '/' .. told
 end
 
--- From now on the data of this server counts as complete. Two eras never have the same number, even if `meta` was lost in between.
-local function beginEra(replication, quarantineEnd)
-  meta.replId, meta.era = field(replication, 'master_replid'), math.max(now, meta.era + 1)
-  meta.quarantineEnd = quarantineEnd
+-- The number that the text of an era begins with; -1 where there is none.
+local function eraNumber(era)
+  return tonumber(string.match(era or '', '^%d+') or -1)
+end
+
+-- From now on the data of this server counts as complete. Numbers of eras rise even if `meta` was lost in between. `mark`: random digits,
+-- as two copies of a server may begin an era in the same ms.
+local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
+  local number = math.max(eraNumber(meta.era), receipt and eraNumber(receipt.era) or -1)
+  meta.replId, meta.era = field(replication, 'master_replid'), string.format('%.0f-%s', math.max(now, number + 1), mark)
+  meta.quarantineEnd, meta.opensAt = quarantineEnd, opensAt
   redis.call(
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
-    'era', meta.era, 'quarantineEnd', quarantineEnd
+    'era', meta.era, 'quarantineEnd', quarantineEnd, 'opensAt', opensAt
   )
 end
 
-local function beginQuarantine(replication, maxLag)
-  local ends = now + meta.maxWindow + 2 * meta.maxClockSkew + (maxLag or 0)
-  beginEra(replication, math.max(ends, meta.quarantineEnd))
+-- `nextEra` in rule/era.ts. `receipt`: what shows that the server forgot something; it may know larger limits.
+local function beginQuarantine(replication, maxLag, mark, receipt)
+  local longest, widest = meta.maxWindow, meta.maxClockSkew
+  if receipt then
+    longest, widest = math.max(longest, receipt.maxWindow), math.max(widest, receipt.maxClockSkew)
+  end
+  local length = longest + 2 * widest + (maxLag or 0)
+  -- An operator's word on the quarantines before still stands.
+  local opens = math.max(now + length, meta.opensAt, receipt and receipt['until'] or 0)
+  -- Behind every fence of the era before: they rise by less than one a ms.
+  local ends = math.max(opens, meta.quarantineEnd + (meta.opensAt < meta.quarantineEnd and length or 0))
+  beginEra(replication, ends, opens, mark, receipt)
 end
 
 local function inQuarantine()
-  return { 'quarantine', 'until', meta.quarantineEnd, 'clock', now }
+  return { 'quarantine', 'until', meta.opensAt, 'clock', now }
 end
 
 -- Begins a quarantine where this server may have forgotten something. Returns the answer to give while a quarantine lasts, or nil; then
@@ -51,7 +67,7 @@ end
 --
 -- A primary makes up its replication ID when it starts or is promoted, and shares it only with its replicas: the primary that has the ID
 -- in `meta` is the very process that wrote it, and has been the primary ever since.
-local function checkQuarantine(maxLag, callerClock)
+local function checkQuarantine(maxLag, mark, callerClock)
   local replication = redis.call('INFO', 'replication')
   local primary = string.find(replication, '\nrole:master\r', 1, true)
   local own = primary and meta.replId and meta.replId ~= ''
@@ -67,10 +83,10 @@ local function checkQuarantine(maxLag, callerClock)
     elseif callerClock ~= nil and math.abs(callerClock - now) > meta.maxClockSkew then
       return nil, true
     else
-      beginQuarantine(replication, maxLag)
+      beginQuarantine(replication, maxLag, mark)
     end
   end
-  if now < meta.quarantineEnd then
+  if now < meta.opensAt then
     return inQuarantine()
   end
 end
@@ -78,5 +94,5 @@ end
 -- Whether a holder that has come through the last quarantine reports a time before its end: that window is closed, and the server may
 -- have forgotten how far it reached.
 local function isBeforeEra(record, timestamp)
-  return record.fence <= meta.quarantineEnd and timestamp < meta.quarantineEnd
+  return record.fence <= meta.quarantineEnd and timestamp < meta.opensAt
 end

@@ -1,23 +1,17 @@
 -- Records of worker IDs, the indexes that list them, and their history. Needs: namespace.
 
--- The fields of a record and their types. Of `required` (and, once it was claimed, of `claimed`) none may be missing. A field that is not
--- listed belongs to a later version: every write keeps it. So a later version adds only texts, booleans and whole numbers up to 2^53.
+-- Called for each field of a record: a local is found sooner than a global.
+local type = type
+
+-- The fields of a record and their types. A field that is not listed belongs to a later version: every write keeps it. So a later
+-- version adds only texts, booleans and whole numbers up to 2^53.
 local fieldTypes = {
   workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', knownFrom = 'number',
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', band = 'string',
-  claimedAt = 'number', era = 'number', recentFrom = 'number', continuedFrom = 'number', lastTimestamp = 'number',
-  lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string', reopened = 'number', pinned = 'string',
-  owner = 'string',
+  claimedAt = 'number', era = 'string', renewals = 'number', turn = 'string', recentFrom = 'number', continuedFrom = 'number',
+  lastTimestamp = 'number', lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string',
+  reopened = 'number', pinned = 'string', owner = 'string',
 }
-local required, claimed = { 'fence', 'from', 'until', 'seenClock', 'knownFrom' }, { 'host', 'ip', 'pid', 'claimedAt' }
-
-local function expectFields(key, record, names)
-  for _, name in ipairs(names) do
-    if record[name] == nil then
-      failNonsense(key, name)
-    end
-  end
-end
 
 -- The record that a text at this key stands for.
 local function unpackRecord(key, text)
@@ -26,15 +20,25 @@ local function unpackRecord(key, text)
     failNonsense(key, 'record', text)
   end
   for name, value in pairs(record) do
-    local expected = fieldTypes[name] or type(name) == 'string' and type(value)
-    if type(value) ~= expected or (fieldTypes[name] == 'number' and (value < 0 or value % 1 ~= 0 or value > highest)) then
+    local expected, found = fieldTypes[name], type(value)
+    if expected ~= found then
+      if expected ~= nil or type(name) ~= 'string' then
+        failNonsense(key, tostring(name), value)
+      end
+    elseif found == 'number' and (value < 0 or value % 1 ~= 0 or value > highest) then
       failNonsense(key, tostring(name), value)
     end
   end
-  expectFields(key, record, required)
+  -- Without loops: each renewal passes here.
+  local missing = not record.fence and 'fence' or not record.from and 'from' or not record['until'] and 'until'
+    or not record.seenClock and 'seenClock' or not record.knownFrom and 'knownFrom'
   -- A worker ID that was pinned before its first claim has no holder.
-  if record.host or record.fence > 0 then
-    expectFields(key, record, claimed)
+  if not missing and (record.host or record.fence > 0) then
+    missing = not record.host and 'host' or not record.ip and 'ip' or not record.pid and 'pid'
+      or not record.claimedAt and 'claimedAt'
+  end
+  if missing then
+    failNonsense(key, missing)
   end
   return record
 end

@@ -25,10 +25,13 @@ end
 local usualMaxWindow = 120000
 
 -- Makes a namespace, with one range that contains every number.
-local function makeNamespace(layout, maxWindow, maxClockSkew)
+local function makeNamespace(layout, maxWindow, maxClockSkew, id, receiptKey)
   local empty = rangeAt(0) == nil
-  meta.layout, meta.maxWindow, meta.maxClockSkew = layout, maxWindow, maxClockSkew
-  redis.call('HSET', metaKey, 'layout', layout, 'maxWindow', maxWindow, 'maxClockSkew', maxClockSkew, 'schema', '1')
+  meta.id, meta.layout, meta.maxWindow, meta.maxClockSkew = id, layout, maxWindow, maxClockSkew
+  redis.call(
+    'HSET', metaKey, 'id', id, 'receiptKey', receiptKey, 'layout', layout, 'maxWindow', maxWindow, 'maxClockSkew', maxClockSkew,
+    'schema', '1'
+  )
   if empty then
     addRange(0, highest)
   end

@@ -14,7 +14,7 @@ export const daemon: CliCommand = {
     "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
   details: [
     "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen HOST:0` takes a free port.",
-    "With `--tokens` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
+    "With `--tokens`, `--receipt-keys` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
   ],
   examples: [
     "snowlease daemon",

@@ -1,6 +1,6 @@
 import type { Clock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Grant, Refusal } from "../../rule/registry.ts";
+import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 
 /** What one client leases in one namespace. */
 interface ClientLeases {
@@ -46,8 +46,8 @@ export class ClientQuota {
   async claim(
     { client, namespace, token }: Claimer,
     size: number,
-    ask: () => Promise<Grant | Refusal>,
-  ): Promise<Grant | Refusal> {
+    ask: () => Promise<Grant | Lost | Refusal>,
+  ): Promise<Grant | Lost | Refusal> {
     const leases = this.#leasesOf(client, namespace);
     const most = Math.max(1, Math.floor((size * this.#percent) / 100));
     this.#forgetPassed(leases);

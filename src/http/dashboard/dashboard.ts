@@ -130,7 +130,10 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
-    const alarms = alarmsOf(picture, { refused: refusals.of(namespace), quarantine: quarantine(namespace) });
+    // A registry that tells of its quarantines knows sooner than this daemon's journal that an operator ended one.
+    const isTold = problem === undefined && picture?.info.quarantineEnd !== undefined;
+    const quarantine = isTold ? undefined : reportedQuarantine(namespace);
+    const alarms = alarmsOf(picture, { refused: refusals.of(namespace), quarantine });
     const notices = html`${problem && notice("fail", problem.code, problem.message)} ${alarmsPart(alarms)}`;
     const main = html`<main
       id="main"
@@ -192,8 +195,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return workersPart({ workers: workers.slice(0, workersShown), more }, { first: from, last }, clock, address);
   }
 
-  /** A present quarantine, as the registry told this daemon. */
-  function quarantine(namespace: string): Quarantine | undefined {
+  /** A present quarantine, as the registry told this daemon when it refused a request. */
+  function reportedQuarantine(namespace: string): Quarantine | undefined {
     const { entries } = journal.after(namespace, "");
     const last = entries.findLast(({ event }) => event.event === "quarantine")?.event;
     const until = Number(last?.["until"]);

@@ -1,6 +1,7 @@
 import { html } from "hono/html";
 import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
+import type { LossReason } from "../../rule/registry.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
 import type { PageLink } from "./pool.ts";
 import { eventsRoom, fitting } from "./room.ts";
@@ -107,9 +108,22 @@ function eventText(event: JournalEvent, address: PageLink): Html {
     typeof host === "string"
       ? html` <bdi class="host">${host}</bdi> <bdi class="sub">${typeof ip === "string" && ip}</bdi>`
       : own === true && " this daemon";
-  const told = toldIn.has(event.event) && html` <span class="sub">${event.message}</span>`;
+  const text = event.event === "lost" ? lossText(event) : toldIn.has(event.event) && event.message;
+  const told = text !== false && html` <span class="sub">${text}</span>`;
   return html`${worker}<b class="${event.event.replace(/\W/g, "-")}">${event.event}</b>${holder}${told}`;
 }
+
+/** Of the daemon's own lease, the message says all of it. */
+function lossText({ own, message, reason = "taken" }: JournalEvent): string {
+  return own === true ? message : (lossTexts[reason as LossReason] ?? message);
+}
+
+const lossTexts: Readonly<Record<LossReason, string>> = {
+  taken: "Another holder has the worker ID.",
+  released: "The claim was ended.",
+  forgotten: "The registry went back in time.",
+  cloned: "A copy of the holder renewed the lease.",
+};
 
 /** Events whose message says more than their name. */
 const toldIn: ReadonlySet<string> = new Set([

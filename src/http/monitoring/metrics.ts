@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, type Counter, type Histogram } from "prom-client";
 import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
+import type { LossReason } from "../../rule/registry.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Connections } from "../server/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
@@ -19,6 +20,7 @@ interface MetricsOptions extends Omit<RegistryFiguresOptions, "namespaces"> {
 const mostNamespaces = 200;
 const others = "_other";
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const lossReasons: readonly LossReason[] = ["taken", "released", "forgotten", "cloned"];
 /** What proves that a namespace exists. */
 const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: unknown) => boolean>>> = {
   init: () => true,
@@ -39,6 +41,7 @@ export class Metrics {
   /** Namespace -> IDs made. A map is faster than a counter of the client library, and each request counts here. */
   readonly #made = new Map<string, number>();
   readonly #events: Readonly<Partial<Record<EventName, Counter<"namespace">>>>;
+  readonly #losses: Counter<"namespace" | "reason">;
   readonly #renewals: Counter<"namespace">;
   readonly #errors: Counter<"code">;
   readonly #calls: Histogram<"operation">;
@@ -54,10 +57,14 @@ export class Metrics {
       switched: claims,
       "taken-over": perNamespace("take_overs_total", "Claims of a worker ID that its last holder never gave back."),
       released: perNamespace("releases_total", "Worker IDs given back."),
-      lost: perNamespace("leases_lost_total", "Leases whose holder learnt that they are no longer its own."),
       forced: perNamespace("forced_releases_total", "Claims that an operator ended."),
       quarantine: perNamespace("quarantines_total", "Quarantines: the registry may have forgotten windows."),
     };
+    this.#losses = figures.counter(
+      "leases_lost_total",
+      "Leases that their holders lost, by the reason. taken: another holder has the worker ID. released: the claim was ended. forgotten: the registry went back in time. cloned: a copy of the holder renewed the lease.",
+      ["namespace", "reason"],
+    );
     this.#renewals = perNamespace("renewals_total", "Windows extended.");
     this.#errors = figures.counter("errors_total", "Requests answered with an error, by its code.", ["code"]);
     for (const code of errorCodes) this.#errors.inc({ code }, 0);
@@ -147,8 +154,11 @@ export class Metrics {
     return this.#figures.collection.contentType;
   }
 
-  #count({ event, namespace }: JournalEvent): void {
-    this.#events[event]?.inc({ namespace: this.#labelOf(namespace) });
+  #count({ event, namespace, reason }: JournalEvent): void {
+    const label = { namespace: this.#labelOf(namespace) };
+    this.#events[event]?.inc(label);
+    if (event === "lost")
+      this.#losses.inc({ ...label, reason: lossReasons.find((each) => each === reason) ?? "taken" });
   }
 
   /** Gives a namespace that exists figures of its own. They begin at 0: a figure that begins at 1 has no rate. */
@@ -160,6 +170,7 @@ export class Metrics {
 
   #zero(namespace: string): void {
     for (const counter of [...Object.values(this.#events), this.#renewals]) counter.inc({ namespace }, 0);
+    for (const reason of lossReasons) this.#losses.inc({ namespace, reason }, 0);
     this.#made.set(namespace, 0);
   }
 

@@ -9,8 +9,10 @@ import type { Journal, JournalEvent } from "./journal.ts";
 const longestQueue = 1000;
 /** The claim, its predecessor and its successor. */
 const rowsAround = 3;
-/** Two reports of a quarantine are the same one when their ends differ by less than this, ms. */
+/** A later end than the reported one is another quarantine where it is later by this, ms. */
 const sameEnd = 1000;
+/** A quarantine without an end lasts until the namespace is put back. It is reported again after this, ms. */
+const endless = 60_000;
 /** In how many namespaces quarantines are remembered. */
 const mostNamespaces = 1000;
 
@@ -53,11 +55,16 @@ export function noticeQuarantine(journal: Journal, clock: Clock): (call: Instrum
 
   return ({ namespace, error }) => {
     if (error?.code !== "QUARANTINE" || namespace === undefined) return;
-    const until = clock.now() + (error.details.retryAfterMs ?? 0);
-    if (Math.abs(until - (ends.get(namespace) ?? 0)) < sameEnd) return;
+    const now = clock.now();
+    const { retryAfterMs } = error.details;
+    const until = now + (retryAfterMs ?? endless);
+    const reported = ends.get(namespace) ?? 0;
+    // A sooner end is no new quarantine: an operator ended the reported one.
+    const isKnown = now < reported + sameEnd && until < reported + sameEnd;
+    if (retryAfterMs === undefined ? now < reported : isKnown) return;
     if (ends.size >= mostNamespaces) ends.clear();
     ends.set(namespace, until);
-    journal.warn({ event: "quarantine", namespace, until }, error.message);
+    journal.warn({ event: "quarantine", namespace, ...(retryAfterMs !== undefined && { until }) }, error.message);
   };
 }
 

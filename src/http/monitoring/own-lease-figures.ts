@@ -1,3 +1,4 @@
+import { isOver } from "../../lease/lease-view.ts";
 import type { Clock } from "../../lease/clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Figures } from "./figures.ts";
@@ -50,8 +51,7 @@ export function ownLeaseFigures(
     lease.on("switched", measure);
     lease.on("clock.rollback", ({ action }) => rollbacks.inc({ namespace: labelOf(namespace), action }));
     lease.onChange(() => {
-      const ended = lease.state !== "held" && lease.state !== "switching";
-      if (ended && leases.get(namespace) === shown) leases.delete(namespace);
+      if (isOver(lease.state) && leases.get(namespace) === shown) leases.delete(namespace);
     });
   };
 }

@@ -1,7 +1,7 @@
 import { refusalError } from "../../lease/lease-errors.ts";
 import type { Clock } from "../../lease/clock.ts";
 import type { SnowleaseError } from "../../id/errors.ts";
-import type { Grant, Refusal } from "../../rule/registry.ts";
+import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import { BoundedMap } from "../bounded-map.ts";
@@ -53,8 +53,9 @@ export class RefusalCounter {
       if (error.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, error);
       return;
     }
-    const decision = answer as Grant | Refusal;
-    if (decision.outcome !== "granted") this.#count(namespace, refusalError(decision, namespace, this.#clock.now()));
+    const decision = answer as Grant | Refusal | Lost;
+    if (decision.outcome !== "granted" && decision.outcome !== "lost")
+      this.#count(namespace, refusalError(decision, namespace, this.#clock.now()));
   }
 
   #count(namespace: string, { code, message }: SnowleaseError): void {

@@ -5,6 +5,7 @@ import type { Registry } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { ClientQuota } from "../access/client-quota.ts";
 import type { Log } from "../log.ts";
+import type { Receipts } from "../access/receipts.ts";
 
 /** What the routes work on, and what they assume where a request leaves something out. */
 export interface AppContext {
@@ -22,6 +23,8 @@ export interface AppContext {
   readonly clock: Clock;
   /** Makes a token for a claim that brings none: 32 hex digits. */
   readonly makeToken: () => string;
+  /** Signs and verifies the receipts of leases. */
+  readonly receipts: Receipts;
   /** How many worker IDs each client may have. Default: any number. */
   readonly quota: ClientQuota | undefined;
   readonly log: Log;

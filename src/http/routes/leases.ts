@@ -1,9 +1,21 @@
 import { refusalError } from "../../lease/lease-errors.ts";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import { askInTime } from "../../lease/late-request.ts";
 import { Layout } from "../../id/layout.ts";
 import { listRecents } from "../../generator/recent-ticks.ts";
-import type { Checkpoint, Grant, GrantingStore, Recents, Refusal, Usage, WorkerRecord } from "../../rule/registry.ts";
+import { readReceipt } from "../../rule/receipt.ts";
+import type {
+  Checkpoint,
+  ClaimKey,
+  Grant,
+  GrantingStore,
+  LossReason,
+  Lost,
+  Recents,
+  Refusal,
+  Usage,
+  WorkerRecord,
+} from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import {
   checkWindowLength,
@@ -15,7 +27,9 @@ import {
 import { type CheckpointJson, recentsJson } from "../../api/codec.ts";
 import * as leases from "../../api/leases.ts";
 import { StoreFile } from "../../store-file.ts";
+import type { LostElsewhere } from "../../registries/daemon/registry.ts";
 import { BoundedMap } from "../bounded-map.ts";
+import { otherRegistry } from "../access/receipts.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
@@ -26,7 +40,7 @@ const [mostClaims, mostLayouts] = [200_000, 10_000];
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
-  const { registry, takeBlocks, clock, makeToken, log, quota, ...defaults } = context;
+  const { registry, takeBlocks, receipts, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
    * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat it. The stored record cannot replace it:
@@ -65,26 +79,54 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   }
 
   /** Window of a lease that another daemon claimed: what the last write left of it, or a little more. */
-  async function storedWindow(namespace: string, { until, seenClock }: WorkerRecord): Promise<number> {
+  async function storedWindow(namespace: string, record: WorkerRecord | undefined): Promise<number> {
     const info = await registry.describe(namespace);
-    return defaultWindow(until - seenClock, layoutFrom(info), (info ?? defaultLimits).maxWindow);
+    const left = record === undefined ? defaults.window : record.until - record.seenClock;
+    return defaultWindow(left, layoutFrom(info), (info ?? defaultLimits).maxWindow);
   }
 
-  async function present(namespace: string, workerId: number, fence?: number): Promise<WorkerRecord> {
-    const record = await registry.worker(namespace, workerId);
-    if (record === undefined) throw await lost(namespace, workerId, fence);
-    return record;
+  /** Reads the record of a worker ID at most once. */
+  function lookAt(namespace: string, workerId: number, fence: number | undefined) {
+    const record = lazily(() => registry.worker(namespace, workerId));
+    const stored = async (): Promise<WorkerRecord> => {
+      const found = await record();
+      if (found === undefined) throw await lost({ namespace, workerId, fence });
+      return found;
+    };
+    return { record, stored };
   }
 
-  async function lost(namespace: string, workerId: number, fence?: number): Promise<SnowleaseError> {
+  async function lost(
+    { namespace, workerId, fence }: Omit<ClaimKey, "fence" | "token"> & { readonly fence?: number | undefined },
+    { reason = "taken", doubt }: Omit<Lost, "outcome"> = {},
+  ): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
+    const facts = { namespace, workerId, fence, reason };
     // No claim has the fence 0: such a request only tests whether renewals work.
-    if (fence !== 0) log.warn({ event: "lost", namespace, workerId, fence }, "a lease is no longer its asker's");
+    if (fence !== 0) log.warn({ event: "lost", ...facts }, "a lease is no longer its asker's");
+    const span = doubt && `; its IDs from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
     return new SnowleaseError(
       "LEASE_LOST",
-      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: another holder claimed it after its window had passed, or an operator released it; claim again.`,
-      { namespace, workerId },
+      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: ${losses[reason]}${span ?? ""}; make no more IDs with it, and claim again.`,
+      { namespace, workerId, reason, ...(doubt && { doubt }) },
     );
+  }
+
+  /** The refusal of a renewal or release. */
+  async function refused(key: ClaimKey, answer: Lost | LostElsewhere): Promise<SnowleaseError> {
+    return "elsewhere" in answer ? otherRegistry(key.namespace) : lost(key, answer);
+  }
+
+  /** The fence of a request: a registry that forgot the worker ID cannot tell it, but the holder's receipt can. */
+  async function fenceOf(
+    fence: number | undefined,
+    workerId: number,
+    receipt: string | undefined,
+    stored: () => Promise<WorkerRecord>,
+  ): Promise<number> {
+    if (fence !== undefined) return fence;
+    const held = readReceipt(receipt);
+    return held?.workerId === workerId ? held.fence : (await stored()).fence;
   }
 
   async function checkpointOf(
@@ -126,13 +168,14 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     takeBlocks &&
     route(leases.takeBlocks, async ({ namespace, workerId, body }) => {
       const answer = await takeBlocks({ namespace, workerId, ...body });
-      if (answer.outcome === "lost") throw await lost(namespace, workerId, body.fence);
+      if (answer.outcome === "lost") throw await lost({ namespace, workerId, fence: body.fence }, answer);
       return { blocks: answer.blocks };
     });
 
   return [
     ...(blocksRoute === undefined ? [] : [blocksRoute]),
-    route(leases.claim, async ({ namespace, body, visit }) => {
+    route(leases.claim, async ({ namespace, body, visit, receipt: sent }) => {
+      const recall = await receipts.verified(namespace, sent);
       const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
       const refusal = layout.refusalAt(body.now);
       if (refusal !== undefined) throw refusal;
@@ -142,13 +185,16 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
       // A worker ID granted to a client that has hung up would rest for a whole window.
       await visit.present();
-      const request = { namespace, token, workerId, preferred, holder, clock: now, ...terms };
-      const ask = (): Promise<Grant | Refusal> => askInTime(clock, request, (request) => registry.claim(request));
+      const request = { namespace, token, workerId, preferred, holder, clock: now, recall, ...terms };
+      const ask = (): Promise<Grant | Refusal | Lost> =>
+        askInTime(clock, request, (request) => registry.claim(request));
       const whole = layout.narrow({}, defaults.pool);
       const size = whole.last - whole.first + 1;
       const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
+      if (answer.outcome === "lost") throw repeatedError(namespace, answer);
       if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
-      const { outcome: _, recents, store, ...grant } = answer;
+      const { outcome: _, recents, store, receipt, ...grant } = answer;
+      visit.receipt = await receipts.signed(namespace, receipt);
       const { fence, from, until } = grant;
       known.set(`${namespace}/${grant.workerId}`, { fence, window });
       log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
@@ -157,37 +203,61 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
     }),
 
-    route(leases.renew, async ({ namespace, workerId, body, visit }) => {
-      const { token, now } = body;
+    route(leases.renew, async ({ namespace, workerId, body, visit, receipt: sent }) => {
+      const { token, now, turn, nextTurn, sentTurns } = body;
+      const receipt = await receipts.verified(namespace, sent);
       if (body.windowMs !== undefined) checkWindowLength("windowMs", body.windowMs, await layoutOf(namespace));
-      const stored = lazily(() => present(namespace, workerId, body.fence));
-      const fence = body.fence ?? (await stored()).fence;
+      const { record, stored } = lookAt(namespace, workerId, body.fence);
+      const fence = await fenceOf(body.fence, workerId, receipt, stored);
       const name = `${namespace}/${workerId}`;
       const claim = known.get(name);
       const window =
-        body.windowMs ?? (claim?.fence === fence ? claim.window : await storedWindow(namespace, await stored()));
+        body.windowMs ??
+        (claim?.fence === fence
+          ? claim.window
+          : await storedWindow(namespace, receipt === undefined ? await stored() : await record()));
       const checkpoint = await checkpointOf(namespace, body);
-      const request = { namespace, workerId, fence, token, clock: now, window, checkpoint };
+      const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
+      const request = { ...key, clock: now, window, checkpoint };
       const answer = await askInTime(clock, request, (request) => registry.renew(request));
-      if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
+      if (answer.outcome === "lost") throw await refused(key, answer);
+      visit.receipt = await receipts.signed(namespace, answer.receipt);
       if (body.windowMs === undefined) known.set(name, { fence, window });
       const { from, until } = answer;
       quota?.note({ client: visit.payer, namespace, token }, until);
-      return { from, until, clock: answer.clock, renewAfterMs: Math.floor(renewalPause(window)) };
+      return { from, until, clock: answer.clock, turn: answer.turn, renewAfterMs: Math.floor(renewalPause(window)) };
     }),
 
-    route(leases.release, async ({ namespace, workerId, body, visit }) => {
-      const stored = lazily(() => present(namespace, workerId, body.fence));
-      const fence = body.fence ?? (await stored()).fence;
+    route(leases.release, async ({ namespace, workerId, body, visit, receipt: sent }) => {
+      const receipt = await receipts.verified(namespace, sent);
+      const { stored } = lookAt(namespace, workerId, body.fence);
+      const fence = await fenceOf(body.fence, workerId, receipt, stored);
       const used = await usageOf(namespace, body, async () => (await stored()).from);
-      const { token, now = clock.now() } = body;
-      const answer = await registry.release({ namespace, workerId, fence, token, clock: now, used });
-      if (answer.outcome === "lost") throw await lost(namespace, workerId, fence);
+      const { token, now = clock.now(), turn, nextTurn, sentTurns } = body;
+      const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
+      const answer = await registry.release({ ...key, clock: now, used });
+      if (answer.outcome === "lost") throw await refused(key, answer);
       known.delete(`${namespace}/${workerId}`);
       if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
       log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
     }),
   ];
+}
+
+const losses: Readonly<Record<LossReason, string>> = {
+  taken: "another holder claimed it after its window had passed",
+  released: "it was given back, or an operator released it",
+  forgotten: "the registry went back in time and does not know this claim any more",
+  cloned: "a copy of this client has renewed it, or this request names no present turn",
+};
+
+/** A copy of the claimer has renewed this claim, or it was granted before a quarantine. */
+function repeatedError(namespace: string, { reason = "taken" }: Lost): SnowleaseError {
+  return new SnowleaseError(
+    "LEASE_LOST",
+    `The claim of this token in namespace \`${namespace}\` is over (${reason}); claim again with another token.`,
+    { namespace, reason },
+  );
 }
 
 /** The setting of this daemon from which a claim differs that would create a namespace. */

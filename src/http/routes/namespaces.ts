@@ -1,5 +1,6 @@
 import { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
+import { noNamespace } from "../../rule/window.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { checkLayout } from "../../rule/limits.ts";
 import * as namespaces from "../../api/namespaces.ts";
@@ -7,8 +8,18 @@ import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
 /** What is fixed for a namespace, and the upkeep of its history. */
-export function namespaceRoutes({ registry, ...defaults }: AppContext): readonly Route[] {
+export function namespaceRoutes({ registry, log, ...defaults }: AppContext): readonly Route[] {
+  const endRoute =
+    registry.endQuarantine &&
+    route(namespaces.endQuarantine, async ({ namespace, body: { era } }) => {
+      const info = await registry.endQuarantine?.({ namespace, era });
+      if (info === undefined) throw noNamespace(namespace);
+      log.warn({ event: "quarantine-ended", namespace, era }, "an operator ended the quarantine");
+      return info;
+    });
+
   return [
+    ...(endRoute === undefined ? [] : [endRoute]),
     route(namespaces.read, ({ namespace }) => presentNamespace(registry, namespace)),
 
     route(namespaces.init, async ({ namespace, body: { layout: text, ...asked } }) => {

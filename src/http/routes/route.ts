@@ -1,5 +1,5 @@
 import { shown, SnowleaseError } from "../../id/errors.ts";
-import type { Call } from "../../api/call.ts";
+import { type Call, receiptHeader } from "../../api/call.ts";
 import { namespacePattern, workerId } from "../../api/fields.ts";
 import { readJson } from "../body.ts";
 import { checked, parameters, type Schema } from "../../api/schema.ts";
@@ -14,6 +14,8 @@ interface CheckedRequest<Body, Query> {
   readonly id: string;
   readonly body: Body;
   readonly query: Query;
+  /** As it was sent; null where none came, or the call takes none. */
+  readonly receipt: string | null;
 }
 
 export interface Route extends Call<unknown, unknown, unknown> {
@@ -35,7 +37,9 @@ export function route<Answer, Body, Query>(
   return rawRoute(call, async (asked) => {
     const answer = await handle(asked);
     if (status === 204) return { status, headers: {}, body: null };
-    return { status, headers: jsonHeaders, body: JSON.stringify(answer) };
+    const { receipt } = asked.visit;
+    const headers = receipt === undefined ? jsonHeaders : { ...jsonHeaders, [receiptHeader]: receipt };
+    return { status, headers, body: JSON.stringify(answer) };
   });
 }
 
@@ -44,7 +48,7 @@ export function rawRoute<Answer, Body, Query>(
   call: Call<Answer, Body, Query>,
   handle: (asked: CheckedRequest<Body, Query>) => Promise<AnswerParts>,
 ): Route {
-  const { path, query, body } = call;
+  const { path, query, body, receipts } = call;
   const [inNamespace, ofWorker, ofId] = [":namespace", ":workerId", ":id"].map((name) => path.includes(name));
   return {
     ...call,
@@ -56,6 +60,7 @@ export function rawRoute<Answer, Body, Query>(
         workerId: ofWorker ? checked(workerPath, { workerId: numberOf(param("workerId")) }, "the path").workerId : 0,
         id: (ofId && param("id")) || "",
         query: readQuery(request.url, query),
+        receipt: receipts === true ? request.headers.get(receiptHeader) : null,
         body: body === undefined ? (undefined as Body) : checked(body, await readJson(request), "the body"),
       });
     },

@@ -7,7 +7,7 @@ import type { Certificates } from "../access/certificates.ts";
 import { Connections, usualConnections } from "./connections.ts";
 import { silent } from "../log.ts";
 import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
-import { Turns } from "./turns.ts";
+import { RequestTurns } from "./turns.ts";
 import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
 /** What one client may take of a server. Times in ms. */
@@ -58,7 +58,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   });
   const connectionsCheckingInterval = Math.min(1000, headersTimeout / 2, requestTimeout / 2);
   const timeouts = { headersTimeout, requestTimeout, keepAliveTimeout, connectionsCheckingInterval };
-  const turns = new Turns();
+  const turns = new RequestTurns();
   const { IncomingMessage } = turns;
   const options = { ...timeouts, maxHeaderSize, requireHostHeader: false, IncomingMessage };
   const server =

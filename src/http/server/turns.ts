@@ -11,7 +11,7 @@ const mostWaiting = 100;
  * itself starts all that it has read, and keeps the answers that the client does not read.) A connection that sends more requests
  * ahead than may wait is for the server's `connect` to end.
  */
-export class Turns {
+export class RequestTurns {
   /** The class of the server's requests. */
   readonly IncomingMessage: typeof IncomingMessage;
   readonly #waiting = new WeakMap<Socket, number>();

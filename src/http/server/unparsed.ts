@@ -2,7 +2,7 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import type { Duplex } from "node:stream";
 import { type ErrorCode, shown } from "../../id/errors.ts";
 import { HttpRefusal, problemParts } from "../problem.ts";
-import type { Turns } from "./turns.ts";
+import type { RequestTurns } from "./turns.ts";
 
 /** Of a request, bytes. */
 export const maxHeaderSize: number = 16 * 1024;
@@ -23,7 +23,7 @@ interface ReadError extends Error {
 }
 
 /** Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: see `refusalOf`, and CONNECT and Expect. */
-export function refuseUnparsed(server: Server, turns: Turns): void {
+export function refuseUnparsed(server: Server, turns: RequestTurns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
 
   server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));

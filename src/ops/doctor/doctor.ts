@@ -4,15 +4,25 @@ import { systemClock } from "../../lease/clock.ts";
 import { askInTime } from "../../lease/late-request.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { timeText } from "../../id/errors.ts";
 import { formatPool } from "../../id/notation.ts";
 import type { Pong, Registry } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/forecast.ts";
 import { storeOfRegistry } from "../../registries/index.ts";
+import { differenceOf, type NamespaceId } from "../../registries/daemon/mixed-list.ts";
 import { type CheckResult, failed, finding } from "./check.ts";
+import { quarantineText } from "../quarantine.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
+
+/** One of several addresses. */
+export interface DaemonAddress {
+  /** Without a password. */
+  readonly address: string;
+  readonly open: () => Promise<Registry>;
+}
 
 export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
@@ -22,6 +32,8 @@ export interface ExamineRequest {
   readonly layout?: Layout | undefined;
   /** The worker IDs that claims are set to ask for. Default: all of the layout. */
   readonly pool?: PoolBounds | undefined;
+  /** Each of several addresses, which have to be daemons of one registry. */
+  readonly addresses?: readonly DaemonAddress[] | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
   /** Whether a registry is named. Otherwise it is the default file of this user. */
@@ -49,9 +61,43 @@ export async function examine(request: ExamineRequest): Promise<readonly CheckRe
   let registry: Registry | undefined;
   try {
     registry = await open();
-    return [...(await checkRegistry(registry, request)), ...place];
+    return [...(await checkRegistry(registry, request)), ...(await checkAddresses(request)), ...place];
   } catch (cause) {
     return [failed("registry", cause), ...place];
+  } finally {
+    await registry?.close().catch(() => undefined);
+  }
+}
+
+/** Several addresses that are daemons of two registries: each of them grants the same worker IDs. */
+async function checkAddresses({ addresses = [], namespace }: ExamineRequest): Promise<readonly CheckResult[]> {
+  if (addresses.length < 2) return [];
+  const check = "addresses";
+  const answers = await Promise.all(
+    addresses.map(async ({ address, open }) => ({ address, id: await idAt(open, namespace) })),
+  );
+  const difference = differenceOf(answers, namespace, true);
+  if (difference !== undefined) return [finding(check, "fail", `${difference}. Name only daemons of one registry.`)];
+  const silent = answers.filter(({ id }) => id === undefined).map(({ address }) => address);
+  if (silent.length === 0)
+    return [finding(check, "ok", `All ${addresses.length} addresses are daemons of one registry.`)];
+  return [
+    finding(
+      check,
+      "warn",
+      `It is not known whether these are daemons of the same registry: ${silent.join(", ")}. Check that they run.`,
+    ),
+  ];
+}
+
+async function idAt(open: DaemonAddress["open"], namespace: string): Promise<NamespaceId> {
+  let registry: Registry | undefined;
+  try {
+    registry = await open();
+    const info = await registry.describe(namespace);
+    return info === undefined ? null : info.id;
+  } catch {
+    return undefined;
   } finally {
     await registry?.close().catch(() => undefined);
   }
@@ -86,7 +132,15 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
   try {
     const info = await registry.describe(namespace);
     maxClockSkew = info?.maxClockSkew ?? maxClockSkew;
-    about = info === undefined ? checkAbsent(registry, request) : await checkNamespace(registry, info, request);
+    const registryClock = now() + ping.ahead;
+    about =
+      info === undefined
+        ? checkAbsent(registry, request)
+        : [
+            checkId(namespace, info),
+            checkQuarantine(info, registryClock),
+            ...(await checkNamespace(registry, info, request)),
+          ];
   } catch (cause) {
     about = [failed("namespace", cause)];
   }
@@ -96,7 +150,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
     ...(schema === undefined
       ? []
       : [finding("schema", "ok", `The stored schema has version ${schema}, which this release knows.`)]),
-    checkClock(registry, ping, maxClockSkew),
+    checkClock(registry, ping, maxClockSkew, now()),
     ...about,
   ];
 }
@@ -127,11 +181,19 @@ function checkSpeed({ kind }: Registry, { took }: PingResult): CheckResult {
   return finding("registry", "warn", `${detail} Check its load and the network: every claim and renewal waits for it.`);
 }
 
-function checkClock({ kind }: Registry, { ahead, took }: PingResult, maxClockSkew: number): CheckResult {
+function checkClock(
+  { kind }: Registry,
+  { ahead, took }: PingResult,
+  maxClockSkew: number,
+  hostClock: number,
+): CheckResult {
   const check = "clock";
-  if (storeOfRegistry(kind)?.usesHostClock) return finding(check, "ok", "The registry uses this host's own clock.");
+  if (storeOfRegistry(kind)?.usesHostClock) {
+    return finding(check, "ok", `The registry uses this host's own clock, which shows ${timeText(hostClock)}.`);
+  }
   const off = Math.abs(ahead);
-  const detail = `The registry's clock is ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${Math.ceil(took / 2)} ms; up to ${maxClockSkew} ms is tolerated.`;
+  const clocks = `The registry's clock shows ${timeText(hostClock + ahead)}, this host's ${timeText(hostClock)}`;
+  const detail = `${clocks}: ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${Math.ceil(took / 2)} ms; up to ${maxClockSkew} ms is tolerated.`;
   if (off > maxClockSkew) return finding(check, "fail", `${detail} Correct the wrong clock.`);
   return finding(check, off > maxClockSkew / 2 ? "warn" : "ok", detail);
 }
@@ -149,6 +211,19 @@ function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, no
         )
       : finding("namespace", "ok", `${absent}; ${makers} makes it.`);
   return [existence, checkEnd(layout, now())];
+}
+
+function checkId(namespace: string, { id, era }: NamespaceInfo): CheckResult {
+  const check = "era";
+  if (id !== undefined && era !== undefined)
+    return finding(check, "ok", `The namespace's id is ${id}, its era ${era}.`);
+  const detail = `\`${namespace}\` has no id, so no holder can prove that the store went back to an older copy of itself.`;
+  return finding(check, "warn", `${detail} Use this version of Snowlease for the registry and its daemons.`);
+}
+
+function checkQuarantine(info: NamespaceInfo, registryClock: number): CheckResult {
+  const lasts = (info.quarantineUntil ?? 0) > registryClock;
+  return finding("quarantine", lasts ? "fail" : "ok", quarantineText(info, registryClock));
 }
 
 async function checkNamespace(

@@ -40,13 +40,18 @@ export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {})
   ].filter((each) => each !== undefined);
 }
 
-function quarantineOf({ info: { quarantineUntil: until = 0 }, clock }: Picture): Quarantine | undefined {
+function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
+  const { quarantineUntil: until = 0, quarantineEnd = until } = info;
   if (until <= clock) return undefined;
-  return { until, message: "The registry may have forgotten windows, and grants nothing until they have passed." };
+  const message =
+    until < quarantineEnd
+      ? "An operator ended the quarantine."
+      : "The registry may have forgotten windows that it granted (it was restored, promoted, moved or emptied): it grants and renews nothing until they have passed.";
+  return { until, message };
 }
 
 function quarantined({ until, message }: Quarantine): Alarm {
-  return { kind: "fail", title: "QUARANTINE", text: `${message} It ends at ${time(until)}.` };
+  return { kind: "fail", title: "QUARANTINE", text: `${message} It grants again at ${time(until)}.` };
 }
 
 function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {

@@ -1,6 +1,6 @@
+import type { NamespaceState } from "../../rule/era.ts";
 import { claimSteps, type Decision, type PoolView } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
-import type { NamespaceState } from "./store.ts";
 
 /** The reads of a claim, in a store behind a network. What is asked for at the same time fits one round trip. */
 export type ClaimReader = {
@@ -19,7 +19,7 @@ export async function together<Each extends readonly unknown[]>(work: readonly [
 export async function decideByBatches(
   reader: ClaimReader,
   request: ClaimRequest,
-  { clock, info }: NamespaceState,
+  state: NamespaceState,
 ): Promise<Decision> {
   const answers = new Map<string, unknown>();
   const answered =
@@ -39,7 +39,7 @@ export async function decideByBatches(
     pinnedFor: answered("pinnedFor"),
     newestOfHost: answered("newestOfHost"),
   };
-  const steps = claimSteps(request, clock, info);
+  const steps = claimSteps(request, state);
   let step = steps.next();
   while (step.done !== true) {
     const batch = step.value;

@@ -1,19 +1,25 @@
-import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
-import { checkpointIn, claimIn, renewalIn, usageIn } from "../../rule/era.ts";
-import { checkNew, notNew } from "../../rule/namespace.ts";
+import { type NamespaceState, openedEra } from "../../rule/era.ts";
+import { checkLayout, checkLimits } from "../../rule/limits.ts";
+import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
-import type { Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
+import { grantOf } from "../../rule/pool.ts";
+import { readReceipt } from "../../rule/receipt.ts";
+import type { ClaimRequest, Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
+import { storedToken } from "../../rule/token.ts";
+import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../rule/verdict.ts";
+import { checkClaim, forced, forceRefusal, noNamespace, type Stored } from "../../rule/window.ts";
+import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
 import {
-  checkLayout,
-  checkLimits,
-  checkSkew,
-  checkWindow,
-  type NamespaceInfo,
-  newNamespace,
-} from "../../rule/limits.ts";
-import { checkClaim, forced, forceRefusal, grantOf, noNamespace, released, renewed } from "../../rule/window.ts";
-import { Changed, type CompareAndSetStore, type NamespaceState, Unanswered, type VersionedRecord } from "./store.ts";
+  checkEra,
+  checkQuarantine,
+  infoOf,
+  lostNamespace,
+  quarantineError,
+  unknownNamespace,
+} from "../../rule/quarantine.ts";
+import { Changed, type CompareAndSetStore, type StoreAttempt, Unanswered, type VersionedRecord } from "./store.ts";
 
 /** Worker IDs that one answer lists at most. */
 const longestPage = 10_000;
@@ -24,11 +30,11 @@ const lost: Lost = { outcome: "lost" };
 
 /** The registry in a store with compare-and-set: every operation, but for how the store reads and writes. */
 export function compareAndSetRegistry<Row extends VersionedRecord>(store: CompareAndSetStore<Row>): Registry {
-  const { kind, title, tokenOf = (token) => token, labelOf = (holder) => holder, isHeld = () => true } = store;
+  const { kind, title, labelOf = (holder) => holder, isHeld = () => true } = store;
 
   /** The request as it stands now. With the clock of its beginning, the caller's clock would seem to be turned back. */
   function presentRequest<Asked extends Pick<RenewRequest, "token" | "clock">>(asked: Asked, waited: number): Asked {
-    return { ...asked, token: tokenOf(asked.token), clock: asked.clock + waited };
+    return { ...asked, token: storedToken(asked.token), clock: asked.clock + waited };
   }
 
   const registry: Registry = {
@@ -36,17 +42,14 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     async init(request) {
       const { namespace } = request;
-      const state = await store.attempt(namespace, repeatable, async (attempt) => {
-        const found = await attempt.create(newNamespace(request.layout, request));
+      const info = await store.attempt(namespace, repeatable, async (attempt) => {
+        const found = await attempt.create(request.layout, request);
         checkLayout(namespace, request.layout, found.info);
         checkLimits(namespace, request, found.info);
-        return found;
+        return infoOf(found);
       });
-      if (request.new === true && state.quarantineEnd > 0) {
-        throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(state.quarantineEnd)}`);
-      }
-      await checkNew(registry, request);
-      return infoOf(state);
+      await checkNew(registry, request, info);
+      return info;
     },
 
     describe: (namespace) =>
@@ -55,66 +58,60 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         return state && infoOf(state);
       }),
 
+    receiptKey: (namespace) =>
+      store.attempt(namespace, repeatable, async (attempt) => (await attempt.look())?.receiptKey),
+
     claim: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
         const request = { ...presentRequest(asked, attempt.waited), holder: labelOf(asked.holder) };
         const { namespace, layout, limits = {} } = request;
         const claim = await attempt.claim(request);
         const { state, clock } = claim;
-        if (state !== undefined) checkQuarantine(state, title);
-        const info = state?.info ?? newNamespace(layout, limits);
-        checkLimits(namespace, limits, info);
-        checkClaim(request, clock, info);
         if (state === undefined) {
-          await attempt.create(info);
+          checkClaim(request, clock, newNamespace(layout, limits, clock).info);
+          await attempt.create(layout, limits);
           throw new Changed("the namespace was created");
         }
-        const { answer, store: record, before } = await claim.decide();
+        await noteRecall(attempt, state, request);
+        checkQuarantine(state, title);
+        checkLimits(namespace, limits, state.info);
+        checkClaim(request, clock, state.info);
+        const { answer, store: record } = await claim.decide();
         if (answer.outcome !== "granted" || record === undefined) return answer;
-        const after = claimIn(state, record, before);
-        await claim.commit(after);
-        return grantOf(after, clock, answer.rollback);
+        await claim.commit(record);
+        return grantOf(state, record, answer.rollback);
       }),
 
     renew: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
         const request = presentRequest(asked, attempt.waited);
-        const { state, records } = await attempt.snapshot("renew", [request.workerId]);
+        const { workerId } = request;
+        const { state, records } = await attempt.snapshot("renew", [workerId]);
         const [before] = records;
-        if (state === undefined) return lost;
-        checkQuarantine(state, title);
-        const { info, clock } = state;
-        checkWindow(request.window, info);
-        checkSkew(request.clock, clock, info);
-        if (before !== undefined && isHeld(before)) {
-          const checkpoint = checkpointIn(state, request.checkpoint, before.record);
-          const record = renewed(before.record, { ...request, checkpoint }, clock);
-          if (record !== undefined) {
-            const after = renewalIn(state, record, before.era);
-            await attempt.renew({ before, after });
-            return { outcome: "renewed", from: after.from, until: after.until, clock };
-          }
+        if (state === undefined) return withoutNamespace(request);
+        const verdict = decideRenewal(state, before?.record, request, eraMark);
+        const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
+        const isTaken = before !== undefined && !isHeld(before);
+        if (answer.outcome === "lost" || isTaken) {
+          await attempt.lost?.(request, before);
+          return answer.outcome === "lost" ? answer : lost;
         }
-        await attempt.lost?.(request, before);
-        return lost;
+        if (before !== undefined && record !== undefined) await attempt.renew({ before, after: record });
+        return answer;
       }),
 
     release: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
         const request = presentRequest(asked, attempt.waited);
-        const { state, records } = await attempt.snapshot("release", [request.workerId]);
+        const { workerId } = request;
+        const { state, records } = await attempt.snapshot("release", [workerId]);
         const [before] = records;
-        if (state === undefined) return lost;
-        if (before !== undefined) {
-          const used = usageIn(state, request.used, before.record, before.era);
-          const after = released(before.record, { ...request, used }, state.clock);
-          if (after !== undefined) {
-            if (after !== before.record) await attempt.end({ before, after }, "released");
-            return { outcome: "released" };
-          }
-        }
-        await attempt.lost?.(request, before);
-        return lost;
+        if (state === undefined) return lostNamespace(request);
+        const verdict = decideRelease(state, before?.record, request, eraMark);
+        const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
+        if (answer.outcome === "lost") await attempt.lost?.(request, before);
+        else if (before !== undefined && record !== undefined) await attempt.end({ before, after: record }, "released");
+        return answer;
       }),
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
@@ -147,12 +144,69 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
     unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
     ...(store.pinsTogether && { pinAll, unpinAll }),
+
+    endQuarantine: (request) =>
+      store.attempt(request.namespace, repeatable, async (attempt) => {
+        const state = await attempt.look();
+        if (state === undefined) throw noNamespace(request.namespace);
+        checkEra(request, state.era);
+        if (state.clock >= state.opensAt) return infoOf(state);
+        const opened = openedEra(state);
+        await attempt.putEra(opened);
+        return infoOf({ ...state, ...opened });
+      }),
+
     prune: (namespace, before) => store.prune(namespace, before),
     rehearse: (namespace) => store.rehearse(namespace),
     ping: () => store.ping(),
     close: () => store.close(),
   };
   return registry;
+
+  /** The answer to a renewal whose namespace does not exist. */
+  function withoutNamespace(request: RenewRequest): Lost {
+    const answer = unknownNamespace(title, request);
+    if (answer instanceof SnowleaseError) throw answer;
+    return answer;
+  }
+
+  /** Begins a quarantine where the claimer proves that one has to begin; the claim is then decided anew. */
+  async function noteRecall(
+    attempt: StoreAttempt<Row>,
+    begun: NamespaceState,
+    { recall: text }: ClaimRequest,
+  ): Promise<void> {
+    const recall = readReceipt(text);
+    if (recall === undefined) return;
+    const { workerId } = recall;
+    // Not the namespace that the claim began with: another quarantine may have begun since.
+    const { state, records } = await attempt.snapshot("claim", [workerId]);
+    if (state === undefined || state.era !== begun.era || state.opensAt !== begun.opensAt) {
+      throw new Changed("another era began");
+    }
+    const [row] = records;
+    const begins = recalledEra(state, row?.record, recall, eraMark);
+    if (begins === undefined) return;
+    await attempt.putEra(begins, { row, workerId });
+    throw new Changed("a quarantine began");
+  }
+
+  /** Begins a quarantine where the holder proves that one has to begin; what would change the record is then decided anew. */
+  async function decided<Answer extends { readonly outcome: string }>(
+    attempt: StoreAttempt<Row>,
+    { begins, answer, record }: Verdict<Answer | Lost>,
+    before: { readonly row: Row | undefined; readonly workerId: number },
+  ): Promise<{ readonly answer: Answer | Lost; readonly record?: Stored | undefined }> {
+    if (begins !== undefined) {
+      await attempt.putEra(begins, before);
+      if (record !== undefined) throw new Changed("a quarantine began");
+    }
+    if (isInQuarantine(answer)) throw quarantineError(title, answer);
+    // Where an era began, that write has shown the same.
+    const isForgotten = answer.outcome === "lost" && (answer as Lost).reason === "forgotten";
+    if (isForgotten && begins === undefined) await attempt.confirm(before);
+    return { answer, record };
+  }
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return store.attempt(namespace, repeatable, async (attempt) => {
@@ -189,20 +243,4 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       return unpinned;
     });
   }
-}
-
-/** What is fixed for a namespace, with its quarantine while that lasts. */
-function infoOf({ info, clock, quarantineEnd }: NamespaceState): NamespaceInfo {
-  return clock < quarantineEnd ? { ...info, quarantineUntil: quarantineEnd } : info;
-}
-
-/** @throws SnowleaseError QUARANTINE before its end. */
-function checkQuarantine({ clock, quarantineEnd }: NamespaceState, title: string): void {
-  if (clock >= quarantineEnd) return;
-  const retryAfterMs = quarantineEnd - clock;
-  throw new SnowleaseError(
-    "QUARANTINE",
-    `${title} is another server than the one that wrote last (promoted, moved or restored), and may have forgotten windows: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`,
-    { retryAfterMs, until: quarantineEnd },
-  );
 }

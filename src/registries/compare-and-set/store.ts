@@ -1,4 +1,4 @@
-import type { Era } from "../../rule/era.ts";
+import type { Era, NamespaceState } from "../../rule/era.ts";
 import type { Decision } from "../../rule/pool.ts";
 import type {
   ClaimKey,
@@ -9,7 +9,7 @@ import type {
   WorkerRecord,
   WorkersPage,
 } from "../../rule/registry.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -30,29 +30,26 @@ export class Unanswered extends Error {}
 /** A record as a store keeps it. A store adds what its next conditional write needs. */
 export interface VersionedRecord {
   readonly record: Stored;
-  /** The era in which a holder last wrote it. 0 in a store that forgets nothing. */
-  readonly era: number;
   /** The record as people see it, where that differs: with the claim ended where its holder's session has ended. */
   readonly shown?: Stored;
 }
 
-/** What is fixed for a namespace, and the time of this attempt. A store that forgets nothing has era 0 and quarantineEnd 0. */
-export interface NamespaceState extends Era {
-  readonly info: NamespaceInfo;
-  /** The store's clock, Unix ms. */
-  readonly clock: number;
+/** A namespace as an attempt reads it. */
+export interface StoredNamespace extends NamespaceState {
+  /** `Registry.receiptKey`. */
+  readonly receiptKey?: string | undefined;
 }
 
 /** What one round trip reads. */
 export interface Snapshot<Row> {
   /** Undefined where the namespace does not exist. */
-  readonly state: NamespaceState | undefined;
+  readonly state: StoredNamespace | undefined;
   /** The records that were asked for, in that order; undefined for a worker ID without one. */
   readonly records: readonly (Row | undefined)[];
 }
 
-/** What a snapshot is for. A holder renews and releases; an operator does the rest. */
-export type SnapshotPurpose = "renew" | "release" | "force" | "pin" | "unpin";
+/** What a snapshot is for. A claimer reads the claim that it remembers; a holder renews and releases; an operator does the rest. */
+export type SnapshotPurpose = "claim" | "renew" | "release" | "force" | "pin" | "unpin";
 
 /** A record to write in the place of the one that was read. */
 export interface RecordChange<Row, After = Stored> {
@@ -65,9 +62,16 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   /** How long the operation has waited so far, ms: its caller's clock went on meanwhile. */
   readonly waited: number;
   /** Reads what is fixed for the namespace; undefined where it does not exist. */
-  look(): Promise<NamespaceState | undefined>;
+  look(): Promise<StoredNamespace | undefined>;
   /** Creates the namespace where it does not exist. */
-  create(info: NamespaceInfo): Promise<NamespaceState>;
+  create(layout: string, limits: Partial<NamespaceLimits>): Promise<StoredNamespace>;
+  /**
+   * Stores another era of the namespace that was read. Takes effect only where `before`, the record that a receipt contradicts, still
+   * stands; it is left out where an operator ends a quarantine.
+   */
+  putEra(era: Era, before?: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
+  /** Makes sure that the server which writes still has the record and the era that were read: a read may lag. Throws `Beaten`. */
+  confirm(before: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
   /** Reads the namespace and these records, with what the write of this purpose depends on. */
   snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<Row>>;
   claim(request: ClaimRequest): Promise<ClaimAttempt>;
@@ -86,7 +90,7 @@ export interface ClaimAttempt {
   /** The store's clock, Unix ms. */
   readonly clock: number;
   /** Undefined where the namespace does not exist yet. */
-  readonly state: NamespaceState | undefined;
+  readonly state: StoredNamespace | undefined;
   /** Finds a worker ID and decides about it. */
   decide(): Promise<Decision>;
   /** Writes the record of the claim that was decided. */
@@ -117,8 +121,6 @@ export interface CompareAndSetStore<Row extends VersionedRecord> extends Require
   ): AsyncIterable<readonly WorkerRecord[], void, undefined>;
   /** Whether the holder of this record still has the number: a program without windows may have taken it. Default: always. */
   isHeld?(before: Row): boolean;
-  /** What the store keeps of a token. Default: the token itself. */
-  tokenOf?(token: string): string;
   /** What the store keeps of a holder's label. Default: all of it. */
   labelOf?(holder: HolderLabel): HolderLabel;
 }

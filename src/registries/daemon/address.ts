@@ -17,7 +17,7 @@ const parameters: StoreParameters = {
 export const maxSocketPath: number = 107;
 
 /** A daemon prunes its registry itself, and lets administrators alone ask for it. */
-const daemon = { registryKind: "daemon", prunes: true } as const;
+const daemon = { registryKind: "daemon", prunes: true, signsReceipts: true } as const;
 
 export const http: StoreKind<"http", UrlParts & ShownToken> = {
   ...daemon,

@@ -1,18 +1,28 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { type ErrorCode, isSnowleaseError } from "../../id/errors.ts";
-import type { ForceReleased, Grant, Lost, Registry } from "../../rule/registry.ts";
-import { grantOf } from "../../rule/window.ts";
+import { type ErrorCode, ignoreRefusal, isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
+import type {
+  ClaimKey,
+  ClaimRequest,
+  ForceReleased,
+  Grant,
+  Lost,
+  Refusal,
+  Registry,
+  Released,
+  ReleaseRequest,
+} from "../../rule/registry.ts";
 import type { Call } from "../../api/call.ts";
-import { checkpointJson, historyOf, pinJson, recentsJson, recentsOf, workerOf } from "../../api/codec.ts";
+import { checkpointJson, historyOf, pinJson, recentsJson, recentsOf, turnsJson, workerOf } from "../../api/codec.ts";
 import * as leases from "../../api/leases.ts";
 import * as namespaces from "../../api/namespaces.ts";
-import { forceRefused, refusal } from "../../api/problem.ts";
+import { forceRefused, loss, refusal } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
 import { readiness } from "../../api/system.ts";
 import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
+import { AddressComparison, type AskedAddress } from "./mixed-list.ts";
 import { tlsOf } from "./parameters.ts";
-import { httpTransport } from "./transport.ts";
+import { httpTransport, type Reply } from "./transport.ts";
 
 export interface DaemonRegistryOptions {
   /** Deadline of one operation, ms. Default 5 s. */
@@ -32,9 +42,20 @@ interface PathParameters {
 interface CallInput<Body, Query> {
   readonly body?: Body;
   readonly query?: Query;
+  readonly receipt?: string | undefined;
   /** Whether it may be sent again where it may have arrived. Default true. */
   readonly repeatable?: boolean;
 }
+
+/**
+ * Each address answered that the lease is of another registry. A daemon in front of them passes this on, since its clients may know more
+ * addresses.
+ */
+export interface LostElsewhere extends Lost {
+  readonly elsewhere: true;
+}
+
+const elsewhere: LostElsewhere = { outcome: "lost", reason: "forgotten", elsewhere: true };
 
 const defaultTimeout = 5000;
 const defaultLimit = 1000;
@@ -43,7 +64,7 @@ const mostPreferred = 8;
 
 /**
  * The registry of a daemon, over HTTP: `http://HOST:PORT`, `https://…` or `unix:PATH`; of several addresses the next one is asked
- * when one fails or says to wait. They must be daemons of one registry: its tokens and fences are what every answer rests on.
+ * when one fails or says to wait. They must be daemons of one registry: a claim compares what they have, and CONFIG_INVALID refuses others.
  *
  * Claims (idempotent by token), renewals and releases are repeated within `operationTimeout` when their answer was lost; forced
  * releases, unpinning and pruning only when they were never sent.
@@ -53,12 +74,93 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
   const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
 
-  function call<Answer, Body, Query extends object | undefined>(
+  /** Leases that were granted by one of several registries, as a late answer showed. */
+  const doubted = new Set<string>();
+  const slow = new Set<string>();
+  /** Namespaces of which a late answer showed different registries. */
+  const mixed = new Set<string>();
+
+  function reply<Answer, Body, Query extends object | undefined>(
     { method, path, answer }: Call<Answer, Body, Query>,
     where: PathParameters,
-    { body, query, repeatable = true }: CallInput<NoInfer<Body>, NoInfer<Query>> = {},
+    { body, query, receipt, repeatable = true }: CallInput<NoInfer<Body>, NoInfer<Query>> = {},
+  ): Promise<Reply<Answer>> {
+    return transport.call({ method, path: filled(path, where) + queryOf(query), body, receipt, answer, repeatable });
+  }
+
+  async function call<Answer, Body, Query extends object | undefined>(
+    what: Call<Answer, Body, Query>,
+    where: PathParameters,
+    input: CallInput<NoInfer<Body>, NoInfer<Query>> = {},
   ): Promise<Answer> {
-    return transport.call({ method, path: filled(path, where) + queryOf(query), body, answer, repeatable });
+    return (await reply(what, where, input)).answer;
+  }
+
+  async function claim(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
+    const { namespace, holder, lead: leadMs, clock: now, window: windowMs, recall: receipt, ...rest } = request;
+    const { token, workerId, pool, layout, reuse, continues, limits } = rest;
+    const { host, ip, pid, instance } = holder;
+    const preferred = rest.preferred?.slice(0, mostPreferred);
+    // Field by field: not every name of the port is one of the API.
+    const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
+    try {
+      const body = { ...what, host, ip, pid, instance };
+      return grantFrom(await reply(leases.claim, { namespace }, { body, receipt }));
+    } catch (error) {
+      // A receipt of another registry proves nothing here.
+      if (isSnowleaseError(error, "OTHER_REGISTRY") && receipt !== undefined) {
+        return claim({ ...request, recall: undefined });
+      }
+      if (isSnowleaseError(error, "LEASE_LOST") && error.details["reason"] !== undefined) return lostBy(error);
+      return detailOf(error, "refusal", refusal);
+    }
+  }
+
+  function release(request: ReleaseRequest): Promise<Released | Lost> {
+    const { namespace, workerId, fence, token, clock: now, used, receipt, ...rest } = request;
+    doubted.delete(claimName(request));
+    const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
+    const body = { token, fence, now, ...turnsJson(rest), ...usage };
+    return orLost(reply(leases.release, { namespace, workerId }, { body, receipt }), () => ({ outcome: "released" }));
+  }
+
+  /** A claim at one of several addresses. Refuses addresses of different registries. */
+  async function claimComparing(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
+    const { namespace, token } = request;
+    const comparison = new AddressComparison(idsOf(namespace), namespace, clock, slow);
+    const answer = await claim(request);
+    const isGranted = answer.outcome === "granted";
+    const key = isGranted ? { namespace, workerId: answer.workerId, fence: answer.fence, token } : undefined;
+    const isDoubted = mixed.has(namespace);
+    const error = await comparison.difference(isGranted, isDoubted, (difference) => {
+      mixed.add(namespace);
+      const what = `${difference}: the lease that one of them granted ends at its next renewal; name only daemons of one registry.`;
+      process.emitWarning(what, { type: "SnowleaseWarning", code: "SNOWLEASE_MIXED_LIST" });
+      if (key !== undefined) doubted.add(claimName(key));
+    });
+    if (error === undefined) {
+      if (isDoubted) mixed.delete(namespace);
+      return answer;
+    }
+    if (isGranted && key !== undefined) {
+      const { from, recents, receipt } = answer;
+      // If this fails, the worker ID rests for a window.
+      await release({ ...key, clock: request.clock, receipt, used: { until: from, recents } }).catch(ignoreRefusal);
+    }
+    throw error;
+  }
+
+  function idsOf(namespace: string): readonly AskedAddress[] {
+    const { method, path, answer } = namespaces.read;
+    const call = { method, path: filled(path, { namespace }), body: undefined, receipt: undefined, answer };
+    return transport.each.map(({ address, ask }) => ({
+      address,
+      async ask() {
+        const told = await ask({ ...call, repeatable: true });
+        if (!isSnowleaseError(told)) return told.answer.id;
+        return told.code === "NOT_FOUND" ? null : undefined;
+      },
+    }));
   }
 
   return {
@@ -72,34 +174,23 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return instead("NOT_FOUND", undefined, call(namespaces.read, { namespace }));
     },
 
-    async claim({ namespace, holder, lead: leadMs, clock: now, window: windowMs, ...rest }) {
-      const { token, workerId, pool, layout, reuse, continues, limits } = rest;
-      const { host, ip, pid, instance } = holder;
-      const preferred = rest.preferred?.slice(0, mostPreferred);
-      // Field by field: not every name of the port is one of the API.
-      const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
-      try {
-        return grantFrom(await call(leases.claim, { namespace }, { body: { ...what, host, ip, pid, instance } }));
-      } catch (error) {
-        return detailOf(error, "refusal", refusal);
-      }
-    },
+    claim: addresses.length > 1 ? claimComparing : claim,
 
-    renew({ namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint }) {
-      const body = { token, fence, now, windowMs, ...checkpointJson(checkpoint) };
-      return orLost(call(leases.renew, { namespace, workerId }, { body }), ({ from, until, clock }) => {
-        return { outcome: "renewed", from, until, clock };
+    async renew(request) {
+      const { namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint, receipt, ...rest } = request;
+      // Which of the registries would renew it is chance.
+      if (doubted.delete(claimName(request))) return { outcome: "lost", reason: "forgotten" };
+      const body = { token, fence, now, windowMs, ...turnsJson(rest), ...checkpointJson(checkpoint) };
+      const renewal = reply(leases.renew, { namespace, workerId }, { body, receipt });
+      return orLost(renewal, ({ answer: { from, until, clock, turn }, receipt }) => {
+        return { outcome: "renewed", from, until, clock, turn, receipt };
       });
     },
 
-    release({ namespace, workerId, fence, token, clock: now, used }) {
-      const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
-      const body = { token, fence, now, ...usage };
-      return orLost(call(leases.release, { namespace, workerId }, { body }), () => ({ outcome: "released" }));
-    },
+    release,
 
-    takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held }) {
-      const body = { token, fence, first, spans, blocks, held };
+    takeBlocks({ namespace, workerId, fence, token, first, spans, blocks, held, ...rest }) {
+      const body = { token, fence, first, spans, blocks, held, ...turnsJson(rest) };
       return orLost(call(leases.takeBlocks, { namespace, workerId }, { body }), ({ blocks }) => {
         return { outcome: "taken", blocks };
       });
@@ -162,6 +253,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return (await call(namespaces.prune, { namespace }, { body: { before }, repeatable: false })).pruned;
     },
 
+    endQuarantine({ namespace, era }) {
+      return call(namespaces.endQuarantine, { namespace }, { body: { era } });
+    },
+
     async ping() {
       const { registry: _, ...pong } = await call(readiness, {});
       return pong;
@@ -171,6 +266,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       transport.close();
     },
   };
+}
+
+function claimName({ namespace, workerId, fence }: Omit<ClaimKey, "token">): string {
+  return `${namespace}/${workerId}/${fence}`;
 }
 
 function filled(path: string, where: PathParameters): string {
@@ -192,8 +291,22 @@ async function instead<Answer>(code: ErrorCode, value: Answer, answer: Promise<A
   }
 }
 
-function orLost<Answer, Outcome>(answer: Promise<Answer>, read: (answer: Answer) => Outcome): Promise<Outcome | Lost> {
-  return instead<Outcome | Lost>("LEASE_LOST", { outcome: "lost" }, answer.then(read));
+async function orLost<Answer, Outcome>(
+  answer: Promise<Answer>,
+  read: (answer: Answer) => Outcome,
+): Promise<Outcome | Lost> {
+  try {
+    return read(await answer);
+  } catch (error) {
+    if (isSnowleaseError(error, "LEASE_LOST")) return lostBy(error);
+    if (isSnowleaseError(error, "OTHER_REGISTRY")) return elsewhere;
+    throw error;
+  }
+}
+
+function lostBy({ details }: SnowleaseError): Lost {
+  const told = loss.safeParse(details);
+  return { outcome: "lost", ...told.data };
 }
 
 /** What a problem says in one of its details. Throws the error where it says nothing there. */
@@ -222,12 +335,21 @@ async function pagesOf<Row>(
 }
 
 /** The grant as the port has it. */
-function grantFrom(json: leases.ClaimAnswer): Grant {
-  const { clock, rollback, shared, file } = json;
+function grantFrom({ answer: json, receipt }: Reply<leases.ClaimAnswer>): Grant {
+  const { workerId, fence, from, until, clock, rollback, shared, file } = json;
+  const recents = recentsOf(json);
   const store = file && new StoreFile({ path: file.path, device: BigInt(file.device), inode: BigInt(file.inode) });
   return {
-    ...grantOf({ ...json, recents: recentsOf(json) }, clock, rollback),
+    outcome: "granted",
+    workerId,
+    fence,
+    from,
+    until,
+    clock,
+    ...(recents !== undefined && { recents }),
+    ...(rollback !== undefined && { rollback }),
     ...(shared !== undefined && { shared }),
+    ...(receipt !== undefined && { receipt }),
     // In another file system (a container's), the path is another file's, or none.
     ...(store?.state === "same" && { store }),
   };

@@ -10,7 +10,8 @@ import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
-import { problem } from "../../api/problem.ts";
+import { receiptHeader, receiptPattern } from "../../api/call.ts";
+import { anyProblem, knownCode } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { ClientTls } from "./parameters.ts";
@@ -19,19 +20,33 @@ interface ApiCall<Answer> {
   readonly method: string;
   readonly path: string;
   readonly body: unknown;
+  /** For the header of receipts. */
+  readonly receipt: string | undefined;
   /** What a success looks like; undefined: there is nothing to read. */
   readonly answer: Schema<Answer> | undefined;
   /** Whether it may be sent again where it may have arrived. */
   readonly repeatable: boolean;
 }
 
+/** The answer to a call. */
+export interface Reply<Answer> {
+  readonly answer: Answer;
+  readonly receipt: string | undefined;
+}
+
 /** Sends calls to the first daemon that answers. */
 export interface Transport {
   /**
    * Rejects with what the daemon refused with, restored; with REGISTRY_UNAVAILABLE when none answered in time. One that cannot
-   * be reached, answers nonsense, says to wait or does not take the token makes way for the next address at once.
+   * be reached, answers nonsense, says to wait, does not take the token or serves another registry makes way for the next address at once.
+   * OTHER_REGISTRY only where each address answered it.
    */
-  call<Answer>(call: ApiCall<Answer>): Promise<Answer>;
+  call<Answer>(call: ApiCall<Answer>): Promise<Reply<Answer>>;
+  /** The addresses one by one. `ask` sends a call to that one, once; answers with its error where it fails. */
+  readonly each: readonly {
+    readonly address: string;
+    ask<Answer>(call: ApiCall<Answer>): Promise<Reply<Answer> | SnowleaseError>;
+  }[];
   close(): void;
 }
 
@@ -60,7 +75,7 @@ interface DaemonTarget {
 }
 
 type CallOutcome<Answer> =
-  | { readonly outcome: "answered"; readonly answer: Answer }
+  | ({ readonly outcome: "answered" } & Reply<Answer>)
   /** The daemon refused, and every other daemon would refuse, too. */
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
   | FailedCall;
@@ -117,12 +132,12 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const attempt = await round(call, deadline);
         if ("outcome" in attempt) {
-          if (attempt.outcome === "answered") return attempt.answer;
+          if (attempt.outcome === "answered") return attempt;
           throw attempt.error;
         }
         const mayRepeat = call.repeatable || !attempt.some(({ sent }) => sent);
         const wait = mayRepeat ? Math.max(pause, passesIn(attempt)) : Infinity;
-        const failure = tellingOf(attempt);
+        const failure = tellingOf(attempt, targets.length);
         if (failure?.told === true && failure.error.code === "REGISTRY_UNAVAILABLE") why = failure.error;
         if (monotonic(clock) + wait >= deadline) {
           const { error = late(targets, operationTimeout) } = failure ?? {};
@@ -132,6 +147,14 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       }
     },
 
+    each: targets.map((target) => ({
+      address: target.shown,
+      async ask(call) {
+        const outcome = await exchange(target, call, operationTimeout, deadlines);
+        return outcome.outcome === "answered" ? outcome : outcome.error;
+      },
+    })),
+
     close() {
       closed = true;
       for (const { agent } of targets) agent.destroy();
@@ -139,8 +162,11 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   };
 }
 
-/** The failure that says most: a daemon's answer says more than the silence of another one. */
-function tellingOf(failures: readonly FailedCall[]): FailedCall | undefined {
+/** The failure that says most: a daemon's answer says more than the silence of another one. `asked`: how many addresses there are. */
+function tellingOf(failures: readonly FailedCall[], asked: number): FailedCall | undefined {
+  const here = failures.filter(({ error }) => error.code !== "OTHER_REGISTRY");
+  if (here.length === 0 && failures.length === asked) return failures[0];
+  if (here.length < failures.length) return tellingOf(here, asked);
   const refused = failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE");
   return refused ?? failures.find(({ told }) => told) ?? failures[0];
 }
@@ -202,6 +228,7 @@ async function exchange<Answer>(
     path: target.path + call.path,
     headers: {
       ...target.headers,
+      ...(call.receipt !== undefined && receiptPattern.test(call.receipt) && { [receiptHeader]: call.receipt }),
       ...(body !== undefined && { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
     },
   });
@@ -262,18 +289,23 @@ function read<Answer>(
 ): CallOutcome<Answer> {
   const { statusCode: status = 0, headers } = response;
   if (status >= 200 && status < 300) {
-    if (call.answer === undefined) return { outcome: "answered", answer: undefined as Answer };
+    const receipt = headers[receiptHeader]?.toString();
+    if (call.answer === undefined) return { outcome: "answered", answer: undefined as Answer, receipt };
     const parsed = call.answer.safeParse(json(text));
-    if (parsed.success) return { outcome: "answered", answer: parsed.data };
+    if (parsed.success) return { outcome: "answered", answer: parsed.data, receipt };
     const [issue] = parsed.error.issues;
     return nonsense(target, `${call.method} ${call.path}: ${issue?.path.join(".")} ${issue?.message}`);
   }
-  const told = problem.safeParse(json(text));
+  const told = anyProblem.safeParse(json(text));
   if (!told.success) return nonsense(target, `status ${status}, ${shown(headers["content-type"])}`);
-  const { code, detail, retryAfterMs, details } = told.data;
-  const error = new SnowleaseError(code, detail, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
-  // Another daemon may know the token, or have the version that the registry needs.
-  if ([401, 403, 500].includes(status)) return { outcome: "failed", error, sent: false, lasting: true, told: true };
+  const { detail, retryAfterMs, details } = told.data;
+  const code = knownCode(told.data.code, status);
+  const newer = `The daemon at ${target.shown} calls it ${told.data.code}, which only a newer version knows.`;
+  const message = code === told.data.code ? detail : `${detail} ${newer}`;
+  const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+  // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
+  if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
+    return { outcome: "failed", error, sent: false, lasting: true, told: true };
   if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
   // The registry behind the daemon may have applied the call.
   return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE", told: true };

@@ -1,75 +1,83 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
+import { type NamespaceState, openedEra } from "../../rule/era.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
-import { decideClaim } from "../../rule/pool.ts";
+import { decideClaim, grantOf } from "../../rule/pool.ts";
 import type { ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
-import { checkLayout, checkLimits, checkSkew, checkWindow, newNamespace } from "../../rule/limits.ts";
+import { checkLayout, checkLimits } from "../../rule/limits.ts";
+import { storedToken } from "../../rule/token.ts";
+import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
+import { forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
 import {
-  checkClaim,
-  forced,
-  forceRefusal,
-  grantOf,
-  noNamespace,
-  released,
-  renewed,
-  shownRecord,
-  type Stored,
-} from "../../rule/window.ts";
+  answerOrError,
+  checkEra,
+  infoOf,
+  lostNamespace,
+  quarantineError,
+  unknownNamespace,
+} from "../../rule/quarantine.ts";
 import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
 
-const lost: Lost = { outcome: "lost" };
-
 /** The operations of a registry whose store runs each of them, or each part of a long one, as one atomic step. */
-export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
+export function operationsInOneStep({ title, read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
   const operations: ReturnType<typeof operationsInOneStep> = {
     async init(request) {
       const { namespace, layout } = request;
       const info = await write((step) => {
-        const { info } = step.find(namespace) ?? step.create(namespace, newNamespace(layout, request));
-        checkLayout(namespace, layout, info);
-        checkLimits(namespace, request, info);
-        return info;
+        const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, request, step.now));
+        checkLayout(namespace, layout, space.info);
+        checkLimits(namespace, request, space.info);
+        return infoOf(stateOf(step, space));
       });
-      await checkNew(operations, request);
+      await checkNew(operations, request, info);
       return info;
     },
 
-    describe: (namespace) => read((step) => step.find(namespace)?.info),
+    describe: (namespace) =>
+      read((step) => {
+        const space = step.find(namespace);
+        return space && infoOf(stateOf(step, space));
+      }),
 
-    claim: (request) => write((step) => claimInStep(step, request)),
+    receiptKey: (namespace) => read((step) => step.find(namespace)?.receiptKey),
+
+    claim: (request) => answered(write((step) => claimInStep(step, request, title))),
 
     renew: (request) =>
-      write((step) => {
-        const { now } = step;
-        const asked = atItsTurn(request, step);
-        const space = step.find(asked.namespace);
-        if (space === undefined) return lost;
-        space.checkClock?.();
-        checkWindow(asked.window, space.info);
-        checkSkew(asked.clock, now, space.info);
-        const before = space.byId(asked.workerId);
-        const after = renewed(before, asked, now);
-        if (after === undefined) return lost;
-        space.put(after, before);
-        return { outcome: "renewed", from: after.from, until: after.until, clock: now };
-      }),
+      answered(
+        write((step) => {
+          const asked = atItsTurn(request, step);
+          const space = step.find(asked.namespace);
+          if (space === undefined) return unknownNamespace(title, asked);
+          space.checkClock?.();
+          const before = space.byId(asked.workerId);
+          const { answer, record } = decided(space, decideRenewal(stateOf(step, space), before, asked, eraMark));
+          if (record !== undefined) space.put(record, before);
+          return answer;
+        }),
+      ),
 
     release: (request) =>
-      write((step) => {
-        const space = step.find(request.namespace);
-        const before = space?.byId(request.workerId);
-        const after = released(before, atItsTurn(request, step), step.now);
-        if (space === undefined || after === undefined) return lost;
-        if (after !== before) {
-          space.put(after, before);
-          space.noteEnd(after, step.now, "released");
-        }
-        return { outcome: "released" };
-      }),
+      answered(
+        write((step) => {
+          const asked = atItsTurn(request, step);
+          const space = step.find(asked.namespace);
+          if (space === undefined) return lostNamespace(asked);
+          const before = space.byId(asked.workerId);
+          const { answer, record } = decided(space, decideRelease(stateOf(step, space), before, asked, eraMark));
+          if (record !== undefined) {
+            space.put(record, before);
+            space.noteEnd(record, step.now, "released");
+          }
+          return answer;
+        }),
+      ),
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
       // No program takes worker IDs here without keeping a window.
@@ -115,6 +123,15 @@ export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, 
     unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
     unpinAll,
 
+    endQuarantine: (request) =>
+      write((step) => {
+        const space = present(step, request.namespace);
+        const state = stateOf(step, space);
+        checkEra(request, state.era);
+        if (step.now < state.opensAt) space.beginEra(openedEra(state));
+        return infoOf(stateOf(step, space));
+      }),
+
     async prune(namespace, before) {
       for (let sum = 0; ;) {
         const { pruned, isDone } = await write((step) => present(step, namespace).prune(before));
@@ -124,6 +141,15 @@ export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, 
     },
   };
   return operations;
+
+  /** Begins a quarantine where the holder proves that one has to begin. */
+  function decided<Answer extends { readonly outcome: string }>(
+    space: StepNamespace,
+    { begins, answer, record }: Verdict<Answer>,
+  ): { readonly answer: Answer | SnowleaseError; readonly record: Stored | undefined } {
+    if (begins !== undefined) space.beginEra(begins);
+    return { answer: answerOrError(title, answer), record };
+  }
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return write((step) => {
@@ -153,29 +179,46 @@ export function operationsInOneStep({ read, write }: StepStore): Omit<Registry, 
   }
 }
 
-/** A claim, for a store that has more to do in its step. */
-export function claimInStep(step: Step, request: ClaimRequest): Grant | Refusal {
+/** A claim, for a store that has more to do in its step. An error that comes back leaves the changes of the step in force. */
+export function claimInStep(step: Step, request: ClaimRequest, title: string): Grant | Refusal | Lost | SnowleaseError {
   const { now } = step;
   const asked = atItsTurn(request, step);
   const { namespace, layout, limits = {}, holder } = asked;
-  const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, limits));
-  checkLimits(namespace, limits, space.info);
+  const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, limits, now));
   space.checkClock?.();
-  checkClaim(asked, now, space.info);
+  const state = stateOf(step, space);
+  const { begins, refusal } = admitClaim(space, asked, state, eraMark);
+  if (begins !== undefined) space.beginEra(begins);
+  if (refusal !== undefined) return quarantineError(title, refusal);
   space.prepare(asked);
-  const { answer, store, before } = decideClaim(space, asked, now, space.info);
+  const { answer, store, before } = decideClaim(space, asked, state);
   if (answer.outcome !== "granted" || store === undefined) return answer;
   const record = notBefore(space.earliest ?? 0, store);
   const { workerId, fence, from, until, recents } = record;
   space.put(record, before);
   if (before !== undefined) space.noteEnd(before, now, "taken-over");
   space.noteClaim({ workerId, fence, from, until, continuedFrom: recents?.from, holder, claimedAt: now }, before);
-  return grantOf(record, now, answer.rollback);
+  return grantOf(state, record, answer.rollback);
 }
 
-/** The request with the holder's clock as it is now. The clock went on while the operation waited; otherwise it would look set back. */
-function atItsTurn<Request extends { readonly clock: number }>(request: Request, { waited }: Step): Request {
-  return waited === 0 ? request : { ...request, clock: request.clock + waited };
+/** Throws the error that a step answered with. */
+async function answered<Answer>(step: Promise<Answer | SnowleaseError>): Promise<Answer> {
+  const answer = await step;
+  if (answer instanceof SnowleaseError) throw answer;
+  return answer;
+}
+
+function stateOf({ now }: Step, { info, era }: StepNamespace): NamespaceState {
+  const { era: name, quarantineEnd, opensAt } = era;
+  return { era: name, quarantineEnd, opensAt, info, clock: now };
+}
+
+/** The request as it stands now. The holder's clock went on while the operation waited; otherwise it would look set back. */
+function atItsTurn<Request extends { readonly clock: number; readonly token: string }>(
+  request: Request,
+  { waited }: Step,
+): Request {
+  return { ...request, token: storedToken(request.token), clock: request.clock + waited };
 }
 
 /** The record of a claim, with a window that begins at `from` or later. */

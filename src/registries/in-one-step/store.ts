@@ -1,6 +1,8 @@
 import type { PoolView } from "../../rule/pool.ts";
 import type { ClaimRequest, HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -10,6 +12,8 @@ import type { Stored } from "../../rule/window.ts";
 
 /** A store that runs an operation as one atomic step. */
 export interface StepStore {
+  /** Names the store in errors. */
+  readonly title: string;
   /** Runs a step that may change the store. Resolves once the changes are durable; where the work throws, there are none. */
   write<Answer>(work: StepWork<Answer>): Promise<Answer>;
   /** Runs a step that changes nothing, and sees one state of the store. */
@@ -27,12 +31,18 @@ export interface Step {
   readonly waited: number;
   find(namespace: string): StepNamespace | undefined;
   /** Creates a namespace that does not exist yet. */
-  create(namespace: string, info: NamespaceInfo): StepNamespace;
+  create(namespace: string, made: NewNamespace): StepNamespace;
 }
 
 /** A namespace during one step: its records, and the history of its claims. */
 export interface StepNamespace extends PoolView {
   readonly info: NamespaceInfo;
+  /** The present era, with `beginEra` taken into account. */
+  readonly era: Era;
+  /** `Registry.receiptKey`. */
+  readonly receiptKey: string;
+  /** Stores another era. */
+  beginEra(era: Era): void;
   /** No window begins before this, Unix ms. Read once a claim is granted. Default 0. */
   readonly earliest?: number;
   /** Refuses the registry's clock where the store knows that it is wrong. @throws SnowleaseError CLOCK_SKEW */

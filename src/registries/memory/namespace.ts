@@ -1,7 +1,9 @@
 import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import { stateOf, type Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import { MemoryRecords } from "./records.ts";
 
 /** Records that one step looks at for a list. */
@@ -10,12 +12,24 @@ const mostLookedAt = 10_000;
 /** The records of a namespace, and the claims of each worker ID. */
 export class MemoryNamespace extends MemoryRecords implements StepNamespace {
   readonly info: NamespaceInfo;
+  readonly receiptKey: string;
+  #era: Era;
   /** By worker ID, oldest first. */
   readonly #claims = new Map<number, HistoryRow[]>();
 
-  constructor(info: NamespaceInfo) {
+  constructor({ info, era, receiptKey }: NewNamespace) {
     super();
     this.info = info;
+    this.receiptKey = receiptKey;
+    this.#era = era;
+  }
+
+  get era(): Era {
+    return this.#era;
+  }
+
+  beginEra(era: Era): void {
+    this.#era = era;
   }
 
   noteClaim(claim: HistoryRow): void {

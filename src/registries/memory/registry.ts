@@ -16,8 +16,8 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       now: clock.now(),
       waited: 0,
       find: (namespace) => namespaces.get(namespace),
-      create(namespace, info) {
-        const space = new MemoryNamespace(info);
+      create(namespace, made) {
+        const space = new MemoryNamespace(made);
         created = () => namespaces.set(namespace, space);
         return space;
       },
@@ -28,7 +28,11 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
   }
 
   // Several pins at once are no faster here than one by one.
-  const { pinAll: _, unpinAll: __, ...operations } = operationsInOneStep({ read: step, write: step });
+  const {
+    pinAll: _,
+    unpinAll: __,
+    ...operations
+  } = operationsInOneStep({ title: "The registry in memory", read: step, write: step });
   return {
     kind: "memory",
     ...operations,

@@ -35,6 +35,12 @@ export class ScriptAnswer {
     throw this.#unknown();
   }
 
+  /** The same where it is a text; undefined where it is none, or empty. */
+  text(place: number): string | undefined {
+    const value = this.value(place);
+    return value instanceof Uint8Array && value.length > 0 ? decoder.decode(value) : undefined;
+  }
+
   /** The names and values. @throws SnowleaseError SCHEMA_INCOMPATIBLE where it has others. */
   get fields(): AnswerFields {
     return this.#fieldsIn(this.#list.filter((value, i) => i > 0 && !Array.isArray(value)));

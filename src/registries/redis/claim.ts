@@ -1,14 +1,17 @@
 import { isSnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import type { ClaimRequest, Grant, Refusal, Registry } from "../../rule/registry.ts";
+import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../rule/registry.ts";
+import { storedToken } from "../../rule/token.ts";
 import { checkClaim, refusalOf } from "../../rule/window.ts";
 import { checkLimits } from "../../rule/limits.ts";
+import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { bytesOf, numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
+import { recallArguments, receiptFrom } from "./holder-proof.ts";
 import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
-import { foreignHolder, infoOf, recordOf } from "./records.ts";
+import { foreignHolder, lossOf, recordOf, stateOf } from "./records.ts";
 import type { RedisScripts } from "./scripts.ts";
 
 /** How often a claim looks at processes that may have died before it takes another worker ID. */
@@ -35,8 +38,9 @@ export function claimOn(
 
   async function claimOnce(request: ClaimRequest, look: ProcessLook, deadline: number): Promise<ScriptAnswer> {
     const { namespace, token, clock, pool, preferred = [], holder, limits } = request;
+    const kept = storedToken(token);
     const args = {
-      token,
+      token: kept,
       clock,
       window: request.window,
       layout: request.layout,
@@ -63,9 +67,12 @@ export function claimOn(
       looks: look.looks,
       gone: look.gone.join(" "),
       there: look.there.join(" "),
+      mark: eraMark(),
+      ...namespaceSecrets(),
+      ...recallArguments(request.recall),
     };
     const undo = async (answer: ScriptAnswer): Promise<void> => {
-      const { workerId, fence, from, recents } = grantedBy(answer);
+      const { workerId, fence, from, recents } = grantedBy(answer, kept);
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
@@ -96,13 +103,14 @@ export function claimOn(
   };
 }
 
-function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string): Grant | Refusal {
-  if (answer.outcome === "granted") return grantedBy(answer);
+function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string): Grant | Refusal | Lost {
+  if (answer.outcome === "granted") return grantedBy(answer, storedToken(request.token));
   const { outcome, fields } = answer;
+  if (outcome === "lost") return lossOf(fields);
   const clock = numberOf(fields, "clock");
   switch (outcome) {
     case "held":
-      return refusalOf(recordOf(fields), request, clock, infoOf(fields));
+      return refusalOf(recordOf(fields), request, clock, stateOf(fields).info);
     case "exhausted": {
       const pool = { first: numberOf(fields, "first"), last: numberOf(fields, "last") };
       return { outcome, pool, freeAt: optionalNumber(fields, "freeAt"), clock };
@@ -110,7 +118,7 @@ function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string)
     case "foreign":
       return { outcome, workerId: numberOf(fields, "workerId"), holder: foreignHolder(textOf(fields, "use")), clock };
     default: {
-      const info = infoOf(fields);
+      const { info } = stateOf(fields);
       checkLimits(request.namespace, request.limits ?? {}, info);
       checkClaim(request, clock, info);
       throw unexplainedRefusal("claim", where);
@@ -118,16 +126,18 @@ function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string)
   }
 }
 
-/** The order of the values is that of the header of claim.lua. */
-function grantedBy(answer: ScriptAnswer): Grant {
+/** The order of the values is that of the header of claim.lua. `token`: as it is stored. */
+function grantedBy(answer: ScriptAnswer, token: string): Grant {
   const [rollback, from] = [answer.value(5), answer.value(6)];
+  const [workerId, fence, until] = [answer.number(1), answer.number(2), answer.number(4)];
   return {
     outcome: "granted",
     clock: answer.number(0),
-    workerId: answer.number(1),
-    fence: answer.number(2),
+    workerId,
+    fence,
     from: answer.number(3),
-    until: answer.number(4),
+    until,
+    receipt: receiptFrom(answer, 8, { workerId, fence, token, until }),
     ...(typeof rollback === "number" && { rollback }),
     ...(typeof from === "number" && { recents: { from, bytes: bytesOf(answer.value(7)) } }),
   };

@@ -1,5 +1,5 @@
-import type { HistoryRow, HolderLabel, Recents, WorkerRecord } from "../../rule/registry.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { HistoryRow, HolderLabel, LossReason, Lost, Recents, WorkerRecord } from "../../rule/registry.ts";
+import type { NamespaceState } from "../../rule/era.ts";
 import { shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
 import { type AnswerFields, bytesOf, numberOf, optionalNumber, optionalText, textOf } from "./answers.ts";
 
@@ -30,12 +30,25 @@ function recentsOf(fields: AnswerFields): Recents | undefined {
   return from === undefined ? undefined : { from, bytes: bytesOf(fields.get("recent")) };
 }
 
-/** What is fixed for a namespace, from a script's answer. */
-export function infoOf(fields: AnswerFields): NamespaceInfo {
+/** A namespace, from a script's answer. One that is not made yet has the limits that its claimer would get. */
+export function stateOf(fields: AnswerFields): NamespaceState {
   const [maxWindow, maxClockSkew] = [numberOf(fields, "maxWindow"), numberOf(fields, "maxClockSkew")];
-  const [until, clock] = [optionalNumber(fields, "quarantineEnd"), optionalNumber(fields, "clock")];
-  const lasts = until !== undefined && clock !== undefined && clock < until;
-  return { layout: textOf(fields, "layout"), maxWindow, maxClockSkew, ...(lasts && { quarantineUntil: until }) };
+  const id = optionalText(fields, "id");
+  return {
+    info: { ...(id !== undefined && { id }), layout: textOf(fields, "layout"), maxWindow, maxClockSkew },
+    era: textOf(fields, "era"),
+    quarantineEnd: optionalNumber(fields, "quarantineEnd") ?? 0,
+    opensAt: optionalNumber(fields, "opensAt") ?? 0,
+    clock: numberOf(fields, "clock"),
+  };
+}
+
+/** The loss of a claim, from a script's answer. */
+export function lossOf(fields: AnswerFields): Lost {
+  const reason = optionalText(fields, "reason") as LossReason | undefined;
+  const [from, until] = [optionalNumber(fields, "doubtFrom"), optionalNumber(fields, "doubtUntil")];
+  const isDoubled = from !== undefined && until !== undefined;
+  return { outcome: "lost", reason, ...(isDoubled && { doubt: { from, until } }) };
 }
 
 /** A record as operators see it. Where another program has the worker ID, it is the holder. */

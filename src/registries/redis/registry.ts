@@ -13,12 +13,17 @@ import {
 } from "../../rule/limits.ts";
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
-import { checkReset, released, renewed } from "../../rule/window.ts";
+import { storedToken } from "../../rule/token.ts";
+import { receiptIn } from "../../rule/verdict.ts";
+import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
+import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
+import { checkEra, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
-import { historyRowOf, infoOf, recordOf, workerOf } from "./records.ts";
+import { receiptArguments, receiptFrom, turnsArgument } from "./holder-proof.ts";
+import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
 import { scriptsOn } from "./scripts.ts";
 
 /** Of the keys that `sql/redis/includes/namespace.lua` lists. */
@@ -44,6 +49,8 @@ export async function redisRegistry(
   const claim = claimOn(connection, scripts, (request) => registry.release(request));
   const { where, settings } = connection;
   const { maxLag } = settings;
+  // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
+  const mark = eraMark();
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
@@ -63,10 +70,10 @@ export async function redisRegistry(
       const { namespace, layout, maxWindow, maxClockSkew, new: isNew = false } = request;
       checkCaps(request);
       const found = isNew ? await findKey(namespace) : undefined;
-      const args = { layout, maxWindow, maxClockSkew, maxLag, isNew, found };
+      const args = { layout, maxWindow, maxClockSkew, maxLag, isNew, found, mark, ...namespaceSecrets() };
       const { outcome, fields } = await scripts.run("init", namespace, args);
       if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, where));
-      const info = infoOf(fields);
+      const info = infoOf(stateOf(fields));
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
       return info;
@@ -74,7 +81,21 @@ export async function redisRegistry(
 
     async describe(namespace) {
       const { outcome, fields } = await scripts.run("describe", namespace, {});
-      return outcome === "absent" ? undefined : infoOf(fields);
+      return outcome === "absent" ? undefined : infoOf(stateOf(fields));
+    },
+
+    async receiptKey(namespace) {
+      const { outcome, fields } = await scripts.run("receipt-key", namespace, {});
+      return outcome === "absent" ? undefined : textOf(fields, "key");
+    },
+
+    async endQuarantine(request) {
+      const { namespace, era } = request;
+      const { outcome, fields } = await scripts.run("end-quarantine", namespace, { era });
+      if (outcome === "absent") throw noNamespace(namespace);
+      const state = stateOf(fields);
+      checkEra(request, state.era);
+      return infoOf(state);
     },
 
     async claim(request) {
@@ -83,19 +104,38 @@ export async function redisRegistry(
     },
 
     async renew(request) {
-      const { namespace, workerId, fence, token, clock, window, checkpoint } = request;
+      const { namespace, workerId, fence, clock, window, checkpoint } = request;
+      const token = storedToken(request.token);
       const [lastTimestamp, lastSequence] = [checkpoint?.timestamp, checkpoint?.sequence];
-      const args = { workerId, fence, token, clock, window, maxLag, lastTimestamp, lastSequence };
-      // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
-      const answer = await scripts.run("renew", namespace, args, { undo: async () => undefined });
+      const answer = await scripts.run(
+        "renew",
+        namespace,
+        {
+          workerId,
+          fence,
+          token,
+          clock,
+          window,
+          maxLag,
+          mark,
+          lastTimestamp,
+          lastSequence,
+          turns: turnsArgument(request),
+          nextTurn: request.nextTurn,
+          ...receiptArguments(receiptIn({ ...request, token })),
+        },
+        // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
+        { undo: async () => undefined },
+      );
       const { outcome } = answer;
-      if (outcome === "lost") return { outcome };
       if (outcome === "renewed") {
-        return { outcome, clock: answer.number(0), from: answer.number(1), until: answer.number(2) };
+        const until = answer.number(2);
+        const receipt = receiptFrom(answer, 4, { workerId, fence, token, until });
+        return { outcome, clock: answer.number(0), from: answer.number(1), until, turn: answer.text(3), receipt };
       }
       const { fields } = answer;
-      const now = numberOf(fields, "clock");
-      const info = infoOf(fields);
+      if (outcome === "lost") return lossOf(fields);
+      const { info, clock: now } = stateOf(fields);
       checkWindow(window, info);
       checkSkew(clock, now, info);
       if (fields.has("workerId")) renewed(recordOf(fields), request, now);
@@ -103,7 +143,8 @@ export async function redisRegistry(
     },
 
     async release(request) {
-      const { namespace, workerId, fence, token, clock, used } = request;
+      const { namespace, workerId, fence, clock, used } = request;
+      const token = storedToken(request.token);
       const { outcome, fields } = await scripts.run("release", namespace, {
         workerId,
         fence,
@@ -115,8 +156,12 @@ export async function redisRegistry(
         recentFrom: used?.recents?.from,
         recent: used?.recents?.bytes,
         maxLag,
+        mark,
+        turns: turnsArgument(request),
+        ...receiptArguments(receiptIn({ ...request, token })),
       });
-      if (outcome === "lost" || outcome === "released") return { outcome };
+      if (outcome === "released") return { outcome };
+      if (outcome === "lost") return lossOf(fields);
       released(recordOf(fields), request, numberOf(fields, "clock"));
       throw unexplainedRefusal("release", where);
     },
@@ -154,7 +199,7 @@ export async function redisRegistry(
     async forceRelease(request) {
       checkReset(request);
       const { namespace, workerId, force, fence, resetWindow = false } = request;
-      const args = { workerId, force, fence, resetWindow, maxLag };
+      const args = { workerId, force, fence, resetWindow, maxLag, mark };
       const { outcome, fields } = await scripts.run("force-release", namespace, args);
       if (outcome === "absent") return { outcome };
       if (outcome === "released") return { outcome, until: numberOf(fields, "until") };
@@ -200,10 +245,10 @@ export async function redisRegistry(
     await together(
       pins.map(async (pin) => {
         const { workerId, reason, owner } = pin;
-        const args = { workerId, reason, maxLag, owner: owner?.ip, usedUntil: owner?.usedUntil };
+        const args = { workerId, reason, maxLag, owner: owner?.ip, usedUntil: owner?.usedUntil, mark };
         const { outcome, fields } = await scripts.run("pin", namespace, args);
         if (outcome !== "refused") return;
-        checkPin(pin, highest, numberOf(fields, "clock"), infoOf(fields));
+        checkPin(pin, highest, numberOf(fields, "clock"), stateOf(fields).info);
         pinnedRecord(recordOf(fields), reason, owner);
         throw unexplainedRefusal("pin", where);
       }),
@@ -211,7 +256,7 @@ export async function redisRegistry(
   }
 
   async function unpin(namespace: string, workerId: number): Promise<boolean> {
-    return (await scripts.run("unpin", namespace, { workerId, maxLag })).outcome === "unpinned";
+    return (await scripts.run("unpin", namespace, { workerId, maxLag, mark })).outcome === "unpinned";
   }
 }
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { assumedLimits } from "../../rule/limits.ts";
-import { numberOf, ScriptAnswer } from "./answers.ts";
+import { numberOf, ScriptAnswer, textOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
 import { checkEviction } from "./durability.ts";
@@ -14,7 +14,10 @@ type ScriptArguments = Readonly<Record<string, string | number | boolean | Uint8
 interface RunOptions {
   /** On the monotonic clock, ms; by default that of an operation which begins now. */
   readonly deadline?: number;
-  /** Given for a claim or a renewal, which waits for the replicas that `wait` asks for: takes back what too few confirmed. */
+  /**
+   * Given for a claim or a renewal, which waits for the replicas that `wait` asks for: takes back a grant that too few confirmed. That the
+   * server forgot a claim needs them, too: an old primary, whose data nobody else has, proves nothing.
+   */
   readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
 }
 
@@ -82,8 +85,9 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
       const behind: readonly RedisCommand[] = needed === 0 ? [] : [["WAIT", needed, confirmTime]];
       const [answer, replicas] = await runWith(name, namespace, args, deadline, behind);
       const confirming = typeof replicas === "number" ? replicas : 0;
-      if (confirming >= needed || (answer.outcome !== "granted" && answer.outcome !== "renewed")) return answer;
-      await undo?.(answer);
+      const isGiven = answer.outcome === "granted" || answer.outcome === "renewed";
+      if (confirming >= needed || !(isGiven || isForgotten(answer))) return answer;
+      if (isGiven) await undo?.(answer);
       throw new SnowleaseError(
         "REGISTRY_UNAVAILABLE",
         `Redis ${where} had ${confirming} of ${wait} replicas confirm within ${confirmTime} ms (\`wait\`): look at its replicas.`,
@@ -115,6 +119,11 @@ function readScript(name: string, given: readonly string[]) {
     throw new TypeError(`The script ${name} takes ${names.join(", ")}, and was given ${given.join(", ")}.`);
   }
   return { text, sha: createHash("sha1").update(text).digest("hex"), names };
+}
+
+/** Whether it tells a holder that the server forgot its claim. */
+function isForgotten(answer: ScriptAnswer): boolean {
+  return answer.outcome === "lost" && textOf(answer.fields, "reason") === "forgotten";
 }
 
 function argumentOf(value: ScriptArguments[string]): string | Uint8Array {

@@ -1,5 +1,8 @@
+import { forgottenNamespace } from "../../rule/quarantine.ts";
+import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, HistoryRow } from "../../rule/registry.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { Era } from "../../rule/era.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
@@ -8,11 +11,11 @@ import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
-import { guard, readNamespace, type SqlNamespace } from "./namespace-state.ts";
+import { guard, readNamespace, setEra, type SqlNamespace } from "./namespace-state.ts";
 import { readRecord, type StoredRow } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
-import { put, putPinned, unpin } from "./write.ts";
+import { hold, put, putPinned, unpin } from "./write.ts";
 
 /** What a registry remembers between operations. */
 export interface SqlMemory {
@@ -20,6 +23,12 @@ export interface SqlMemory {
   rush: { readonly races: number; readonly at: number };
   /** A namespace that exists: `ping` tries to write to its tables. */
   namespace?: string;
+}
+
+/** The record of a worker ID as it was read; undefined where there was none. */
+interface ReadRow {
+  readonly row: StoredRow | undefined;
+  readonly workerId: number;
 }
 
 /** One attempt at an operation, on the tables of a namespace. */
@@ -41,32 +50,46 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
 
   async look(): Promise<SqlNamespace | undefined> {
     try {
-      return await this.present();
+      this.#read = await this.present();
+      return this.#read;
     } catch (error) {
       if (this.#isMissing(error)) return undefined;
       throw error;
     }
   }
 
-  async create(info: NamespaceInfo): Promise<SqlNamespace> {
-    await makeTables(this.tx, this.#try.place, this.#database.migrations, info);
+  async create(layout: string, limits: Partial<NamespaceLimits>): Promise<SqlNamespace> {
+    await makeTables(this.tx, this.#try.place, this.#database.migrations, layout, limits);
     return this.#guarded();
   }
 
-  snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredRow>> {
+  async putEra(era: Era, before?: ReadRow): Promise<void> {
+    const state = this.#state;
+    await this.tx.write(() => [before && hold(state, before.row, before.workerId), setEra(state, era)]);
+  }
+
+  async confirm({ row, workerId }: ReadRow): Promise<void> {
+    await this.tx.write(() => [hold(this.#state, row, workerId)]);
+  }
+
+  snapshot(_: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredRow>> {
     const read = async (): Promise<Snapshot<StoredRow>> => {
       const [state, ...records] = await together([this.#guarded(), ...workerIds.map((id) => this.record(id))]);
       return { state, records };
     };
-    // A holder needs the advice in this error: how to create the tables.
-    if (purpose === "renew" || purpose === "release") return read();
     return this.ifPresent(read, () => ({ state: undefined, records: [] }));
   }
 
   claim(request: ClaimRequest): Promise<ClaimAttempt> {
-    const { races } = this.#try;
+    const { races, place } = this.#try;
     const { settings } = this.#database;
-    return beginClaim(this.tx, this.#guarded(), request, { races, settings, memory: this.#memory });
+    const begin = (): Promise<ClaimAttempt> =>
+      beginClaim(this.tx, this.#guarded(), request, { races, settings, memory: this.#memory });
+    const recall = readReceipt(request.recall);
+    if (recall === undefined) return begin();
+    return this.ifPresent(begin, () => {
+      throw forgottenNamespace(`${place.title} ${place.where}`, place.namespace, recall, request.clock);
+    });
   }
 
   async renew({ before, after }: RecordChange<StoredRow>): Promise<void> {

@@ -150,9 +150,8 @@ export class Candidates implements ClaimReader {
   }
 
   #shown(row: StoredRow): Stored {
-    const record = recordIn(this.#state, row.record, row.era);
-    this.rows.set(record, row);
-    return record;
+    this.rows.set(row.record, row);
+    return row.record;
   }
 
   /** @throws Foreigners where another program has taken one of them. */
@@ -163,7 +162,7 @@ export class Candidates implements ClaimReader {
   }
 
   #isFree(record: Stored): boolean {
-    return isFree(record, this.#request, this.#state.clock);
+    return isFree(recordIn(this.#state, record), this.#request, this.#state.clock);
   }
 
   #shuffled(records: readonly Stored[]): readonly Stored[] {

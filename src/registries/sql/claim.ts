@@ -1,7 +1,6 @@
-import { recordIn } from "../../rule/era.ts";
-import type { Decision } from "../../rule/pool.ts";
+import { type Decision, repeatedAnswer } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
-import { grantOf, type Stored } from "../../rule/window.ts";
+import type { Stored } from "../../rule/window.ts";
 import { decideByBatches, together } from "../compare-and-set/decide.ts";
 import { Changed, type ClaimAttempt } from "../compare-and-set/store.ts";
 import { foreignHolder, take } from "./assign.ts";
@@ -14,7 +13,7 @@ import type { SqlSettings } from "./address.ts";
 import { type StoredRow, storedRowOf } from "./records.ts";
 import { giveBack, restingNumbers } from "./returns.ts";
 import type { Transaction } from "./transaction.ts";
-import { add, noteBeside, noteForeigners, put } from "./write.ts";
+import { add, hold, noteBeside, noteForeigners, put } from "./write.ts";
 
 /**
  * Among how many equally good worker IDs a claim chooses by lot: 16 times more after each race that it lost. Where 200 processes start
@@ -87,17 +86,12 @@ export async function beginClaim(
 }
 
 /**
- * Answers a claim that was granted before. The record is written once more: the grant may not have reached the standby that
+ * Answers a claim that was granted before. The write that changes nothing makes sure that the grant has reached the standby which
  * acknowledged writes have to reach.
  */
 async function repeatClaim(state: SqlNamespace, before: StoredRow): Promise<Decision> {
-  const { record, era } = before;
-  const goesOn = era === state.era;
-  const after = goesOn ? record : { ...recordIn(state, record, era), token: undefined };
-  await state.tx.write(() => [put(state, before, after)]);
-  // This server may have forgotten what the other one granted: the token is free for another worker ID.
-  if (!goesOn) throw new Changed("its token is free");
-  return { answer: grantOf(record, state.clock) };
+  await state.tx.write(() => [hold(state, before, before.record.workerId)]);
+  return { answer: repeatedAnswer(before.record, state) };
 }
 
 /** The record of a claim beside programs without windows: its window begins later. */

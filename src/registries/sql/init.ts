@@ -1,4 +1,5 @@
-import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
+import { newNamespace } from "../../rule/new-namespace.ts";
 import type { Dialect, SqlRow } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
@@ -19,7 +20,8 @@ export async function makeTables(
   tx: Transaction,
   place: SqlPlace,
   migrations: Migrations,
-  info: NamespaceInfo,
+  layout: string,
+  limits: Partial<NamespaceLimits>,
 ): Promise<void> {
   const names = namesOf(place.namespace);
   const known = migrations.length;
@@ -41,7 +43,7 @@ export async function makeTables(
       await tx.all("meta.unlock", table);
     });
   }
-  if (!found.fixed) await noteFixed(tx, info);
+  if (!found.fixed) await noteFixed(tx, layout, limits);
 }
 
 /**
@@ -64,21 +66,19 @@ async function look(tx: Transaction, names: Names) {
   };
 }
 
-async function noteFixed(tx: Transaction, { layout, maxWindow, maxClockSkew }: NamespaceInfo): Promise<void> {
+async function noteFixed(tx: Transaction, layout: string, limits: Partial<NamespaceLimits>): Promise<void> {
   const [[row = {} as SqlRow], foreign, used] = await together([
     tx.all("meta.read"),
     tx.get("assign.any-foreign"),
     tx.get("meta.used"),
   ]);
+  const { info, era, receiptKey } = newNamespace(layout, limits, numberOf(row, "clock"));
   const fixed = {
-    layout,
-    maxWindow,
-    maxClockSkew,
+    ...info,
+    ...era,
+    receiptKey,
     // Where this table was lost, a quarantine that it may have recorded was lost with it.
     identity: used === undefined ? textOf(row, "identity") : "lost",
-    // Two eras never have the same number, even if this table was lost in between.
-    era: numberOf(row, "clock"),
-    quarantineEnd: 0,
     beside: foreign === undefined ? 0 : 1,
   };
   await tx.write(() =>

@@ -1,6 +1,8 @@
-import { nextEra } from "../../rule/era.ts";
+import { type Era, nextEra } from "../../rule/era.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import type { NamespaceState } from "../compare-and-set/store.ts";
+import { together } from "../compare-and-set/decide.ts";
+import type { StoredNamespace } from "../compare-and-set/store.ts";
+import { eraMark } from "../../rule/new-namespace.ts";
 import type { Dialect } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
 import { numberOf, textOf } from "./records.ts";
@@ -9,7 +11,7 @@ import type { Transaction } from "./transaction.ts";
 type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
 
 /** What an operation reads first: the table `meta` of the namespace, and which server this is. */
-export interface SqlNamespace extends NamespaceState {
+export interface SqlNamespace extends StoredNamespace {
   /** Which server this is. */
   readonly identity: string;
   /** Whether programs without windows were seen: they may have used any number that Snowlease did not hold all the time. */
@@ -38,11 +40,18 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
   const stored = numberIn(entries, "schema", 0);
   if (stored !== schema) throw otherSchema(place, stored, schema);
   return {
-    info: { layout, maxWindow: numberIn(entries, "maxWindow"), maxClockSkew: numberIn(entries, "maxClockSkew") },
+    info: {
+      id: textIn(entries, "id", /^[\da-f]{32}$/),
+      layout,
+      maxWindow: numberIn(entries, "maxWindow"),
+      maxClockSkew: numberIn(entries, "maxClockSkew"),
+    },
+    receiptKey: textIn(entries, "receiptKey", /^[\da-f]{64}$/),
     clock: numberOf(first, "clock"),
     identity: textOf(first, "identity"),
-    era: numberIn(entries, "era"),
+    era: textIn(entries, "era", /^\d{1,16}-[\da-f]{1,64}$/),
     quarantineEnd: numberIn(entries, "quarantineEnd"),
+    opensAt: numberIn(entries, "opensAt"),
     beside: entries.get("beside")?.value === "1",
     entries,
     tx,
@@ -52,10 +61,25 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
 function numberIn(entries: MetaEntries, name: string, otherwise = Number.NaN): number {
   const number = Number(entries.get(name)?.value ?? otherwise);
   if (Number.isSafeInteger(number)) return number;
-  throw new SnowleaseError(
+  throw oddEntry("number", name);
+}
+
+function textIn(entries: MetaEntries, name: string, form: RegExp): string {
+  const text = entries.get(name)?.value ?? "";
+  if (form.test(text)) return text;
+  throw oddEntry("text of its form", name);
+}
+
+function oddEntry(kind: string, name: string): SnowleaseError {
+  return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
-    `The registry keeps no number as \`${name}\` of the namespace, which Snowlease wrote there: put it right in its table.`,
+    `The registry keeps no ${kind} as \`${name}\` of the namespace, which Snowlease wrote there: put it right in its table.`,
   );
+}
+
+/** A write takes effect only in the era and on the server that were read. */
+export function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
+  return { identity, present_era: era };
 }
 
 /**
@@ -67,11 +91,18 @@ export async function guard(state: SqlNamespace, dialect: Dialect): Promise<SqlN
   const { identity, entries, info, clock, tx } = state;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
-  const { era, quarantineEnd } = nextEra(state, clock, info);
-  await tx.write(() =>
-    Object.entries({ era, quarantineEnd, identity }).map(([name, value]) => setEntry(state, name, value)),
-  );
-  return { ...state, era, quarantineEnd };
+  const begins = nextEra(state, clock, info, eraMark);
+  await tx.write(() => [setEra(state, begins), setEntry(state, "identity", identity)]);
+  return { ...state, ...begins };
+}
+
+/** Stores another era in the place of the one that was read. Not by a server from which only reads come, such as a replica behind a proxy. */
+export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt }: Era): Promise<void> {
+  await together([
+    state.tx.swap("meta.set-era", { value: era, ...conditions(state) }),
+    setEntry(state, "quarantineEnd", quarantineEnd),
+    setEntry(state, "opensAt", opensAt),
+  ]);
 }
 
 /** Changes an entry where it is as it was read; adds it where there was none. */

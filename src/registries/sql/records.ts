@@ -10,8 +10,6 @@ import type { Transaction } from "./transaction.ts";
 export interface StoredRow {
   readonly record: Stored;
   readonly version: number;
-  /** The era of the last write. A record of an older era was written before this server took the place of another one. */
-  readonly era: number;
   /** The name of its band; undefined before the first claim. */
   readonly band: string | undefined;
   /** The row that Java processes see. */
@@ -57,6 +55,9 @@ export function storedRowOf(row: SqlRow): StoredRow {
     workerId: numberOf(row, "worker_id"),
     fence: numberOf(row, "fence"),
     token: maybeText(row, "token"),
+    renewals: numberOf(row, "renewals"),
+    turn: maybeText(row, "turn"),
+    era: maybeText(row, "era"),
     from: numberOf(row, "from_ms"),
     until: numberOf(row, "until_ms"),
     seenClock: numberOf(row, "seen_clock"),
@@ -71,8 +72,8 @@ export function storedRowOf(row: SqlRow): StoredRow {
     owner: filedUnder.startsWith(ownerPlace) ? filedUnder.slice(ownerPlace.length) : undefined,
     recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row) },
   };
-  const [version, era] = [numberOf(row, "version"), numberOf(row, "era")];
-  return { record, version, era, band: maybeText(row, "band"), assignRow: assignRow(row, "assign_") };
+  const band = maybeText(row, "band");
+  return { record, version: numberOf(row, "version"), band, assignRow: assignRow(row, "assign_") };
 }
 
 /** The columns of a record. `filedUnder`: the name under which the indexes list it unless it is pinned. */
@@ -80,10 +81,13 @@ export function columnsOf(record: Stored, band: string | undefined, filedUnder: 
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
     worker_id: record.workerId,
+    era: record.era,
     band,
     filed_under: pinned === undefined ? filedUnder : owner && ownerPlace + owner,
     fence: record.fence,
     token: record.token,
+    renewals: record.renewals ?? 0,
+    turn: record.turn,
     from_ms: record.from,
     until_ms: record.until,
     seen_clock: record.seenClock,

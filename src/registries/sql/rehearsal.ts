@@ -19,7 +19,8 @@ export async function rehearse(state: SqlNamespace): Promise<void> {
   const { clock, tx } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };
   const token = crypto.randomUUID();
-  const record = { ...unusedRecord(workerId), fence: 1, token, from: clock, until: clock, holder, claimedAt: clock };
+  const claim = { fence: 1, token, renewals: 1, turn: token, era: state.era, from: clock, until: clock };
+  const record = { ...unusedRecord(workerId), ...claim, holder, claimedAt: clock };
   const row = rowOf(holder);
   const name = poolName({ first: workerId, last: workerId });
   const work = tx.atomically(async () => {
@@ -31,7 +32,7 @@ export async function rehearse(state: SqlNamespace): Promise<void> {
     ]);
     await together([
       tx.swap("meta.set", { name, value: name, version: 1 }),
-      put(state, { record, version: 1, era: state.era, band: name, assignRow: row }, record),
+      put(state, { record, version: 1, band: name, assignRow: row }, record),
       take(tx, record, row),
       noteEnd(tx, record, clock, "released"),
       tx.change("assign.remove", { worker_id: workerId, ...row }),

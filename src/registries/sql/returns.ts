@@ -20,7 +20,7 @@ const few = 4;
  */
 export async function restingNumbers(state: SqlNamespace, pool: PoolBounds): Promise<readonly StoredRow[]> {
   const latest = state.clock - state.info.maxClockSkew;
-  if (!state.beside || pool.first > 0 || state.quarantineEnd > latest) return [];
+  if (!state.beside || pool.first > 0 || state.opensAt > latest) return [];
   const found = await searchBands(state, pool, "claim.oldest", { limit: few + 1 });
   return found.filter(({ record }) => record.until <= latest).toSorted((a, b) => a.record.until - b.record.until);
 }

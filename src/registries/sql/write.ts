@@ -1,17 +1,17 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { unusedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
-import { ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
+import { conditions, ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
 
 /* A write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is beaten. */
 
 /**
- * Stores a record in the place of the one that was read. `band`: the name of its band. `era`: by default the present one, since a holder
- * writes or a claim ends; any other change keeps the era of the record. `filedUnder`: where claims find it; by default under its band,
- * or under `foreign` where another program has taken the number.
+ * Stores a record in the place of the one that was read. `band`: the name of its band. `filedUnder`: where claims find it; by default
+ * under its band, or under `foreign` where another program has taken the number.
  */
 export async function put(
   state: SqlNamespace,
@@ -19,21 +19,31 @@ export async function put(
   record: Stored,
   {
     band = kept.band,
-    era = state.era,
     filedUnder = isForeign(kept.assignRow, kept.record) ? foreign : band,
-  }: { readonly band?: string | undefined; readonly era?: number; readonly filedUnder?: string | undefined } = {},
+  }: { readonly band?: string | undefined; readonly filedUnder?: string | undefined } = {},
 ): Promise<void> {
   const columns = columnsOf(record, band, filedUnder);
-  await state.tx.swap("record.put", { ...columns, ...conditions(state), era, version: kept.version });
+  await state.tx.swap("record.put", { ...columns, ...conditions(state), version: kept.version });
 }
 
 /** Stores the first record of a number. */
 export async function add(state: SqlNamespace, record: Stored, band: string | undefined): Promise<void> {
-  await state.tx.swap("record.add", { ...columnsOf(record, band, band), ...conditions(state), era: state.era });
+  await state.tx.swap("record.add", { ...columnsOf(record, band, band), ...conditions(state) });
 }
 
-function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
-  return { identity, present_era: String(era) };
+/**
+ * Makes sure that a record is as it was read, until the transaction ends. A record that was missing is made, which fails where another
+ * transaction makes it, and deleted again.
+ */
+export async function hold(state: SqlNamespace, row: StoredRow | undefined, workerId: number): Promise<void> {
+  if (row !== undefined) {
+    const key = { worker_id: workerId, version: row.version };
+    return state.tx.swap("record.touch", { ...key, ...conditions(state) });
+  }
+  await together([
+    add(state, unusedRecord(workerId), undefined),
+    state.tx.swap("record.forget", { worker_id: workerId, version: 1 }),
+  ]);
 }
 
 /** Notes that Java processes take numbers here, too. @throws Changed where that was not noted before. */

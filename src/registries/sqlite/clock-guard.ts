@@ -18,16 +18,31 @@ export interface Uptime {
 /** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
 const resolution = 20;
 
+/** Whether `/proc/uptime` is the machine's own file. Looked at once: nothing is mounted in its place while a program runs. */
+let isMachines: boolean | undefined;
+
 /** This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start. */
 export function machineUptime(): Uptime | undefined {
   try {
-    if (statSync("/proc/uptime").dev !== statSync("/proc").dev) return undefined;
+    isMachines ??= statSync("/proc/uptime").dev === statSync("/proc").dev;
+    if (!isMachines) return undefined;
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     const ms = Math.round(Number.parseFloat(readFileSync("/proc/uptime", "latin1")) * 1000);
     return boot !== "" && Number.isSafeInteger(ms) ? { boot, ms } : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** The clock that a namespace accepted last. */
+export interface ClockAcceptance {
+  /** Of the namespace. */
+  readonly id: number;
+  readonly maxClockSkew: number;
+  /** The boot in which it did; absent where it has accepted none yet. */
+  readonly boot: unknown;
+  /** How far the clock was ahead of the time since boot, ms. */
+  readonly ahead: number;
 }
 
 const advice = "set it right, or run `snowlease doctor --accept-clock` if it is right now";
@@ -39,16 +54,17 @@ const advice = "set it right, or run `snowlease doctor --accept-clock` if it is 
  */
 export function guardClock(
   sql: SqliteStatements,
-  { id, maxClockSkew }: { readonly id: number; readonly maxClockSkew: number },
+  accepted: ClockAcceptance,
   now: number,
   uptime: Uptime | undefined,
 ): void {
   if (uptime === undefined) return;
   const { boot, ms } = uptime;
-  const own = sql.get("clock.of-namespace", { namespace_id: id, boot });
+  const { id, maxClockSkew } = accepted;
   const ahead = now - ms;
-  const accepted = Number((own ?? sql.get("clock.least", { boot }))?.["ahead"] ?? ahead);
-  const by = ahead - accepted;
+  const isNew = accepted.boot !== boot;
+  const least = isNew ? Number(sql.get("clock.least", { boot })?.["ahead"] ?? ahead) : accepted.ahead;
+  const by = ahead - least;
   if (by > maxClockSkew) {
     throw new SnowleaseError(
       "CLOCK_SKEW",
@@ -57,8 +73,8 @@ export function guardClock(
       { clock: now, expected: now - by, maxClockSkew },
     );
   }
-  if (own === undefined || by > resolution) {
-    sql.run("clock.accept", { namespace_id: id, boot, ahead: Math.max(accepted, ahead) });
+  if (isNew || by > resolution) {
+    sql.run("clock.accept", { namespace_id: id, boot, ahead: Math.max(least, ahead) });
   }
 }
 

@@ -1,9 +1,10 @@
 import { Layout } from "../../id/layout.ts";
+import type { Era } from "../../rule/era.ts";
 import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
-import { guardClock, type Uptime } from "./clock-guard.ts";
+import { type ClockAcceptance, guardClock, type Uptime } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
 import { holderColumns, holderOf, recordOfRow, SqliteRecords } from "./records.ts";
 import { type SqliteStatements, statementsFor } from "./statements.ts";
@@ -18,7 +19,8 @@ const pruneBatch = 500;
 /** A namespace during one transaction. */
 export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   readonly info: NamespaceInfo;
-  readonly #id: number;
+  #era: Era;
+  readonly #acceptance: ClockAcceptance;
   readonly #transaction: SqliteTransaction;
   readonly #sql: SqliteStatements;
   readonly #uptime: () => Uptime | undefined;
@@ -28,11 +30,27 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
     const sql = statementsFor(transaction.sql, id);
     super(sql, transaction.now);
     const [maxWindow, maxClockSkew] = [Number(row["max_window"]), Number(row["max_clock_skew"])];
-    this.info = { layout: String(row["layout"]), maxWindow, maxClockSkew };
-    this.#id = id;
+    this.info = { id: String(row["id"]), layout: String(row["layout"]), maxWindow, maxClockSkew };
+    const [quarantineEnd, opensAt] = [Number(row["quarantine_end"]), Number(row["opens_at"])];
+    this.#era = { era: String(row["era"]), quarantineEnd, opensAt };
+    const boot = row["clock_boot"] ?? undefined;
+    this.#acceptance = { id, maxClockSkew, boot, ahead: Number(row["clock_ahead"]) };
     this.#transaction = transaction;
     this.#sql = sql;
     this.#uptime = uptime;
+  }
+
+  get era(): Era {
+    return this.#era;
+  }
+
+  get receiptKey(): string {
+    return String(this.#sql.get("namespace.receipt-key")?.["receipt_key"]);
+  }
+
+  beginEra(era: Era): void {
+    this.#sql.run("namespace.put-era", eraColumns(era));
+    this.#era = era;
   }
 
   /**
@@ -47,7 +65,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
 
   checkClock(): void {
     const { sql, now } = this.#transaction;
-    guardClock(sql, { id: this.#id, maxClockSkew: this.info.maxClockSkew }, now, this.#uptime());
+    guardClock(sql, this.#acceptance, now, this.#uptime());
   }
 
   noteClaim(claim: HistoryRow, before: Stored | undefined): void {
@@ -81,6 +99,15 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
     const pruned = this.#sql.run("history.prune", { before, limit: pruneBatch });
     return { pruned, isDone: pruned < pruneBatch };
   }
+}
+
+/** An era as columns of a namespace. */
+export function eraColumns({
+  era,
+  quarantineEnd,
+  opensAt,
+}: Era): Readonly<Record<"era" | "quarantine_end" | "opens_at", string | number>> {
+  return { era, quarantine_end: quarantineEnd, opens_at: opensAt };
 }
 
 function columnsOfClaim({ workerId, fence, from, until, continuedFrom, holder, claimedAt }: HistoryRow) {

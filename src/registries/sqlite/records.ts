@@ -136,6 +136,9 @@ export function recordOfRow(columns: SqliteRow): Stored {
     releasedAt: row.released_at ?? undefined,
     pinned: row.pinned ?? undefined,
     owner: row.owner ?? undefined,
+    era: row.era ?? undefined,
+    renewals: row.renewals,
+    turn: row.turn ?? undefined,
     recents: from === null ? undefined : { from, bytes: recents ?? new Uint8Array() },
   };
 }
@@ -159,6 +162,9 @@ function columnsOfRecord(record: Stored) {
     released_at: record.releasedAt ?? null,
     pinned: record.pinned ?? null,
     owner: record.owner ?? null,
+    era: record.era ?? null,
+    renewals: record.renewals ?? 0,
+    turn: record.turn ?? null,
     recents_from: recents?.from ?? null,
     recents: recents?.bytes ?? null,
   };

@@ -1,4 +1,5 @@
 import { monotonic, systemClock } from "../../lease/clock.ts";
+import { SnowleaseError } from "../../id/errors.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { claimInStep, operationsInOneStep } from "../in-one-step/registry.ts";
 import type { RegistryOptions } from "../store-kind.ts";
@@ -37,12 +38,14 @@ export async function sqliteRegistry({
   operationTimeout,
 }: SqliteOptions): Promise<Registry> {
   const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
+  const title = `The registry file \`${path}\``;
   const database = await openReopening({ path, clock, operationTimeout });
 
   return {
     kind: "sqlite",
 
     ...operationsInOneStep({
+      title,
       read: (work) => database.read((transaction) => work(stepIn(transaction, timeSinceBoot))),
       write: (work) => database.write((transaction) => work(stepIn(transaction, timeSinceBoot))),
     }),
@@ -52,8 +55,9 @@ export async function sqliteRegistry({
       for (let asked = request; ;) {
         const { answer, file, isFiled } = await database.write((transaction) => {
           const step = stepIn(transaction, timeSinceBoot);
-          return { answer: claimInStep(step, asked), file: transaction.file, isFiled: step.isFiled };
+          return { answer: claimInStep(step, asked, title), file: transaction.file, isFiled: step.isFiled };
         });
+        if (answer instanceof SnowleaseError) throw answer;
         if (answer.outcome === "granted") return { ...answer, store: file };
         if (answer.outcome !== "exhausted" || isFiled || asked.reuse === "never") return answer;
         // The next transaction files more records. Other processes have their turn in between.

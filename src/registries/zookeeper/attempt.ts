@@ -1,15 +1,17 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimKey, ClaimRequest, HistoryRow } from "../../rule/registry.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { Era } from "../../rule/era.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
+import { newNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,
   Changed,
   type ClaimAttempt,
-  type NamespaceState,
   type RecordChange,
   type Snapshot,
   type SnapshotPurpose,
+  type StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
 import { BeatenAt, commit, type CommitExtras } from "./commit.ts";
@@ -17,7 +19,7 @@ import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
 import type { ZooKeeperTry } from "./operate.ts";
-import { jsonBytes, readNumber, type StoredNode } from "./records.ts";
+import { eraBytes, jsonBytes, readNumber, type StoredNode } from "./records.ts";
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
 import { type Beginning, readNode, type ZooKeeperStore } from "./store.ts";
@@ -51,16 +53,32 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     return begun;
   }
 
-  async look(): Promise<NamespaceState | undefined> {
+  async look(): Promise<StoredNamespace | undefined> {
     return (await this.begin(async () => undefined)).state;
   }
 
-  async create(info: NamespaceInfo): Promise<NamespaceState> {
-    const { state } = this.#begun ?? (await this.begin(async () => undefined));
+  async create(layout: string, limits: Partial<NamespaceLimits>): Promise<StoredNamespace> {
+    const { state, clock } = this.#begun ?? (await this.begin(async () => undefined));
     if (state !== undefined) return state;
-    await this.store.makeNamespace(this.tried.exchange, this.nodes, info);
+    await this.store.makeNamespace(this.tried.exchange, this.nodes, newNamespace(layout, limits, clock));
     throw new Changed("the namespace was created");
   }
+
+  async putEra(era: Era, before?: { readonly row: StoredNode | undefined; readonly workerId: number }): Promise<void> {
+    const { nodes } = this;
+    const { era: node } = this.#reading;
+    const writes: Write[] = [{ op: "set", path: nodes.era, data: eraBytes(era, node), version: node?.version ?? 0 }];
+    if (before !== undefined) {
+      const path = nodes.state(before.workerId);
+      if (before.row !== undefined) writes.push({ op: "check", path, version: before.row.version });
+      // Proves that there is still no record.
+      else writes.push({ op: "create", path, contested: true }, { op: "remove", path });
+    }
+    await commit(this.tried.exchange, writes);
+  }
+
+  /** Each operation reads behind a write of its own, so no read lags: there is nothing to confirm. */
+  async confirm(): Promise<void> {}
 
   async snapshot(purpose: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredNode>> {
     const { nodes } = this;
@@ -149,9 +167,10 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     await this.store.ephemerals.remove(this.nodes, workerId, token, this.tried.exchange);
   }
 
-  /** @returns the number of the session that wrote. @throws BeatenAt */
+  /** Commits writes of the era that was read. @returns the number of the session that wrote. @throws BeatenAt */
   commit(writes: readonly Write[], extras?: CommitExtras): Promise<number> {
-    return commit(this.tried.exchange, writes, extras);
+    const era: Write = { op: "check", path: this.nodes.era, version: this.#reading.era?.version ?? 0 };
+    return commit(this.tried.exchange, [era, ...writes], extras);
   }
 
   /** The same for the writes of one record. Where an operator deleted that by hand, a new one takes its place. */

@@ -43,7 +43,6 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
 
   async function decide(): Promise<Decision> {
     if (state === undefined) throw new Error("a claim in a namespace that does not exist");
-    const { info } = state;
     for (const record of records) view.add(record);
     if (owner !== undefined) {
       const held = readNumber(owner, nodes.token(token));
@@ -52,7 +51,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
       if (view.byToken(token) === undefined) throw new Beaten("its token is gone");
     }
     if (wanted !== undefined || owner !== undefined) {
-      const decision = decideClaim(view, request, clock, info);
+      const decision = decideClaim(view, request, state);
       const { answer } = decision;
       return answer.outcome === "held" ? { answer: await withSession(attempt, answer, view) } : decision;
     }

@@ -45,7 +45,8 @@ export async function commit(
     });
     if (failure === undefined) return id;
     const write = left[failure.failed];
-    if (write === undefined || write.op === "set" || failure.code === codes.badVersion) throw new BeatenAt(write?.path);
+    const expects = write?.op === "set" || write?.op === "check" || failure.code === codes.badVersion;
+    if (write === undefined || expects) throw new BeatenAt(write?.path);
     if (write.op === "create" && failure.code === codes.noNode) missing.push(posix.dirname(write.path));
     else if (write.op === "create" && write.contested) throw new BeatenAt(write.path);
     else settled.add(write);

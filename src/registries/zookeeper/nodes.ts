@@ -6,7 +6,8 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
  * list of 40,000 names is longer than a server sends.
  *
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
- *     /snowlease/NAMESPACE/meta                     layout, limits, schema version; made last
+ *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version; made last
+ *                         /era                      the present era; each write of a record expects its version
  *                         /state/BUCKET/ID          the record of a worker ID
  *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
  *                         /rest/BUCKET              until when its idle numbers rest: see rests.ts
@@ -27,6 +28,7 @@ export const bucketSize = 1000;
 export class Nodes {
   readonly root: string;
   readonly meta: string;
+  readonly era: string;
   /** The nodes that exist before the first claim, parents before children. */
   readonly folders: readonly string[];
   /** The parent of the hints. */
@@ -38,6 +40,7 @@ export class Nodes {
   constructor(base: string, namespace: string) {
     this.root = `${base}/${namespace}`;
     this.meta = `${this.root}/meta`;
+    this.era = `${this.root}/era`;
     const folders = ["state", "live", "rest", "history", "token", "host", "owner", "next"];
     this.folders = [this.root, ...folders.map((name) => `${this.root}/${name}`)];
     this.hints = `${this.root}/next`;
@@ -74,8 +77,8 @@ function placeOf(workerId: number): string {
   return `${bucketOf(workerId)}/${padded(workerId)}`;
 }
 
-/** The stored form of a token, or of a host's name: 128 bits of its SHA-256. */
-export function hashOf(text: string): string {
+/** The stored form of a host's name: 128 bits of its SHA-256. */
+function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 

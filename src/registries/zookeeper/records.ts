@@ -1,7 +1,9 @@
 import { z } from "zod";
 import type { HistoryRow } from "../../rule/registry.ts";
+import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
@@ -16,7 +18,16 @@ export const schemaVersion = 1;
 
 const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
 
-const meta = z.object({ schema: z.int(), layout: z.string(), maxWindow: z.int(), maxClockSkew: z.int() });
+const meta = z.object({
+  schema: z.int(),
+  id: z.string(),
+  receiptKey: z.string(),
+  layout: z.string(),
+  maxWindow: z.int(),
+  maxClockSkew: z.int(),
+});
+
+const era = z.object({ era: z.string(), quarantineEnd: z.int(), opensAt: z.int() });
 
 const record = z.object({
   workerId: z.int(),
@@ -34,6 +45,9 @@ const record = z.object({
   releasedAt: z.int().optional(),
   pinned: z.string().optional(),
   owner: z.string().optional(),
+  era: z.string().optional(),
+  renewals: z.int().optional(),
+  turn: z.string().optional(),
   sticky: z.boolean(),
 });
 
@@ -71,15 +85,29 @@ export interface StoredNode extends VersionedRecord {
   readonly json: Readonly<Record<string, unknown>>;
 }
 
-export function metaBytes(info: NamespaceInfo): Uint8Array {
-  return jsonBytes({ schema: schemaVersion, ...info });
+/** `Registry.receiptKey` lies beside what people may see. */
+export function metaBytes({ info, receiptKey }: NewNamespace): Uint8Array {
+  return jsonBytes({ schema: schemaVersion, ...info, receiptKey });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
-export function readMeta(node: Node, path: string): NamespaceInfo {
-  const { schema, ...info } = read(meta, node, path);
+export function readMeta(node: Node, path: string): { readonly info: NamespaceInfo; readonly receiptKey: string } {
+  const { schema, receiptKey, ...info } = read(meta, node, path);
   if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
-  return info;
+  return { info, receiptKey };
+}
+
+/** `before`: the node in whose place it is put. Fields of it that this version does not know are kept. */
+export function eraBytes(stored: Era, before?: Node): Uint8Array {
+  const { era, quarantineEnd, opensAt } = stored;
+  const unknown = before === undefined ? {} : (readJson(before, "era") as Record<string, unknown>);
+  return jsonBytes({ ...unknown, era, quarantineEnd, opensAt });
+}
+
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE; also for a node that an operator deleted: with it, a quarantine may be gone. */
+export function readEra(node: Node | undefined, path: string): Era {
+  if (node === undefined) throw foreignNode(path, "nothing");
+  return read(era, node, path);
 }
 
 /** `before`: the record in whose place it is put. Fields of it that this version does not know are kept. */
@@ -102,7 +130,7 @@ export function readRecord(node: Node, path: string, workerId: number): StoredNo
   if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
   const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
   const { version } = node;
-  return { record: { ...stored, recents }, era: 0, version, sticky, json: json as Record<string, unknown> };
+  return { record: { ...stored, recents }, version, sticky, json: json as Record<string, unknown> };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {

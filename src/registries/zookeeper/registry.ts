@@ -8,7 +8,6 @@ import { ZooKeeperAttempt } from "./attempt.ts";
 import { openConnection } from "./connection.ts";
 import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { listClaims, pruneClaims } from "./history.ts";
-import { hashOf } from "./nodes.ts";
 import { readZooKeeperSettings } from "./address.ts";
 import { schemaVersion, type StoredNode } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
@@ -39,7 +38,6 @@ export async function zooKeeperRegistry(
     kind: "zookeeper",
     title: `ZooKeeper ${connection.where}`,
     pinsTogether: false,
-    tokenOf: hashOf,
 
     attempt: (namespace, _, work) => store.run((tried) => work(new ZooKeeperAttempt(store, namespace, tried))),
 

@@ -2,7 +2,7 @@ import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Decision, decideClaim } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
-import type { NamespaceState } from "../compare-and-set/store.ts";
+import type { NamespaceState } from "../../rule/era.ts";
 import type { ZooKeeperAttempt } from "./attempt.ts";
 import type { ClaimView } from "./claim-view.ts";
 import { range, sample, shuffled } from "./lots.ts";
@@ -159,8 +159,8 @@ async function lookThrough(task: Task): Promise<Decision> {
   return { answer: { ...answer, freeAt: Math.min(answer.freeAt ?? Infinity, soonest) } };
 }
 
-function decide({ view, request, state: { clock, info } }: Task): Decision {
-  return decideClaim(view, request, clock, info);
+function decide({ view, request, state }: Task): Decision {
+  return decideClaim(view, request, state);
 }
 
 /** Reads records. One that Snowlease did not write is skipped: a claim of that number, or a list, reports it. */

@@ -10,7 +10,9 @@ export type Write =
       readonly contested?: true;
     }
   | { readonly op: "set"; readonly path: string; readonly data: Uint8Array; readonly version: number }
-  | { readonly op: "remove"; readonly path: string; readonly version?: number };
+  | { readonly op: "remove"; readonly path: string; readonly version?: number }
+  /** Changes nothing: expects this version of the node. */
+  | { readonly op: "check"; readonly path: string; readonly version: number };
 
 /** What a node holds. */
 export interface Node {

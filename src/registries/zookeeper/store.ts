@@ -1,19 +1,21 @@
 import { configInvalid } from "../../id/errors.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
-import type { NamespaceState } from "../compare-and-set/store.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
 import { Nodes } from "./nodes.ts";
 import { operate, type ZooKeeperTry } from "./operate.ts";
-import { type StoredNode, metaBytes, readMeta, readRecord } from "./records.ts";
-import type { Exchange, ZooKeeperSession } from "./session.ts";
+import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readRecord } from "./records.ts";
+import type { Exchange, Node, ZooKeeperSession } from "./session.ts";
 
 /** What an operation reads first. */
 export interface Beginning<Read> {
   /** The leader's clock, Unix ms. */
   readonly clock: number;
-  /** Undefined where the namespace does not exist. ZooKeeper forgets nothing: there is one era. */
-  readonly state: NamespaceState | undefined;
+  /** Undefined where the namespace does not exist. */
+  readonly state: StoredNamespace | undefined;
+  /** The node of the era. */
+  readonly era: Node | undefined;
   readonly read: Read;
   readonly session: number;
 }
@@ -66,13 +68,18 @@ export class ZooKeeperStore {
     nodes: Nodes,
     reads: (session: ZooKeeperSession) => Promise<Read>,
   ): Promise<Beginning<Read>> {
-    const [clock, meta, read, session] = await exchange(async (session) => [
-      ...(await Promise.all([session.touch(this.#clock), session.get(nodes.meta), reads(session)])),
+    const [clock, meta, era, read, session] = await exchange(async (session) => [
+      ...(await Promise.all([
+        session.touch(this.#clock),
+        session.get(nodes.meta),
+        session.get(nodes.era),
+        reads(session),
+      ])),
       session.id,
     ]);
     if (clock !== undefined) {
-      const state = meta && { info: readMeta(meta, nodes.meta), clock, era: 0, quarantineEnd: 0 };
-      return { clock, state, read, session };
+      const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
+      return { clock, state, era, read, session };
     }
     await this.#makeClock(exchange);
     return this.begin(exchange, nodes, reads);
@@ -83,12 +90,13 @@ export class ZooKeeperStore {
     return (await exchange((session) => session.touch(this.#clock))) ?? this.#makeClock(exchange);
   }
 
-  async makeNamespace(exchange: Exchange, nodes: Nodes, info: NamespaceInfo): Promise<void> {
+  async makeNamespace(exchange: Exchange, nodes: Nodes, made: NewNamespace): Promise<void> {
     await exchange((session) =>
       Promise.all([
         ...nodes.folders.map((path) => session.create(path)),
+        session.create(nodes.era, eraBytes(made.era)),
         // Last: where this node exists, all others do.
-        session.create(nodes.meta, metaBytes(info)),
+        session.create(nodes.meta, metaBytes(made)),
       ]),
     );
   }

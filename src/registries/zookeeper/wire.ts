@@ -246,6 +246,7 @@ export class Wire {
       }
       const { version = -1 } = write;
       if (op === "set") transaction.setData(path, Buffer.from(write.data), version);
+      else if (op === "check") transaction.check(path, version);
       else transaction.remove(path, version);
       const added = transaction.ops.at(-1);
       if (added === undefined) throw new Error("node-zookeeper-client is not of the version that is needed");

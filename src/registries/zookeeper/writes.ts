@@ -1,6 +1,6 @@
 import { unusedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { NamespaceState } from "../compare-and-set/store.ts";
+import type { NamespaceState } from "../../rule/era.ts";
 import { highestRow } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
 import { jsonBytes, recordBytes, type StoredNode } from "./records.ts";

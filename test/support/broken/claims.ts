@@ -1,5 +1,13 @@
 import { SnowleaseError } from "../../../src/id/errors.ts";
-import type { ClaimRequest, Grant, HolderLabel, Refusal, Registry, WorkerRecord } from "../../../src/rule/registry.ts";
+import type {
+  ClaimRequest,
+  Grant,
+  HolderLabel,
+  Lost,
+  Refusal,
+  Registry,
+  WorkerRecord,
+} from "../../../src/rule/registry.ts";
 import { asking, type Fault, granting, refusing, reopen, reset } from "./fault.ts";
 
 async function recordsOf(registry: Registry, { namespace, pool }: ClaimRequest): Promise<WorkerRecord[]> {
@@ -116,7 +124,7 @@ export const claimFaults: readonly Fault[] = [
       "a claim repeated before the first renewal gets the recents again, a later one does not",
     ],
     wrap: (registry) => {
-      const grants = new Map<string, Grant | Refusal>();
+      const grants = new Map<string, Grant | Refusal | Lost>();
       return {
         claim: async (request) => {
           const key = request.namespace + request.token;
@@ -152,10 +160,10 @@ export const claimFaults: readonly Fault[] = [
       "of concurrent claims exactly one continues",
     ],
     wrap: (registry) => {
-      let running: Promise<Grant | Refusal> | undefined;
+      let running: ReturnType<Registry["claim"]> | undefined;
       return {
         claim: (request) => {
-          running ??= new Promise<Grant | Refusal>((resolve, reject) => {
+          running ??= new Promise<Grant | Refusal | Lost>((resolve, reject) => {
             setImmediate(() => {
               running = undefined;
               registry.claim(request).then(resolve, reject);

@@ -44,7 +44,7 @@ export function refusing(change: (refusal: Refusal) => Refusal): Wrap {
   return (registry) => ({
     claim: async (request) => {
       const answer = await registry.claim(request);
-      return answer.outcome === "granted" ? answer : change(answer);
+      return answer.outcome === "granted" || answer.outcome === "lost" ? answer : change(answer);
     },
   });
 }

@@ -61,7 +61,7 @@ export const oracle: Dialect = {
     const whole = !String(row["identity"]).endsWith("/");
     return whole
       ? `${survives}; after a failover, a restore or a flashback of the database there is a quarantine, and a standby that lags may lack them.`
-      : `${survives}; another database in its place starts a quarantine, and one that was restored or flashed back in place is not noticed (this user may not read v$database).`;
+      : `${survives}; another database in its place starts a quarantine, and only the next renewal of a holder shows that one was restored or flashed back in place (this user may not read v$database).`;
   },
 };
 

@@ -1,0 +1,16 @@
+-- Ends a quarantine on an operator's word: `openedEra` in rule/era.ts.
+--
+-- answers: present info (changed only where its era is the wanted one) | absent
+-- include: namespace
+
+-- KEYS[1]: the prefix of the namespace's keys
+local era = ARGV[1] -- the one whose quarantine ends
+
+if meta.layout == nil then
+  return { 'absent' }
+end
+if era == meta.era and now < meta.opensAt then
+  meta.opensAt = math.min(meta.opensAt, now + 2 * meta.maxClockSkew + 1)
+  redis.call('HSET', metaKey, 'opensAt', meta.opensAt)
+end
+return { 'present', info() }

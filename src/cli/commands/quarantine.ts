@@ -1,0 +1,83 @@
+import { configInvalid, shown, timeText } from "../../id/errors.ts";
+import { endQuarantine, quarantineReport, type QuarantineReport, quarantineText } from "../../ops/quarantine.ts";
+import type { CliCommand, Invocation } from "../command.ts";
+import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { table } from "../terminal/output.ts";
+
+export const quarantine: CliCommand = {
+  name: "quarantine",
+  summary: "Show whether a namespace is in quarantine, and for how long. `quarantine end` ends it early.",
+  details: [
+    "A store that may have forgotten windows that it granted (it was restored, promoted, moved or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
+    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. --era names the quarantine that you looked at; it ends no later one.",
+  ],
+  examples: [
+    "snowlease quarantine --namespace orders",
+    "snowlease quarantine --json",
+    "snowlease quarantine end --namespace orders --era 1795433524000-5f0c2a91 --i-know",
+  ],
+  settings: registrySettings,
+  flags: {
+    "--era ERA": "For `end`: the present era, as `snowlease quarantine` shows it.",
+    "--i-know": "For `end`: confirms that no process from before the store was put back still makes IDs.",
+  },
+  operands: { name: "[end]", least: 0, most: 1 },
+
+  async run(invocation) {
+    const { output, json } = invocation;
+    const config = await registryConfig(invocation);
+    const { namespace } = config;
+    const era = endedEra(invocation, namespace);
+    await withRegistry(config, async (registry) => {
+      if (era !== undefined) await endQuarantine(registry, { namespace, era });
+      const report = await quarantineReport(registry, namespace, Date.now);
+      if (json)
+        return output.json({ ...report, remainingMs: Math.max(0, (report.quarantineUntil ?? 0) - report.clock) });
+      await output.line(textOf(report));
+    });
+  },
+};
+
+/** The era whose quarantine is to end; undefined for a look. @throws SnowleaseError CONFIG_INVALID without the operator's word. */
+function endedEra({ operands, flags }: Invocation, namespace: string): string | undefined {
+  const [operand] = operands;
+  const era = flags.get("era");
+  if (operand !== undefined && operand !== "end") {
+    throw configInvalid(`Expected \`end\` or no argument, got ${shown(operand)}; see \`snowlease quarantine --help\`.`);
+  }
+  if (operand === undefined) {
+    if (era === undefined && !flags.has("i-know")) return undefined;
+    throw configInvalid(
+      "Expected `--era` and `--i-know` after `snowlease quarantine end` only; leave them out for a look.",
+    );
+  }
+  if (typeof era !== "string") {
+    throw configInvalid(
+      "Expected `--era ERA`, got nothing; look at the quarantine with `snowlease quarantine` first, which shows it.",
+    );
+  }
+  if (!flags.has("i-know")) {
+    throw configInvalid(
+      `Expected \`--i-know\`, got nothing. It is your word that each process that got a worker ID of namespace \`${namespace}\` from this store before the store was put back has stopped, or that its window has passed; where one still runs, it and the next holder of its worker ID make the same IDs. Stop them all, then repeat with \`--i-know\`; or wait: the quarantine ends by itself.`,
+    );
+  }
+  return era;
+}
+
+function textOf(report: QuarantineReport): string {
+  const { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock } = report;
+  const ahead = hostClock - clock;
+  const difference = ahead === 0 ? "the same" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead" : "behind"}`;
+  const facts = table(
+    ["NAMESPACE", namespace],
+    [
+      ["ID", id ?? "none"],
+      ["ERA", era ?? "none"],
+      ["QUARANTINE END", quarantineEnd === undefined ? "none" : timeText(quarantineEnd)],
+      ["GRANTS AGAIN AT", quarantineUntil === undefined ? "grants now" : timeText(quarantineUntil)],
+      ["REGISTRY CLOCK", timeText(clock)],
+      ["HOST CLOCK", `${timeText(hostClock)} (${difference})`],
+    ],
+  );
+  return `${facts}\n\n${quarantineText(report, clock)}`;
+}

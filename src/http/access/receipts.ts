@@ -1,0 +1,109 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { receiptPattern } from "../../api/call.ts";
+import { ignoreRefusal, SnowleaseError } from "../../id/errors.ts";
+import { readReceipt } from "../../rule/receipt.ts";
+import type { Registry } from "../../rule/registry.ts";
+import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
+import { BoundedMap } from "../bounded-map.ts";
+
+/** How many namespaces' keys a daemon remembers. */
+const mostNamespaces = 10_000;
+/** The name of a namespace's own key: no name in a file of keys begins so. */
+const ownName = "-";
+const signedPattern = /^(.+)\.([\w-]{1,32})\.([\w-]{43})$/;
+
+/** A namespace as a receipt is compared with it; without an id where none exists. */
+interface PresentNamespace {
+  readonly exists: boolean;
+  readonly id?: string | undefined;
+  readonly own?: ReceiptKey | undefined;
+}
+
+/**
+ * Signs the registry's receipts, and lets only signed ones pass to it: a receipt of a client's own making would begin a quarantine.
+ * Receipts of a registry without keys pass unchanged: another daemon has signed them.
+ */
+export class Receipts {
+  readonly #registry: Registry;
+  readonly #configured: ReceiptKeys | undefined;
+  /** Namespace/id -> the namespace's own key. */
+  readonly #own = new BoundedMap<string, ReceiptKey>(mostNamespaces);
+  /** By namespace: look-ups under way. */
+  readonly #looks = new Map<string, Promise<PresentNamespace>>();
+
+  /** @param configured keys beside each namespace's own. */
+  constructor(registry: Registry, configured?: ReceiptKeys) {
+    this.#registry = registry;
+    this.#configured = configured;
+  }
+
+  /** A receipt as the client gets it. Undefined where the namespace's key cannot be read: the answer stands without a receipt. */
+  async signed(namespace: string, receipt: string | undefined): Promise<string | undefined> {
+    if (receipt === undefined || this.#registry.receiptKey === undefined) return receipt;
+    const key = this.#configured?.list[0] ?? (await this.#ownKey(namespace, receipt).catch(ignoreRefusal));
+    if (key === undefined) return undefined;
+    const text = `${receipt}.${key.name}`;
+    return `${text}.${hmac(key, namespace, text).toString("base64url")}`;
+  }
+
+  /**
+   * The receipt that a client sent, as the registry wrote it; undefined for a text that proves nothing.
+   * @throws SnowleaseError OTHER_REGISTRY for the unverified receipt of a namespace with another id.
+   */
+  async verified(namespace: string, sent: string | null): Promise<string | undefined> {
+    if (sent === null) return undefined;
+    if (this.#registry.receiptKey === undefined) return receiptPattern.test(sent) ? sent : undefined;
+    const [, receipt, name, signature = ""] = signedPattern.exec(sent) ?? [];
+    const content = readReceipt(receipt);
+    if (receipt === undefined || content === undefined) return undefined;
+    const isSignedBy = (key: ReceiptKey | undefined): boolean => {
+      if (key === undefined || key.name !== name) return false;
+      const expected = hmac(key, namespace, `${receipt}.${name}`);
+      const given = Buffer.from(signature, "base64url");
+      return given.length === expected.length && timingSafeEqual(given, expected);
+    };
+    if (this.#configured?.list.some(isSignedBy) === true) return receipt;
+    const remembered = this.#own.get(`${namespace}/${content.namespaceId}`);
+    if (remembered !== undefined) return isSignedBy(remembered) ? receipt : undefined;
+    const { exists, id, own } = await this.#look(namespace);
+    if (exists && (id === undefined || id === content.namespaceId)) return isSignedBy(own) ? receipt : undefined;
+    throw otherRegistry(namespace);
+  }
+
+  async #ownKey(namespace: string, receipt: string): Promise<ReceiptKey | undefined> {
+    const id = readReceipt(receipt)?.namespaceId;
+    const remembered = this.#own.get(`${namespace}/${id}`);
+    if (remembered !== undefined) return remembered;
+    const present = await this.#look(namespace);
+    return present.id === id ? present.own : undefined;
+  }
+
+  #look(namespace: string): Promise<PresentNamespace> {
+    const underWay = this.#looks.get(namespace);
+    if (underWay !== undefined) return underWay;
+    const look = this.#read(namespace).finally(() => this.#looks.delete(namespace));
+    this.#looks.set(namespace, look);
+    return look;
+  }
+
+  async #read(namespace: string): Promise<PresentNamespace> {
+    const [info, key] = await Promise.all([this.#registry.describe(namespace), this.#registry.receiptKey?.(namespace)]);
+    const own = key === undefined ? undefined : { name: ownName, key: Buffer.from(key, "hex") };
+    if (info?.id !== undefined && own !== undefined) this.#own.set(`${namespace}/${info.id}`, own);
+    return { exists: info !== undefined, id: info?.id, own };
+  }
+}
+
+/** The refusal of a holder whose lease is of another registry. */
+export function otherRegistry(namespace: string): SnowleaseError {
+  return new SnowleaseError(
+    "OTHER_REGISTRY",
+    `This lease in namespace \`${namespace}\` is of another registry than the one behind this daemon: nothing was changed; ask the other daemons, and where each of them answers this, claim again without a receipt.`,
+    { namespace },
+  );
+}
+
+/** The namespace's name is signed, too: no receipt proves anything in another namespace. */
+function hmac({ key }: ReceiptKey, namespace: string, text: string): Buffer {
+  return createHmac("sha256", key).update(`${namespace} ${text}`).digest();
+}

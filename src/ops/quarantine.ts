@@ -1,0 +1,78 @@
+import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
+import type { NamespaceInfo } from "../rule/limits.ts";
+import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
+
+/** A namespace's era and quarantine, and the clocks by which an operator judges them. Times in Unix ms. */
+export interface QuarantineReport extends Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil"> {
+  readonly namespace: string;
+  /** The registry's. */
+  readonly clock: number;
+  /** This host's, at the same moment. */
+  readonly hostClock: number;
+}
+
+/** @throws SnowleaseError NOT_FOUND for an unknown namespace. `now`: this host's clock, Unix ms. */
+export async function quarantineReport(
+  registry: Registry,
+  namespace: string,
+  now: () => number,
+): Promise<QuarantineReport> {
+  const { id, era, quarantineEnd, quarantineUntil } = await knownNamespace(registry, namespace);
+  const sent = now();
+  const { clock } = await registry.ping();
+  const hostClock = Math.round((sent + now()) / 2);
+  return { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock };
+}
+
+/**
+ * An operator's word that every window has passed which the store forgot.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
+ * cannot end a quarantine.
+ */
+export async function endQuarantine(registry: Registry, request: EndQuarantineRequest): Promise<NamespaceInfo> {
+  if (registry.endQuarantine !== undefined) {
+    await knownNamespace(registry, request.namespace);
+    return registry.endQuarantine(request);
+  }
+  throw configInvalid(
+    `Expected a registry that can end a quarantine, got the kind \`${registry.kind}\`, which has none; name the registry itself with \`--registry\`, or wait until the quarantine has passed.`,
+  );
+}
+
+/** Its refusal does not advise to make the namespace: the store may have forgotten it. */
+async function knownNamespace(registry: Registry, namespace: string): Promise<NamespaceInfo> {
+  const info = await registry.describe(namespace);
+  if (info !== undefined) return info;
+  throw new SnowleaseError(
+    "NOT_FOUND",
+    `This registry knows no namespace \`${namespace}\`, so there is no quarantine to show or to end; check \`--namespace\` and \`--registry\`.`,
+  );
+}
+
+/** The quarantine of a namespace as a text for operators. `clock`: the registry's, Unix ms. */
+export function quarantineText(
+  { quarantineEnd, quarantineUntil = 0 }: Pick<NamespaceInfo, "quarantineEnd" | "quarantineUntil">,
+  clock: number,
+): string {
+  if (quarantineEnd === undefined && quarantineUntil <= clock) return "There was no quarantine.";
+  const end = quarantineEnd ?? quarantineUntil;
+  const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
+  if (quarantineUntil > clock) {
+    const left = lengthText(quarantineUntil - clock);
+    if (quarantineUntil < end)
+      return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;
+    return (
+      `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: the store may have forgotten windows that it granted ` +
+      "(it was restored, promoted, moved or emptied), and grants and renews nothing until they have passed. " +
+      "Then it goes on by itself; `snowlease quarantine end --help` says when to end it earlier."
+    );
+  }
+  return end > clock ? `${wasEnded}.` : `No quarantine lasts; the last one was set to end at ${timeText(end)}.`;
+}
+
+/** A length of time in minutes and seconds. */
+function lengthText(ms: number): string {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const [minutes, rest] = [Math.floor(seconds / 60), seconds % 60];
+  return [...(minutes > 0 ? [`${minutes} min`] : []), ...(rest > 0 || minutes === 0 ? [`${rest} s`] : [])].join(" ");
+}

@@ -1,0 +1,30 @@
+import { randomBytes } from "node:crypto";
+import { type Era, type EraMark, firstEra } from "./era.ts";
+import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "./limits.ts";
+
+/** A namespace to store. */
+export interface NewNamespace {
+  readonly info: NamespaceInfo;
+  readonly era: Era;
+  /** `Registry.receiptKey`. */
+  readonly receiptKey: string;
+}
+
+/** A namespace that does not exist yet, with the default of each limit that is left out. `clock`: the registry's, Unix ms. */
+export function newNamespace(layout: string, limits: Partial<NamespaceLimits>, clock: number): NewNamespace {
+  const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
+  const { id, receiptKey } = namespaceSecrets();
+  return { info: { id, layout, maxWindow, maxClockSkew }, era: firstEra(clock, eraMark), receiptKey };
+}
+
+/** What is drawn at random for a namespace, once for good. */
+export function namespaceSecrets(): { readonly id: string; readonly receiptKey: string } {
+  return { id: digits(16), receiptKey: digits(32) };
+}
+
+/** Draws random digits that tell two eras apart. */
+export const eraMark: EraMark = () => digits(8);
+
+function digits(bytes: number): string {
+  return randomBytes(bytes).toString("hex");
+}

@@ -1,0 +1,228 @@
+import { checkpointIn, type Era, type EraMark, type NamespaceState, nextEra, renewalIn, usageIn } from "./era.ts";
+import { checkLimits, checkSkew, checkWindow } from "./limits.ts";
+import type { PoolView } from "./pool.ts";
+import { isForgotten, isUncovered, readReceipt, receiptOf, type Receipt } from "./receipt.ts";
+import type { ClaimKey, ClaimRequest, Lost, Released, ReleaseRequest, Renewal, RenewRequest } from "./registry.ts";
+import { isRepeat, isTurnOf } from "./turn.ts";
+import { checkClaim, isHolders, released, renewed, type Stored } from "./window.ts";
+
+/*
+ * A holder's renewal or release, and a claimer's recall, decided in one atomic step: first by the receipt, which can prove that the
+ * registry forgot something, then by quarantine, fence, token and turn.
+ */
+
+/** The decision about a request of a holder. */
+export interface Verdict<Answer> {
+  /**
+   * The receipt proves that the registry forgot something: the era to store, if all that was read still stands. The answer and the record
+   * are those of this era.
+   */
+  readonly begins?: Era | undefined;
+  readonly answer: Answer | InQuarantine;
+  /** The record to store; absent where nothing changes. */
+  readonly record?: Stored | undefined;
+}
+
+/** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
+export interface InQuarantine extends Pick<NamespaceState, "clock" | "opensAt"> {
+  readonly outcome: "quarantine";
+}
+
+export function isInQuarantine(answer: { readonly outcome: string }): answer is InQuarantine {
+  return answer.outcome === "quarantine";
+}
+
+/**
+ * Decides a renewal. `stored`: the record of the worker ID.
+ * @throws SnowleaseError CLOCK_SKEW; CONFIG_INVALID for an impossible window or checkpoint.
+ */
+export function decideRenewal(
+  state: NamespaceState,
+  stored: Stored | undefined,
+  request: RenewRequest,
+  mark: EraMark,
+): Verdict<Renewal | Lost> {
+  const proof = proofOf(state, stored, request, mark);
+  const { begins } = proof;
+  if (begins === undefined) return judgeRenewal(state, stored, request, proof);
+  return { begins, ...judgeRenewal({ ...state, ...begins }, stored, request, proof) };
+}
+
+/** Decides a renewal once the receipt was looked at. */
+function judgeRenewal(
+  state: NamespaceState,
+  stored: Stored | undefined,
+  request: RenewRequest,
+  { receipt, isEvidence }: Proof,
+): Verdict<Renewal | Lost> {
+  const { clock, info, era } = state;
+  const before = withEndOf(receipt, stored, request);
+  const holds = isHolders(before, request);
+  // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
+  if (!holds && receipt !== undefined) {
+    if (!isEvidence) return { answer: lostTo(before, request) };
+    const doubt = doubtAbout(receipt, before, state);
+    if (doubt !== undefined) return { answer: { outcome: "lost", reason: "forgotten", doubt } };
+  }
+  if (clock < state.opensAt) return { answer: { outcome: "quarantine", clock, opensAt: state.opensAt } };
+  checkWindow(request.window, info);
+  checkSkew(request.clock, clock, info);
+  if (!holds) return { answer: isEvidence ? { outcome: "lost", reason: "forgotten" } : lostTo(before, request) };
+
+  const isOlder = before.era !== era;
+  if (!isOlder && !isTurnOf(before, request)) return { answer: { outcome: "lost", reason: "cloned" } };
+  // Stored once more: the first answer may be missing because the write did not reach the replicas that it has to reach.
+  if (!isOlder && isRepeat(before, request)) return { answer: renewalOf(state, before), record: before };
+  const checkpoint = checkpointIn(state, request.checkpoint, before);
+  const after = renewalIn(state, renewed(before, { ...request, checkpoint }, clock));
+  const record = { ...after, renewals: Math.max(before.renewals ?? 0, receipt?.renewals ?? 0) + 1 };
+  return { answer: renewalOf(state, record), record };
+}
+
+/**
+ * Decides a release. The record is absent where the worker ID was released before.
+ * @throws SnowleaseError CONFIG_INVALID for an impossible usage.
+ */
+export function decideRelease(
+  state: NamespaceState,
+  stored: Stored | undefined,
+  request: ReleaseRequest,
+  mark: EraMark,
+): Verdict<Released | Lost> {
+  const proof = proofOf(state, stored, request, mark);
+  const { begins } = proof;
+  if (begins === undefined) return judgeRelease(state, stored, request, proof);
+  return { begins, ...judgeRelease({ ...state, ...begins }, stored, request, proof) };
+}
+
+/** Decides a release once the receipt was looked at. */
+function judgeRelease(
+  state: NamespaceState,
+  stored: Stored | undefined,
+  request: ReleaseRequest,
+  { receipt, isEvidence }: Proof,
+): Verdict<Released | Lost> {
+  const { clock, era } = state;
+  const before = withEndOf(receipt, stored, request);
+
+  if (before !== undefined && before.token === undefined && before.fence === request.fence) {
+    // An operator ended the claim in between: the holder's usage comes too late.
+    const isDone = before.clean || request.used === undefined;
+    return { answer: isDone ? { outcome: "released" } : { outcome: "lost", reason: "released" } };
+  }
+  if (!isHolders(before, request)) {
+    if (!isEvidence || receipt === undefined) return { answer: lostTo(before, request) };
+    return { answer: { outcome: "lost", reason: "forgotten", doubt: doubtAbout(receipt, before, state) } };
+  }
+  if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
+    return { answer: { outcome: "lost", reason: "cloned" } };
+  }
+  // Where the registry forgot a renewal, it cannot know how far the window reached.
+  const used = isEvidence ? undefined : usageIn(state, request.used, before);
+  return { answer: { outcome: "released" }, record: released(before, { ...request, used }, clock) };
+}
+
+/** The era that begins where a claimer remembers what the registry forgot: `ClaimRequest.recall`. `record`: of the receipt's worker ID. */
+export function recalledEra(
+  state: NamespaceState,
+  record: Stored | undefined,
+  recall: Receipt,
+  mark: EraMark,
+): Era | undefined {
+  const { clock, info } = state;
+  if (!isForgotten(recall, state, record) || !isUncovered(recall, state)) return undefined;
+  return nextEra(state, clock, info, mark, recall);
+}
+
+/** What a claim finds before it looks for a worker ID. */
+export interface ClaimAdmission {
+  /** As in a verdict. */
+  readonly begins?: Era | undefined;
+  /** Present where the claim has to wait. */
+  readonly refusal?: InQuarantine | undefined;
+}
+
+/**
+ * Whether a claim may look for a worker ID. `view`: answers the record of the worker ID that the claim recalls.
+ * @throws SnowleaseError CLOCK_SKEW, LAYOUT_MISMATCH; CONFIG_INVALID for a claim that this namespace cannot serve.
+ */
+export function admitClaim(
+  view: Pick<PoolView, "byId">,
+  request: ClaimRequest,
+  state: NamespaceState,
+  mark: EraMark,
+): ClaimAdmission {
+  const { clock, info } = state;
+  const recall = readReceipt(request.recall);
+  const begins = recall && recalledEra(state, view.byId(recall.workerId), recall, mark);
+  const { opensAt } = begins ?? state;
+  if (clock < opensAt) return { begins, refusal: { outcome: "quarantine", clock, opensAt } };
+  checkLimits(request.namespace, request.limits ?? {}, info);
+  checkClaim(request, clock, info);
+  return {};
+}
+
+/** What a request's receipt shows. */
+interface Proof {
+  readonly receipt: Receipt | undefined;
+  /** The registry forgot it. */
+  readonly isEvidence: boolean;
+  /** The era that begins for that reason. */
+  readonly begins: Era | undefined;
+}
+
+function proofOf(
+  state: NamespaceState,
+  record: Stored | undefined,
+  request: ClaimKey & { readonly receipt?: string | undefined },
+  mark: EraMark,
+): Proof {
+  const receipt = receiptIn(request);
+  if (receipt === undefined || !isForgotten(receipt, state, record))
+    return { receipt, isEvidence: false, begins: undefined };
+  const begins = isUncovered(receipt, state) ? nextEra(state, state.clock, state.info, mark, receipt) : undefined;
+  return { receipt, isEvidence: true, begins };
+}
+
+/** The receipt of the claim that the request names; any other one is ignored. */
+export function receiptIn(request: ClaimKey & { readonly receipt?: string | undefined }): Receipt | undefined {
+  const receipt = readReceipt(request.receipt);
+  if (receipt === undefined) return undefined;
+  const { workerId, fence, token } = request;
+  return receipt.workerId === workerId && receipt.fence === fence && receipt.token === token ? receipt : undefined;
+}
+
+/**
+ * The record, with its window up to where the holder knows that it reaches: a request that was repeated after the store was put back can
+ * have stored an earlier end.
+ */
+function withEndOf(receipt: Receipt | undefined, record: Stored | undefined, request: ClaimKey): Stored | undefined {
+  if (receipt === undefined || !isHolders(record, request) || record.until >= receipt.until) return record;
+  return { ...record, until: receipt.until };
+}
+
+/**
+ * The span, Unix ms, in which other claims may have used the same times as the holder of the receipt; undefined where all of them have
+ * passed: a quarantine protects the holder then. The record's `from` says nothing of the claims before its last one.
+ */
+function doubtAbout(
+  receipt: Receipt,
+  record: Stored | undefined,
+  { clock, info }: NamespaceState,
+): Lost["doubt"] | undefined {
+  if (record === undefined || record.until <= clock - info.maxClockSkew) return undefined;
+  // The last answer that the registry forgot.
+  const from = receipt.until - receipt.maxWindow - receipt.maxClockSkew;
+  return { from, until: Math.max(from, Math.min(record.until, receipt.until)) };
+}
+
+/** How a claim ended, as far as its record shows it. */
+function lostTo(record: Stored | undefined, { fence }: ClaimKey): Lost {
+  const wasEnded = record !== undefined && record.fence === fence && record.token === undefined;
+  return { outcome: "lost", reason: wasEnded ? "released" : "taken" };
+}
+
+function renewalOf(state: NamespaceState, record: Stored): Renewal {
+  const { from, until, turn } = record;
+  return { outcome: "renewed", from, until, clock: state.clock, turn, receipt: receiptOf(state, record) };
+}

@@ -1,0 +1,54 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { DatabaseServer } from "./databases.ts";
+
+/** Puts an older copy of a namespace's tables back in their place, as an operator does it in this kind of database. */
+export type PutBack = () => Promise<void>;
+
+const namesOf = (namespace: string): readonly string[] =>
+  ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
+
+/** Dumps the tables. With that dump, `pg_restore` drops what is there, makes the tables anew and fills one after the other. */
+export async function dumpOfPostgres(server: DatabaseServer, namespace: string): Promise<PutBack> {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-dump-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tables.dump");
+  const run = (program: string, ...args: readonly string[]): void => {
+    execFileSync(program, [...args, `--dbname=${server.url()}`], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+  };
+  run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
+  return async () => run("pg_restore", "--clean", "--if-exists", file);
+}
+
+/** Copies the tables. Like a dump of `mysqldump`, the copy drops what is there, makes the tables anew and fills one after the other. */
+export async function copyOfMysql(server: DatabaseServer, namespace: string): Promise<PutBack> {
+  for (const name of namesOf(namespace)) {
+    await server.query(`CREATE TABLE saved_${name} LIKE ${name}`);
+    await server.query(`INSERT INTO saved_${name} SELECT * FROM ${name}`);
+  }
+  return async () => {
+    for (const name of namesOf(namespace)) {
+      await server.query(`DROP TABLE ${name}`);
+      await server.query(`CREATE TABLE ${name} LIKE saved_${name}`);
+      await server.query(`INSERT INTO ${name} SELECT * FROM saved_${name}`);
+    }
+  };
+}
+
+/** Copies the rows; another kind of database than the two above. */
+export async function rowsOf(server: DatabaseServer, namespace: string): Promise<PutBack> {
+  for (const name of namesOf(namespace)) {
+    await server.query(`CREATE TABLE saved_${name} AS (SELECT * FROM ${name}) WITH DATA`);
+  }
+  return async () => {
+    for (const name of namesOf(namespace)) {
+      await server.query(`DELETE FROM ${name}`);
+      await server.query(`INSERT INTO ${name} SELECT * FROM saved_${name}`);
+    }
+  };
+}
