@@ -145,10 +145,13 @@ export class Ring {
     return layout.decompose(this.#slots[this.#head] as bigint, now).timestamp + layout.tick <= now;
   }
 
-  /** Drops IDs of a lease that has ended or switched since, and refills when a window was extended. */
+  /**
+   * Drops IDs of a lease that has ended or switched since, and refills when a window was extended. IDs behind the clock are dropped, too: a
+   * store that went back in time lets a holder go on beside a claim that has ended, where it makes no ID of that claim's times any more.
+   */
   #follow(): void {
     const { snapshot, state } = this.ids.lease;
-    if (snapshot?.generation !== this.#generation) this.#left = 0;
+    if (snapshot?.generation !== this.#generation || this.#lags()) this.#left = 0;
     if (snapshot !== undefined && this.#left <= this.#padding) void this.#refillSoon();
     if (isOver(state)) this.#stop.abort();
   }

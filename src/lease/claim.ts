@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "./clock.ts";
+import { bothClocks, type Clock, jumpSince, monotonic, stepTolerance } from "./clock.ts";
 import { asSnowleaseError, isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
@@ -52,6 +52,8 @@ export interface Claim {
   readonly asked: number;
   /** The wall clock when the grant arrived, Unix ms. */
   readonly since: number;
+  /** The wall clock has jumped ahead since the claim began: a copy of this process may have had the same grant before. */
+  readonly hasJumped: boolean;
 }
 
 /** Refuses a malformed grant: the generator would make the IDs of another holder. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
@@ -91,7 +93,8 @@ export async function claimWorkerId(
   const makeToken = (): string => freshToken(clock, host.makeToken());
   const first = makeToken();
   let token = first;
-  const started = monotonic(clock);
+  const begun = bothClocks(clock);
+  const [, started] = begun;
   const left = (timeout: number): number => timeout - (monotonic(clock) - started);
   let doubted = false;
   for (let retry = firstRetry; ;) {
@@ -111,7 +114,8 @@ export async function claimWorkerId(
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
         const closed = Math.min(opens - clock.now(), left(claimTimeout));
         if (closed > 0) await clock.sleep(closed, { signal });
-        const claim = { grant, token, asked, since: clock.now() };
+        const hasJumped = jumpSince(begun, clock) >= stepTolerance;
+        const claim = { grant, token, asked, since: clock.now(), hasJumped };
         if (!signal?.aborted) return claim;
         await giveBackUnused(host, options, claim);
         continue;
@@ -150,9 +154,9 @@ export async function claimWorkerId(
 export async function giveBackUnused(
   { registry, clock }: LeaseHost,
   { namespace }: LeaseOptions,
-  { grant: { workerId, fence, from, recents, receipt }, token }: Claim,
+  { grant: { workerId, fence, from, recents, receipt }, token, hasJumped }: Claim,
 ): Promise<void> {
-  const unused = { clock: clock.now(), used: { until: from, recents }, receipt };
+  const unused = { clock: clock.now(), used: hasJumped ? undefined : { until: from, recents }, receipt };
   await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
 }
 

@@ -39,6 +39,21 @@ export const systemClock: Clock = {
   },
 };
 
+/** A larger difference between the clocks' progress counts as a step, ms; a smaller one is the jitter of a busy machine. */
+export const stepTolerance = 250;
+
+/** What both clocks show at a moment, ms. */
+export type BothClocks = readonly [wall: number, mono: number];
+
+export function bothClocks(clock: Clock): BothClocks {
+  return [clock.now(), monotonic(clock)];
+}
+
+/** How far the wall clock has gone ahead of the monotonic one since then, ms; negative where it fell behind. */
+export function jumpSince([wall, mono]: BothClocks, clock: Clock): number {
+  return Math.round(clock.now() - wall - (monotonic(clock) - mono));
+}
+
 /** The monotonic clock in ms. */
 export function monotonic(clock: Clock): number {
   return Number(clock.nanos()) / 1e6;

@@ -45,7 +45,7 @@ export interface LeaseView {
   /** In how many ms the next renewal is due; 1 where it is under way. */
   readonly renewsIn: number;
   attach(tracker: UsageTracker): void;
-  /** Calls a listener at each change of window, worker ID or state; returns the function that removes it. */
+  /** Calls a listener at each change of window, worker ID or state, and in a quarantine; returns the function that removes it. */
   onChange(listener: () => void): () => void;
   /**
    * The generator reports that the wall clock went back by `behind` ms, and its reaction. `switch`, reported as long as it lasts: give

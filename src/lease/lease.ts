@@ -1,4 +1,4 @@
-import { monotonic, type Clock } from "./clock.ts";
+import { bothClocks, type BothClocks, type Clock, jumpSince, monotonic, stepTolerance } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, giveBackUnused, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, configInvalid, type SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
@@ -17,8 +17,6 @@ export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, Leas
 const watchInterval = 1000;
 /** Between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
 const lookInterval = 100;
-/** A larger difference between the clocks' progress counts as a step, ms; a smaller one is the jitter of a busy machine. */
-const stepTolerance = 250;
 /** Pauses between tries to claim while the lease has none, ms. */
 const [shortestPause, longestPause] = [50, 1000];
 
@@ -69,8 +67,8 @@ export class Lease implements LeaseView {
   #switching: Promise<void> | undefined;
   /** It waits for a clock that was set back too far. */
   #isEnding = false;
-  /** What both clocks showed at the last comparison, ms. */
-  #seen: readonly [wall: number, mono: number];
+  /** What both clocks showed at the last comparison. */
+  #seen: BothClocks;
   /** On the monotonic clock, ms. */
   #renewAt: number;
   #acquired: LeaseEvents["acquired"];
@@ -82,7 +80,7 @@ export class Lease implements LeaseView {
     this.#secrets = this.#secretsOf(claim);
     this.#renewAt = claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
-    this.#seen = [host.clock.now(), monotonic(host.clock)];
+    this.#seen = bothClocks(host.clock);
     void this.#keep();
   }
 
@@ -275,7 +273,7 @@ export class Lease implements LeaseView {
     const { namespace } = this.#options;
     const secrets = this.#secrets;
     const { token, turns, receipt, hasJumped } = secrets;
-    const isKnown = !hasJumped && this.#jump() < stepTolerance;
+    const isKnown = !hasJumped && jumpSince(this.#seen, clock) < stepTolerance;
     const claim = { namespace, workerId, fence, token, ...turns.present, receipt };
     const usage = isKnown ? used : undefined;
     const answer = await registry.release({ ...claim, clock: clock.now(), used: usage });
@@ -308,8 +306,8 @@ export class Lease implements LeaseView {
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
       this.look();
-      const by = this.#jump();
-      this.#seen = [clock.now(), monotonic(clock)];
+      const by = jumpSince(this.#seen, clock);
+      this.#seen = bothClocks(clock);
       if (Math.abs(by) >= stepTolerance) {
         this.#events.emit("clock.jump", { by });
         if (by > 0) this.#secrets.hasJumped = true;
@@ -319,13 +317,6 @@ export class Lease implements LeaseView {
       }
       if (this.#state === "held" && monotonic(clock) >= this.#renewAt) await this.renew();
     }
-  }
-
-  /** How far the wall clock has gone ahead of the monotonic one since the last comparison, ms; negative where it fell behind. */
-  #jump(): number {
-    const { clock } = this.#host;
-    const [wall, mono] = this.#seen;
-    return Math.round(clock.now() - wall - (monotonic(clock) - mono));
   }
 
   async #renewOnce(): Promise<boolean> {
@@ -371,7 +362,11 @@ export class Lease implements LeaseView {
       const pause = Math.min(longestPause, Math.max(shortestPause, window / 10));
       this.#renewAt = monotonic(clock) + (quarantineRetryIn(error, window, token) ?? pause);
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
-      if (error.code === "QUARANTINE") this.#events.emit("quarantine", { error });
+      if (error.code === "QUARANTINE") {
+        this.#events.emit("quarantine", { error });
+        // Prepared IDs behind the clock may be another claim's, too.
+        this.#notify();
+      }
       return false;
     }
   }
@@ -442,10 +437,10 @@ export class Lease implements LeaseView {
     return { namespace: this.#options.namespace, workerId, fence, from, until };
   }
 
-  #secretsOf({ grant, token, since }: Claim): ClaimSecrets {
+  #secretsOf({ grant, token, since, hasJumped }: Claim): ClaimSecrets {
     const { clock, makeToken } = this.#host;
     const turns = new HolderTurns(() => freshToken(clock, makeToken()));
-    return { token, turns, receipt: grant.receipt, heard: [since, since], hasJumped: false };
+    return { token, turns, receipt: grant.receipt, heard: [since, since], hasJumped };
   }
 
   #acquiredBy(grant: Grant): LeaseEvents["acquired"] {

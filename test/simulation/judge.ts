@@ -30,6 +30,8 @@ interface Window {
   releasedBy: number | undefined;
   /** Where it ended then. */
   end: number;
+  /** What the store held that took it back. */
+  takenBack: Content | undefined;
 }
 
 /** An ID as it was made. */
@@ -204,8 +206,8 @@ export class Judge {
         each.families.has(family) &&
         timestamp >= each.floor &&
         end <= each.until &&
-        // A copy does not hear that the other one has given it back.
-        (end <= each.end || (isDoubled && each.releasedBy !== family)),
+        // A copy does not hear that the other one has given it back, to a store that may have forgotten which answer parted them.
+        (end <= each.end || (isDoubled && each.releasedBy !== family) || this.#isForgottenAtItsEnd(each, family, end)),
     );
     const making = { maker, window, end, heard: this.#heardBy(family).length, isDoubled };
     const before = this.#made.get(id);
@@ -213,6 +215,12 @@ export class Judge {
     this.#made.set(id, making);
     if (window === undefined) this.accuse(`ID ${id} was made by holder ${maker} outside of its windows.`);
     else if (timestamp < window.from) this.#tally.count("ID by what was inherited");
+  }
+
+  /** Whether the store that took a window back had forgotten that it reached so far, and this family was copied. */
+  #isForgottenAtItsEnd({ writes, takenBack }: Window, family: number, end: number): boolean {
+    if (takenBack === undefined || !this.#copied.has(family)) return false;
+    return writes.some(({ until, content }) => content !== undefined && end <= until && !knows(takenBack, content));
   }
 
   #compareMakings(id: bigint, before: Making, after: Making): void {
@@ -280,8 +288,7 @@ export class Judge {
     }
     for (const other of windows) {
       const { fence: older } = other;
-      // Where an operator ended a quarantine early, the next one may end no later, and fences go by its end.
-      if (older >= fence && knownEnd(other, content) > 0 && !other.writes.some(wasEnded)) {
+      if (older >= fence && knownEnd(other, content) > 0) {
         this.accuse(`Fence ${fence} of worker ${workerId} does not rise above ${older}.`);
       }
     }
@@ -289,7 +296,18 @@ export class Judge {
     const isTakeOver = windows.length > 0 && windows.at(-1)?.releasedBy === undefined;
     if (isTakeOver && !families.has(last)) this.#tally.count("claim that took over");
     const floor = recents?.from ?? from;
-    const open = { token, families, fence, floor, from, until, writes: [write], releasedBy: undefined, end: Infinity };
+    const open = {
+      token,
+      families,
+      fence,
+      floor,
+      from,
+      until,
+      writes: [write],
+      releasedBy: undefined,
+      end: Infinity,
+      takenBack: undefined,
+    };
     this.#open(workerId, open);
   }
 
@@ -310,10 +328,11 @@ export class Judge {
         writes: [write],
         releasedBy: undefined,
         end: Infinity,
+        takenBack: undefined,
       });
     } else {
       // It was given back by a copy, and the store forgot that.
-      [window.releasedBy, window.end] = [undefined, Infinity];
+      [window.releasedBy, window.end, window.takenBack] = [undefined, Infinity, undefined];
       window.until = Math.max(window.until, until);
       window.writes.push(write);
       this.#compare(workerId, window, content);
@@ -326,6 +345,7 @@ export class Judge {
     if (window === undefined) return;
     const family = [...window.families].at(0) ?? last;
     window.releasedBy ??= window.families.size > 1 ? last : family;
+    window.takenBack = this.#store?.standing?.before;
     if (used === undefined) return;
     // A store that was put back granted a repeated claim anew: both windows are this one's.
     for (const each of this.#of(workerId)) {
@@ -416,11 +436,6 @@ function isRespected(grants: readonly Content[], later: readonly Content[]): boo
   const [first] = later;
   if (first === undefined) return false;
   return grants.some((grant) => grant.serial < first.serial && (knows(first, grant) || grant.serial < first.began));
-}
-
-/** Whether an operator ended the quarantine with which the era of this content began. */
-function wasEnded({ content }: Write): boolean {
-  return content !== undefined && content.opensAt < content.quarantineEnd;
 }
 
 /** Whether a store with this content knows some of a window. */

@@ -104,7 +104,7 @@ describe("a claim that can be granted", () => {
     const { claim, grant } = await granted();
     expect(tokens).toHaveLength(1);
     const token = freshToken({ ...clock, now: () => wall, nanos: () => nanos }, tokens[0] ?? "");
-    expect(claim).toEqual({ grant, token, asked: 250, since: clock.now() });
+    expect(claim).toEqual({ grant, token, asked: 250, since: clock.now(), hasJumped: false });
   });
 });
 

@@ -56,6 +56,7 @@ function claim(
   { clock, registry }: World,
   options: Partial<LeaseOptions> = {},
   onEnd?: () => Promise<void>,
+  signal?: AbortSignal,
 ): Promise<Lease> {
   return Lease.claim(
     { registry, clock, makeToken: () => (++tokens).toString(16).padStart(32, "0"), onEnd },
@@ -72,6 +73,7 @@ function claim(
       holder: here,
       ...options,
     },
+    signal,
   );
 }
 
@@ -273,6 +275,52 @@ describe("after a jump of the clock", () => {
     expect(world.renewals).toHaveLength(1);
     ids.next();
     await ids.close();
+    expect(world.releases[0]?.used).toBeUndefined();
+  });
+
+  it("amid a claim, a give-back is not clean: the first run of a copied process may have had the same grant", async () => {
+    const world = newWorld();
+    // Before the snapshot: the answer to the claim is lost.
+    world.off = true;
+    const claiming = claim(world);
+    await world.clock.advance(10);
+    world.clock.step(5000);
+    world.off = false;
+    await world.clock.advance(1000);
+    const ids = new Snowflake(await claiming);
+    expect(new Set(world.claims.map(({ token }) => token)).size).toBe(1);
+    ids.next();
+    await ids.close();
+    expect(world.releases[0]?.used).toBeUndefined();
+  });
+
+  it("amid a claim whose caller has given up, the unused worker ID is not given back clean", async () => {
+    const world = newWorld();
+    world.off = true;
+    const given = new AbortController();
+    const { registry } = world;
+    const claiming = claim(
+      {
+        ...world,
+        registry: {
+          ...registry,
+          async claim(request) {
+            const answer = await registry.claim(request);
+            given.abort(new Error("The caller has given up."));
+            return answer;
+          },
+        },
+      },
+      {},
+      undefined,
+      given.signal,
+    );
+    await world.clock.advance(10);
+    world.clock.step(5000);
+    world.off = false;
+    const ended = claiming.catch((error: unknown) => error);
+    await world.clock.advance(1000);
+    expect(await ended).toMatchObject({ message: "The caller has given up." });
     expect(world.releases[0]?.used).toBeUndefined();
   });
 

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isSnowleaseError } from "../../src/id/errors.ts";
+import { isSnowleaseError, SnowleaseError } from "../../src/id/errors.ts";
 import { Layout } from "../../src/id/layout.ts";
 import { Ring, type RingOptions } from "../../src/generator/ring.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, open, type Setting, start, thrown, type Wish } from "../support/generator.ts";
 
 /** Four IDs a tick. */
@@ -60,6 +61,18 @@ describe("a ring", () => {
     }
     expect(made).toEqual(made.map((_, i) => [i >> 2, i % 4]));
     expect(ring.left).toBeLessThanOrEqual(8);
+  });
+
+  it("hands out no prepared ID behind the clock once its holder was told of a quarantine", async () => {
+    const clock = fakeClock({ start });
+    const memory = memoryRegistry({ clock });
+    const renew = (): Promise<never> => Promise.reject(new SnowleaseError("QUARANTINE", "It went back in time."));
+    const { ring, lease } = await openRing({ boost: 2 }, { clock, registry: { ...memory, renew } });
+    ring.next();
+    await clock.advance(5000);
+    expect(layout.decompose(ring.next()).timestamp).toBe(start);
+    await lease.renew();
+    for (let i = 0; i < 20; i++) expect(layout.decompose(ring.next()).timestamp).toBeGreaterThanOrEqual(clock.now());
   });
 
   it("is refilled when paddingFactor percent are left, not before", async () => {
