@@ -196,7 +196,7 @@ local function grant(n, before, rollback)
   end
   local record = {
     workerId = n,
-    fence = math.max(past.fence, meta.quarantineEnd) + 1,
+    fence = math.max(past.fence, meta.opensAt) + 1,
     token = token,
     from = from,
     ['until'] = math.max(past['until'], ends),

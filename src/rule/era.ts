@@ -14,9 +14,12 @@ import type { Stored } from "./window.ts";
 export interface Era {
   /** Its number and random digits, as text: two copies of a store that begin an era at the same moment do not have the same one. */
   readonly era: string;
-  /** The end of the last quarantine, Unix ms; never sinks. Fences of this era are above it. 0 where there was none. */
+  /** The end of the last quarantine, Unix ms; never sinks. 0 where there was none. */
   readonly quarantineEnd: number;
-  /** When grants and renewals go on, and no window of this era begins before it: `quarantineEnd`, unless an operator ended it earlier. */
+  /**
+   * When grants and renewals go on: `quarantineEnd`, unless an operator ended it earlier. No window of this era begins before it, and
+   * fences of this era are above it.
+   */
   readonly opensAt: number;
 }
 
@@ -51,8 +54,7 @@ export function nextEra(
   const length = longest + 2 * widest;
   // An operator's word on the quarantines before still stands.
   const opens = Math.max(clock + length, opensAt, receipt?.until ?? 0);
-  // Behind every fence of the era before: they rise by less than one a ms.
-  const end = Math.max(opens, opensAt < quarantineEnd ? quarantineEnd + length : quarantineEnd);
+  const end = Math.max(opens, quarantineEnd);
   // Eras rise even if the store forgot the last ones.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
   return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: opens };
@@ -71,10 +73,13 @@ export function recordIn({ era }: Pick<Era, "era">, record: Stored): Stored {
   return record.era === era ? record : { ...record, clean: false, recents: undefined };
 }
 
-/** The record that a claim stores in place of `before`. Fences of forgotten windows do not come again. */
-export function claimIn({ era, quarantineEnd, opensAt }: Era, record: Stored, before: Stored | undefined): Stored {
+/**
+ * The record that a claim stores in place of `before`. Fences of forgotten windows do not come again: they rise by less than one a ms, so
+ * the registry's clock was never behind them, and an era opens behind each time that a clock showed before.
+ */
+export function claimIn({ era, opensAt }: Era, record: Stored, before: Stored | undefined): Stored {
   const from = Math.max(record.from, opensAt);
-  const fence = Math.max(before?.fence ?? 0, quarantineEnd) + 1;
+  const fence = Math.max(before?.fence ?? 0, opensAt) + 1;
   return { ...record, era, fence, from, knownFrom: record.recents?.from ?? from };
 }
 
@@ -101,6 +106,6 @@ export function usageIn(era: Era, used: Usage | undefined, record: Stored): Usag
 }
 
 /** Whether a holder from before the last quarantine reports a time before its end. */
-function isBefore({ quarantineEnd, opensAt }: Era, timestamp: number, { fence }: Stored): boolean {
-  return fence <= quarantineEnd && timestamp < opensAt;
+function isBefore({ opensAt }: Era, timestamp: number, { fence }: Stored): boolean {
+  return fence <= opensAt && timestamp < opensAt;
 }

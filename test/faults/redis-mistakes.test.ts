@@ -50,8 +50,8 @@ const mistakes: readonly {
   {
     fault: "does not wait for windows to pass",
     file: "redis/includes/quarantine.lua",
-    right: "now + longest + 2 * widest",
-    wrong: "now",
+    right: "math.max(now + length,",
+    wrong: "math.max(now,",
     first: "claim",
     leadsTo: ["a claim overlaps"],
   },
@@ -74,7 +74,7 @@ const mistakes: readonly {
   {
     fault: "does not raise the fence above forgotten ones",
     file: "redis/claim.lua",
-    right: "math.max(past.fence, meta.quarantineEnd) + 1",
+    right: "math.max(past.fence, meta.opensAt) + 1",
     wrong: "past.fence + 1",
     first: "claim",
     leadsTo: ["a fence comes again"],
@@ -115,7 +115,7 @@ const mistakes: readonly {
     fault: "lets `init` end any quarantine",
     file: "redis/init.lua",
     right: "checkQuarantine(maxLag, mark)\nif isNew == '1' and",
-    wrong: "beginEra(redis.call('INFO', 'replication'), 0, mark)\nif isNew == '1' and",
+    wrong: "beginEra(redis.call('INFO', 'replication'), 0, 0, mark)\nif isNew == '1' and",
     first: "init",
     leadsTo: ["a claim overlaps", "a renewal overlaps"],
   },

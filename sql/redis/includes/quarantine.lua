@@ -52,9 +52,7 @@ local function beginQuarantine(replication, maxLag, mark, receipt)
   local length = longest + 2 * widest + (maxLag or 0)
   -- An operator's word on the quarantines before still stands.
   local opens = math.max(now + length, meta.opensAt, receipt and receipt['until'] or 0)
-  -- Behind every fence of the era before: they rise by less than one a ms.
-  local ends = math.max(opens, meta.quarantineEnd + (meta.opensAt < meta.quarantineEnd and length or 0))
-  beginEra(replication, ends, opens, mark, receipt)
+  beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
 local function inQuarantine()
@@ -94,5 +92,5 @@ end
 -- Whether a holder that has come through the last quarantine reports a time before its end: that window is closed, and the server may
 -- have forgotten how far it reached.
 local function isBeforeEra(record, timestamp)
-  return record.fence <= meta.quarantineEnd and timestamp < meta.opensAt
+  return record.fence <= meta.opensAt and timestamp < meta.opensAt
 end

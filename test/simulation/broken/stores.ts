@@ -73,7 +73,12 @@ const renewedAsBefore = forgetting({
 });
 
 const fencesAnew = forgetting({
-  decideClaim: (view, request, state) => rules.decideClaim(view, request, { ...state, quarantineEnd: 0 }),
+  decideClaim: (view, request, state) => {
+    const decision = rules.decideClaim(view, request, state);
+    if (decision.store === undefined) return decision;
+    const before = view.byId(decision.store.workerId);
+    return { ...decision, store: { ...decision.store, fence: (before?.fence ?? 0) + 1 } };
+  },
 });
 
 /** Begins a quarantine at each look. */
