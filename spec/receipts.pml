@@ -9,9 +9,11 @@
  *   - neither of the two was granted it after the store was shown evidence (`sure`);
  *   - it does not lie behind the end of a quarantine;
  *   - with TWO stores: neither of the two has shown its newest receipt to both stores (`sure`);
- *   - with COPIES: one of the two is a copy that has had fewer than `bound` answers since it was copied.
+ *   - with COPIES: one of the two is a copy that has had fewer than `bound` answers since it was copied;
+ *   - with SNAPSHOT: both are runs of one process.
  * And:
- *   - a store begins at most one quarantine for each time that it was put back: none, where it was not;
+ *   - a store begins at most one quarantine for each time that it was put back, and one more for each forgotten era: none, where it was not;
+ *   - with ENDED: a claim has a fence above all that were granted before its era, forgotten or not;
  *   - of two copies of one holder, none is granted anything once the other has had `bound` answers, and goes on;
  *   - without COPIES no holder hears that it is a copy.
  *
@@ -22,16 +24,19 @@
  *   UNTIL_FOR_N          the receipt's end is compared in the place of n
  *   COVERED_COUNTS       evidence that a quarantine covers begins another one
  *   BEYOND_COVERED       evidence of an older era never counts, also where its window ends behind the quarantine
+ *   LATER_COVERED        evidence of a later era counts as covered
+ *   LATER_IGNORED        a later era than the store's is no evidence
  *   FORCED_COUNTS        a record without a token is evidence
  *   RECALL_IGNORED       the receipt that a claim bears is not looked at
  *   TOO_SHORT            a quarantine is one tick shorter than maxWindow + 2 x maxClockSkew
  *   FROM_KEPT            the first renewal after a quarantine leaves the window's begin where it was
- *   GRANT_KEPT           a claim that is repeated after a quarantine gets the window's begin as it was
+ *   GRANT_KEPT           a claim that is repeated after a quarantine is granted as it was
  *   DOUBLE_GOES_ON       a holder whose ticks another claim may use waits for the end of the quarantine
  *   STRANGER_WAITS       a holder whose claim is over, and whose receipt is no evidence, waits for the end of the quarantine
  *   ENDED_AT_ONCE        an operator's end of a quarantine lets windows begin at the registry's clock
  *   ENDED_EARLY          the same, at that clock + maxClockSkew + 1 tick, not 2 x maxClockSkew
  *   END_LOWERS           an operator's end of a quarantine lowers `quarantineEnd`
+ *   FENCE_KEPT           a claim of a new era has the fence behind the record's
  *   LAGGING_COUNTS       evidence is acted on, whether or not the record that it contradicts still stands
  *   ERA_NOT_LOOKED_AT    evidence is acted on, whether or not a quarantine has begun since it was read
  *   NO_TURNS             turns are not looked at
@@ -40,6 +45,8 @@
  *   ONE_SENT             a holder names only the last one of the turns that it sent
  *   KEPT_FOR_EVER        a turn that was sent is sent again after the window has passed
  *   CLAIM_REPEATED       a claim is granted to its token again after the first renewal
+ *   JUMP_CLEAN           a process whose clock jumped ahead gives back clean
+ *   RENEWED_CLEAN        such a process gives back clean once a renewal was answered
  */
 
 /* Settings. Each variant has the smallest that finds it out. */
@@ -119,13 +126,40 @@
 #ifdef ONE_SENT
 #define JUMPS
 #endif
+#if defined(LATER_COVERED) || defined(FENCE_KEPT)
+#define RESTORE
+#define ENDED
+#define FAILOVER
+#define TURNS 0
+#define RENEWALS 0
+#define TIME 3
+#endif
+#ifdef LATER_IGNORED
+#define RESTORE
+#define FAILOVER
+#define TURNS 0
+#define CLAIMS 3
+#define RENEWALS 1
+#define WINDOW 1
+#define TIME 3
+#endif
+#if defined(JUMP_CLEAN) || defined(RENEWED_CLEAN)
+#define SNAPSHOT
+#define TURNS 2
+#define TIME 3
+#endif
 
 /*
  * RESTORE: the store is put back, once. END: an operator ends the quarantine. RECALL: a claim bears the receipt of an earlier one. LATE: one
  * renewal comes once more. STEPS: evidence is read, and acted on later. LAGGING: the same, and it may be read from an older copy. FORCED: an operator
  * ends a claim. JUMPS: clocks jump, so that a turn is drawn anew. COPIES: holder 0 is copied. TWO: two stores, requests go to either.
- * BEHIND: the store is put back on a server whose clock is behind that of the first one.
+ * BEHIND: the store is put back on a server whose clock is behind that of the first one. FAILOVER: the store begins a quarantine by itself,
+ * and has forgotten nothing. ENDED: an operator ended the last quarantine before it all, whose end lies ahead. SNAPSHOT: the machine of
+ * holder 0 is put back to a snapshot that is at least a tick old: holder 2 goes on there, and its clock has jumped ahead.
  */
+#ifdef SNAPSHOT
+#define COPIES
+#endif
 #ifdef LAGGING
 #define STEPS
 #endif
@@ -171,6 +205,7 @@
 #define FIRST (1 + 2 * SKEW)
 #define LAST (FIRST + TIME - 1)
 #define TICKS (LAST + 2 * SKEW + 1)
+#define ERAS (TIME * STORES + 2)
 /* A request may be a tick old where LATE ones come. */
 #if defined(LATE) && SKEW == 0
 #define OLD 1
@@ -207,11 +242,18 @@ typedef Holder {
   bool sure;       /* no other may use what it uses now */
   byte last;       /* the store that it has its receipt from */
   byte answers     /* how often it was granted or renewed since it was copied */
+#ifdef SNAPSHOT
+  ;bool jumped      /* its clock has jumped ahead since its claim */
+#endif
 }
 Holder holder[HOLDERS];
 #ifdef LATE
 Holder late;       /* a renewal that comes again */
 bool lateSent; byte lateAt;
+#endif
+#ifdef SNAPSHOT
+Holder snapshot;   /* of holder 0 */
+bool taken; byte takenAt;
 #endif
 #ifdef RECALL
 Receipt recall;    /* the newest receipt of a claim that was not given back */
@@ -226,12 +268,21 @@ byte now = FIRST;
 /* How far the clock of the present server is ahead of `now`, plus SKEW. */
 byte server = SKEW;
 byte tokens = 0, turns = 0, eras = 1, quarantines = 0;
-bool copied = false, putBack = false, cloned = false, forced = false, ended = false;
+bool copied = false, putBack = false, cloned = false, forced = false, ended = false, failed = false;
+byte number[ERAS];   /* of each era */
+
+/* An operator has ended the last quarantine, whose end is later than any clock in this model. */
+#ifdef ENDED
+#define AHEAD (TICKS + WINDOW)
+byte top = 0;        /* no part of the system: the highest fence that was granted, */
+byte floors[ERAS];   /* and that at the begin of each era */
+#endif
 
 /* No part of the system: the tokens that used a tick, as bits, those that were excused, and those that were sure. A copy has bit 7. */
 byte users[TICKS], excused[TICKS], sures[TICKS];
 byte newer = 0;      /* tokens with a receipt that is newer than the copy of the store, as bits */
-bool told = false;   /* since the store was put back, it was shown evidence */
+bool told = false;   /* since the store was put back, it was shown evidence, */
+bool found = false;  /* and began a quarantine by it */
 byte bound = 2;      /* answers after which the other one of two copies has none */
 byte copiedToken, copiedFence, copiedUntil;
 byte copyBits;       /* of both copies */
@@ -257,7 +308,11 @@ byte copyBits;       /* of both copies */
 #define isCopy(i) (cloned && holder[i].token == copiedToken && holder[i].fence == copiedFence)
 #define mayClaim(i) ((i) != 2)
 #define bitOf(i) (cloned && (i) == 2 -> 128 : BIT(holder[i].token))
+#ifdef SNAPSHOT
+#define isExcused(i) ((i) == 2 && isCopy(i) && holder[i].answers < bound)
+#else
 #define isExcused(i) (isCopy(i) && holder[i].answers < bound)
+#endif
 #else
 #define mayClaim(i) true
 #define bitOf(i) BIT(holder[i].token)
@@ -305,28 +360,38 @@ inline clearReceipt(r) { r.fence = 0; r.token = 0; r.until = 0; r.n = 0; r.era =
 inline clear(h) {
   clearReceipt(h); h.granted = false; h.from = 0;
   h.turn = 0; h.next = 0; h.renewed = false; h.sent = 0; h.used = 0;
-  h.forgotten = false; h.answered = false; h.sure = false; h.last = 0; h.answers = 0
+  h.forgotten = false; h.answered = false; h.sure = false; h.last = 0; h.answers = 0;
+#ifdef SNAPSHOT
+  h.jumped = false
+#endif
 }
 
 /* isForgotten: whether a registry that has this record has forgotten what the receipt r proves. */
-#define isForgotten(rec, r) (rec.fence < r.fence || (rec.fence == r.fence && ((rec.token != r.token && rec.token != 0) || rec.n < r.n)))
+#define isRecordForgotten(rec, r) (rec.fence < r.fence || (rec.fence == r.fence && ((rec.token != r.token && rec.token != 0) || rec.n < r.n)))
+/* Two eras that began by themselves can have the same number. */
+#define isLater(r, st) (number[r.era] > number[st.era] || (number[r.era] == number[st.era] && r.era != st.era))
+#define isForgotten(st, r) (isLater(r, st) || isRecordForgotten(st.record, r))
 #ifdef NO_OWN_RECORD
-#define contradicts(rec, r) false
+#define contradicts(st, r) isLater(r, st)
 #else
 #ifdef UNTIL_FOR_N
-#define contradicts(rec, r) (rec.fence < r.fence || (rec.fence == r.fence && ((rec.token != r.token && rec.token != 0) || (rec.token != 0 && rec.until < r.until))))
+#define contradicts(st, r) (isLater(r, st) || st.record.fence < r.fence || (st.record.fence == r.fence && ((st.record.token != r.token && st.record.token != 0) || (st.record.token != 0 && st.record.until < r.until))))
 #else
 #ifdef FORCED_COUNTS
-#define contradicts(rec, r) (rec.fence < r.fence || (rec.fence == r.fence && (rec.token != r.token || rec.n < r.n)))
+#define contradicts(st, r) (isLater(r, st) || st.record.fence < r.fence || (st.record.fence == r.fence && (st.record.token != r.token || st.record.n < r.n)))
 #else
-#define contradicts(rec, r) isForgotten(rec, r)
+#ifdef LATER_IGNORED
+#define contradicts(st, r) isRecordForgotten(st.record, r)
+#else
+#define contradicts(st, r) isForgotten(st, r)
+#endif
 #endif
 #endif
 #endif
 
 inline judge(r) {
-  evidence = contradicts(here.record, r);
-  proof = isForgotten(here.record, r)
+  evidence = contradicts(here, r);
+  proof = isForgotten(here, r)
 }
 
 /* Whether evidence counts beside this era row (isUncovered). */
@@ -334,22 +399,40 @@ inline judge(r) {
 #define isUncovered(st, r) true
 #else
 #ifdef BEYOND_COVERED
-#define isUncovered(st, r) (r.era == st.era)
+#define isUncovered(st, r) (r.era == st.era || isLater(r, st))
 #else
+#ifdef LATER_COVERED
 #define isUncovered(st, r) (r.era == st.era || r.until > st.quarantineEnd)
+#else
+#define isUncovered(st, r) (r.era == st.era || isLater(r, st) || r.until > st.quarantineEnd)
+#endif
 #endif
 #endif
 
+/* nextEra, without or with a receipt: its end and its era's number. */
+inline nextEra(end, above) {
+  eras++;
+  number[eras] = MAX(registry, MAX(number[here.era], above) + 1);
+  here.era = eras;
+  here.opened = MAX(MAX(here.opened, registry + LENGTH), end);
+  here.quarantineEnd = MAX(here.quarantineEnd, here.opened);
+#ifdef ENDED
+  floors[eras] = top;
+#endif
+  printf("%d: store %d is in quarantine until %d, era %d\n", now, s, here.opened, number[eras])
+}
+
 inline begin(r) {
 #ifndef NO_QUARANTINE
-  eras++; here.era = eras;
-  here.quarantineEnd = MAX(MAX(here.quarantineEnd, registry + LENGTH), r.until);
-  here.opened = here.quarantineEnd;
-  printf("%d: store %d is in quarantine until %d\n", now, s, here.opened);
 #ifndef TWO
-  quarantines++;
-  assert(quarantines <= putBack);
+  if
+  :: isLater(r, here)
+  :: else -> quarantines++
+  fi;
+  assert(quarantines <= putBack && putBack);
+  found = true;
 #endif
+  nextEra(r.until, number[r.era]);
 #endif
   skip
 }
@@ -371,8 +454,8 @@ inline act(r) {
 #define fits(r) (here.record.turn == 0 || here.record.turn == r.turn || here.record.turn == r.next || (r.sent & BIT(here.record.turn)))
 #endif
 
-/* Another claim of the worker ID may use what the receipt allows. */
-#define isDoubled(r) (here.record.until + SKEW > registry && here.record.from < r.until)
+/* Another claim of the worker ID may use what the receipt allows (doubtAbout). */
+#define isDoubled (here.record.until + SKEW > registry)
 
 /* A renewal by r, sent at `clock`. */
 inline renew(r) {
@@ -388,7 +471,7 @@ inline renew(r) {
 #endif
        !evidence)
 #ifndef DOUBLE_GOES_ON
-       || (evidence && isDoubled(r))
+       || (evidence && isDoubled)
 #endif
      ) -> answer = LOST
   :: else ->
@@ -410,7 +493,7 @@ inline renew(r) {
            :: else ->
               here.record.n = MAX(here.record.n, r.n) + 1;
               here.record.turn = r.next;
-              here.record.until = MAX(here.record.until, MAX(registry, clock) + WINDOW);
+              here.record.until = MAX(MAX(here.record.until, r.until), MAX(registry, clock) + WINDOW);
 #ifndef FROM_KEPT
               if
               :: older -> here.record.from = MAX(here.record.from, here.opened)
@@ -454,6 +537,11 @@ inline take() {
 #endif
 #ifdef TWO
   holder[i].last = s;
+#endif
+#ifdef ENDED
+  /* Until it is shown evidence, a store that was put back cannot know those that it forgot. */
+  assert(holder[i].n > 0 || holder[i].fence > floors[here.era]);
+  top = MAX(top, holder[i].fence);
 #endif
   holder[i].sure = told
 }
@@ -516,7 +604,7 @@ inline useTick() {
   :: mask != 0 ->
 #ifndef TWO
      assert(isExcused(i) || (mask & ~excused[t]) == 0);
-     assert(quarantines == 0 || t < here.opened);
+     assert(!found || t < here.opened);
 #endif
      assert(!holder[i].sure && (mask & sures[t]) == 0)
   :: else
@@ -560,13 +648,18 @@ inline claim(withRecall) {
 #endif
 #ifndef GRANT_KEPT
         if
-        :: answer == RENEWED && here.record.era != here.era ->
-           here.record.from = MAX(here.record.from, here.opened); here.record.era = here.era
+        :: here.record.era != here.era -> answer = LOST
         :: else
         fi
+#else
+        skip
 #endif
      :: here.record.token != holder[i].token && here.record.until <= MIN(registry, clock) ->
-        here.record.fence = MAX(here.record.fence, here.quarantineEnd) + 1;
+#ifdef FENCE_KEPT
+        here.record.fence = here.record.fence + 1;
+#else
+        here.record.fence = MAX(here.record.fence, here.opened) + 1;
+#endif
         here.record.token = holder[i].token;
         here.record.from = MAX(MAX(here.record.until, registry - SKEW), here.opened);
         here.record.until = MAX(MAX(registry, clock), here.record.from) + WINDOW;
@@ -578,6 +671,16 @@ inline claim(withRecall) {
   printf("%d: holder %d claims with token %d: answer %d [%d, %d)\n", now, i, holder[i].token, answer, here.record.from, here.record.until)
 }
 
+#if !defined(SNAPSHOT) || defined(JUMP_CLEAN)
+#define knowsUse(i) true
+#else
+#ifdef RENEWED_CLEAN
+#define knowsUse(i) (!holder[i].jumped || holder[i].answers > 0)
+#else
+#define knowsUse(i) (!holder[i].jumped)
+#endif
+#endif
+
 inline giveBack() {
   judge(holder[i]);
   act(holder[i]);
@@ -588,8 +691,9 @@ inline giveBack() {
   if
   :: match && (turnFits || evidence || older) ->
      here.record.token = 0;
+     here.record.until = MAX(here.record.until, holder[i].until);
      if
-     :: !evidence && !older && registry >= here.opened ->
+     :: !evidence && !older && !(here.record.fence <= here.quarantineEnd && holder[i].used < here.opened) && knowsUse(i) ->
         here.record.until = MIN(here.record.until, MAX(here.record.from, holder[i].used))
      :: else
      fi
@@ -601,6 +705,9 @@ inline giveBack() {
 active proctype World() {
   atomic {
     store[0].era = 1;
+#ifdef ENDED
+    store[0].quarantineEnd = AHEAD;
+#endif
 #ifdef TWO
     store[1].era = 1;
 #endif
@@ -640,6 +747,7 @@ end:
           if
           :: d_step { answer == RENEWED -> take(); reset() }
           :: d_step { answer == CLONED -> assert(cloned); clear(holder[i]); reset() }
+          :: d_step { answer == LOST -> clear(holder[i]); reset() }
           :: d_step { reset() }
           fi
        :: else -> i = 0
@@ -713,12 +821,12 @@ end:
        select(i : 0 .. HOLDERS - 1);
        if
        :: d_step {
-            holder[i].granted && contradicts(store[0].record, holder[i]) && isUncovered(store[0], holder[i]) ->
+            holder[i].granted && contradicts(store[0], holder[i]) && isUncovered(store[0], holder[i]) ->
             copyReceipt(holder[i], shown); copyRecord(store[0].record, read); readEra = store[0].era; reset()
           }
 #ifdef LAGGING
        :: d_step {
-            copied && holder[i].granted && contradicts(copy.record, holder[i]) && isUncovered(copy, holder[i]) ->
+            copied && holder[i].granted && contradicts(copy, holder[i]) && isUncovered(copy, holder[i]) ->
             copyReceipt(holder[i], shown); copyRecord(copy.record, read); readEra = copy.era; reset()
           }
 #endif
@@ -772,19 +880,22 @@ end:
        }
      }
 #endif
+#ifdef FAILOVER
+  :: d_step { !failed && !putBack -> failed = true; nextEra(0, 0); reset() }
+#endif
 #ifdef END
   /* The operator says that those whose windows the store forgot have ended. */
   :: d_step {
-       quarantines > 0 && !ended && registry < here.opened && !isAnyForgotten ->
+       found && !ended && registry < here.opened && !isAnyForgotten ->
        printf("%d: an operator ends the quarantine\n", now);
        ended = true;
 #ifdef ENDED_AT_ONCE
        here.opened = registry;
 #else
 #ifdef ENDED_EARLY
-       here.opened = MIN(here.quarantineEnd, registry + SKEW + 1);
+       here.opened = MIN(here.opened, registry + SKEW + 1);
 #else
-       here.opened = MIN(here.quarantineEnd, registry + 2 * SKEW + 1);
+       here.opened = MIN(here.opened, registry + 2 * SKEW + 1);
 #endif
 #endif
 #ifdef END_LOWERS
@@ -792,6 +903,21 @@ end:
 #endif
      }
 #endif
+#ifdef SNAPSHOT
+  :: d_step {
+       !taken && holder[0].token != 0 ->
+       printf("%d: a snapshot is taken of the machine of holder 0\n", now);
+       taken = true; takenAt = now; copyHolder(holder[0], snapshot)
+     }
+  :: d_step {
+       taken && !cloned && takenAt < now ->
+       printf("%d: the machine is put back to the snapshot\n", now);
+       cloned = true; copyHolder(snapshot, holder[2]);
+       holder[2].jumped = true;
+       copiedToken = snapshot.token; copiedFence = snapshot.fence; copyBits = BIT(copiedToken) | 128;
+       clear(holder[0]); clear(snapshot)
+     }
+#else
 #ifdef COPIES
   :: d_step {
        !cloned && holder[0].token != 0 ->
@@ -802,6 +928,7 @@ end:
        /* Where no turn is drawn anew after it, it says nothing. */
        copiedUntil = (holder[0].granted && !holder[0].renewed -> holder[0].until : 255)
      }
+#endif
 #endif
   od
 }

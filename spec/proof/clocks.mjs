@@ -11,6 +11,7 @@ import {
   versions,
   usable,
   isHolders,
+  isLater,
   contradicts,
   step,
   fixed as storeFixed,
@@ -42,7 +43,7 @@ export const clocks = under({
   about: "the same, where a clock shows at most maxClockSkew less than any clock of the fleet showed before",
   fixed,
   moving,
-  axioms: [le(0, skew), le(0, maxWindow)],
+  axioms: [le(0, skew), le(0, maxWindow), lt(0, plus(skew, maxWindow))],
   everywhere: {
     "clocks go on": le(clockNow.latest, clockNext.latest),
     quarantined: eq(clockNext.quarantined, clockNow.quarantined),
@@ -57,23 +58,25 @@ export const clocks = under({
   },
   clauses: {
     "go on in a quarantine": readsClock,
-    claim: { ...begins, "claims are fewer than milliseconds": le(fence(made), reach(clockNext)) },
+    claim: {
+      ...begins,
+      "claims are fewer than milliseconds": le(fence(made), plus(max(clockNext.latest, opened(present)), 1)),
+    },
     renew: ends(max(reach(clockNext), max(until(present), until(receipt)))),
     "renew in a new era": begins,
     "begin a quarantine": {
       ...readsClock,
-      "lasts for a window": le(plus(time, maxWindow, skew, skew), quarantineEnd(made)),
+      "lasts for a window": le(plus(time, maxWindow, skew, skew), opened(made)),
       quarantined: clockNext.quarantined,
     },
     "begin a quarantine by another worker ID's receipt": {
       ...readsClock,
-      "lasts for a window": le(plus(time, maxWindow, skew, skew), quarantineEnd(made)),
-      "the first since it was put back": not(clockNow.quarantined),
+      "lasts for a window": le(plus(time, maxWindow, skew, skew), opened(made)),
       quarantined: clockNext.quarantined,
     },
     "end the quarantine": {
       ...readsClock,
-      "not before what a stopped holder used": le(min(plus(time, skew, 1), quarantineEnd(present)), opened(made)),
+      "not before what a stopped holder used": le(min(plus(time, skew, 1), opened(present)), opened(made)),
       "an operator knows that the earlier holders stopped": versions(
         now,
         "a",
@@ -85,23 +88,28 @@ export const clocks = under({
   },
   begin: [
     le(until(0), reach(clockNow)),
-    le(0, reach(clockNow)),
+    le(0, clockNow.latest),
     not(clockNow.quarantined),
     all("t", not(now.closed("t"))),
   ],
   invariants: (s) => ({
     "no window ends later than a window's length after the clocks": versions(s, "a", le(until("a"), reach(s))),
-    "no fence is higher than that": versions(s, "a", le(fence("a"), reach(s))),
+    "no fence is higher than a clock has shown": versions(s, "a", le(fence("a"), plus(s.latest, 1))),
     "a closed holder used what a clock has shown": all("t", implies(s.closed("t"), le(s.end("t"), plus(s.latest, 1)))),
     "windows that were granted before an era, forgotten or not, end before it opens": versions(
       s,
       "a b",
       implies(and(granted("a"), lt("a", era("b"))), le(usable(s, "a"), opened("b"))),
     ),
-    "an era's quarantine covers windows and fences that were granted before it, forgotten or not": versions(
+    "an era's quarantine covers windows that were granted before it, forgotten or not": versions(
       s,
       "a b",
-      implies(and(granted("a"), lt("a", era("b"))), le(max(until("a"), fence("a")), quarantineEnd("b"))),
+      implies(and(granted("a"), lt("a", era("b"))), le(until("a"), quarantineEnd("b"))),
+    ),
+    "an era opens behind fences that were granted before it, forgotten or not": versions(
+      s,
+      "a b",
+      implies(and(granted("a"), lt("a", era("b"))), le(fence("a"), opened("b"))),
     ),
     "after its quarantine, a store has all that was granted since": implies(
       s.quarantined,
@@ -134,17 +142,18 @@ export const clocks = under({
       ),
     },
     "begin a quarantine": {
-      "each time that it is put back, a store begins one quarantine at most": not(clockNow.quarantined),
+      "each time that it is put back, a store begins one quarantine at most, and one for each later era that it forgot":
+        or(not(clockNow.quarantined), isLater(present, receipt)),
     },
   },
   wrong: [
     [
       "a quarantine is one skew too short",
-      ["begin a quarantine", "lasts for a window", le(plus(time, maxWindow, skew), quarantineEnd(made))],
+      ["begin a quarantine", "lasts for a window", le(plus(time, maxWindow, skew), opened(made))],
     ],
     [
       "a quarantine is shorter than a window",
-      ["begin a quarantine", "lasts for a window", le(plus(time, skew, skew), quarantineEnd(made))],
+      ["begin a quarantine", "lasts for a window", le(plus(time, skew, skew), opened(made))],
     ],
     [
       "covered evidence begins a quarantine",
@@ -156,11 +165,7 @@ export const clocks = under({
     ],
     [
       "an operator's end is at the clock",
-      [
-        "end the quarantine",
-        "not before what a stopped holder used",
-        le(min(time, quarantineEnd(present)), opened(made)),
-      ],
+      ["end the quarantine", "not before what a stopped holder used", le(min(time, opened(present)), opened(made))],
     ],
     [
       "an operator's end lowers `quarantineEnd`",

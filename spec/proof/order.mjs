@@ -3,7 +3,20 @@
 
 import { all, and, eq, implies, lt, not, or, symbols } from "./formulas.mjs";
 import { under } from "./receipts.mjs";
-import { now, present, made, line, versions, isLower, isOther, isBehind, isHolders, counts, fixed } from "./store.mjs";
+import {
+  now,
+  present,
+  made,
+  line,
+  versions,
+  isLater,
+  isLower,
+  isOther,
+  isBehind,
+  isHolders,
+  counts,
+  fixed,
+} from "./store.mjs";
 
 const { fence, token, until, n, era, granted, receipt, version, holder } = symbols(fixed);
 const isForgotten = (s, a) => and(not(eq(a, 0)), not(line(a, s.present)));
@@ -57,7 +70,9 @@ export const order = under({
       [
         "renew",
         "no evidence that counts",
-        not(counts(present, receipt, or(isLower(present, receipt), isOther(present, receipt)))),
+        not(
+          counts(present, receipt, or(isLater(present, receipt), isLower(present, receipt), isOther(present, receipt))),
+        ),
       ],
     ],
     [
@@ -70,6 +85,7 @@ export const order = under({
             present,
             receipt,
             or(
+              isLater(present, receipt),
               isLower(present, receipt),
               isOther(present, receipt),
               and(isHolders(present, receipt), lt(until(present), until(receipt))),
@@ -83,7 +99,13 @@ export const order = under({
       [
         "refuse as lost",
         "no evidence that counts",
-        not(counts(present, receipt, or(isOther(present, receipt), isBehind(present, receipt)))),
+        not(
+          counts(
+            present,
+            receipt,
+            or(isLater(present, receipt), isOther(present, receipt), isBehind(present, receipt)),
+          ),
+        ),
       ],
     ],
     [
@@ -91,7 +113,13 @@ export const order = under({
       [
         "refuse as lost",
         "no evidence that counts",
-        not(counts(present, receipt, or(isLower(present, receipt), isBehind(present, receipt)))),
+        not(
+          counts(
+            present,
+            receipt,
+            or(isLater(present, receipt), isLower(present, receipt), isBehind(present, receipt)),
+          ),
+        ),
       ],
     ],
     ["a renewal does not raise n", ["renew", "n", eq(n(made), n(present))]],

@@ -15,6 +15,8 @@ import {
   versions,
   usable,
   isHolders,
+  isLater,
+  isRecordBehind,
   contradicts,
   counts,
   step,
@@ -29,6 +31,7 @@ const {
   n,
   written,
   era,
+  number,
   quarantineEnd,
   opened,
   evidence,
@@ -48,7 +51,7 @@ const actions = {
     { "not in quarantine": isOpen },
     {
       ...grants,
-      fence: eq(fence(made), plus(max(fence(present), quarantineEnd(present)), 1)),
+      fence: eq(fence(made), plus(max(fence(present), opened(present)), 1)),
       token: and(eq(token(made), holder), not(eq(holder, 0))),
       from: le(max(until(present), opened(present)), from(made)),
       until: le(from(made), until(made)),
@@ -93,8 +96,10 @@ const actions = {
     { "bears a receipt": isReceipt, "evidence that counts": counts(present, receipt) },
     {
       era: eq(era(made), made),
-      quarantineEnd: and(le(quarantineEnd(present), quarantineEnd(made)), le(until(receipt), quarantineEnd(made))),
-      opened: eq(opened(made), quarantineEnd(made)),
+      number: lt(max(number(present), number(receipt)), number(made)),
+      quarantineEnd: le(max(quarantineEnd(present), opened(made)), quarantineEnd(made)),
+      // Where an operator ended the last quarantine, not behind the end of that one.
+      opened: le(max(opened(present), until(receipt)), opened(made)),
       evidence: eq(evidence(made), receipt),
     },
   ),
@@ -103,8 +108,9 @@ const actions = {
     { "was put back": now.putBack },
     {
       era: eq(era(made), made),
-      quarantineEnd: le(quarantineEnd(present), quarantineEnd(made)),
-      opened: eq(opened(made), quarantineEnd(made)),
+      number: lt(number(present), number(made)),
+      quarantineEnd: le(max(quarantineEnd(present), opened(made)), quarantineEnd(made)),
+      opened: le(opened(present), opened(made)),
       evidence: eq(evidence(made), 0),
     },
   ),
@@ -167,6 +173,11 @@ const invariants = (s) => ({
       and(le(fence("a"), fence("b")), le(quarantineEnd("a"), quarantineEnd("b")), le(era("a"), era("b"))),
     ),
   ),
+  "on one line, an era has one number, and later eras have higher ones": versions(
+    s,
+    "a b",
+    implies(line("a", "b"), either(eq(era("a"), era("b")), eq(number("a"), number("b")), lt(number("a"), number("b")))),
+  ),
   "on one line, a fence has one token or none any more, and n and `from` never sink": versions(
     s,
     "a b",
@@ -228,7 +239,15 @@ const invariants = (s) => ({
   ),
 });
 
-const isRefused = { "a holder whose receipt is evidence that counts is not renewed": not(counts(present, receipt)) };
+const isNoLaterEra = {
+  "a receipt of a later era than the store's begins a quarantine, whatever the record says": not(
+    isLater(present, receipt),
+  ),
+};
+const isRefused = {
+  ...isNoLaterEra,
+  "a holder whose receipt is evidence that counts is not renewed": not(counts(present, receipt)),
+};
 
 export const receipts = {
   name: "receipts",
@@ -274,7 +293,9 @@ export const receipts = {
     "begin a quarantine": {
       "only a receipt that the store has forgotten begins a quarantine": not(line(receipt, present)),
       "a store that was never put back begins no quarantine": now.putBack,
+      "the era of a receipt that begins a quarantine is no later one after it": not(isLater(made, receipt)),
     },
+    "refuse as lost": isNoLaterEra,
     renew: {
       ...isRefused,
       "a renewal leaves no window of its holder behind the record's end": implies(
@@ -317,12 +338,35 @@ export const receipts = {
     ["a renewal leaves n as it is, up to the receipt's", ["renew", "n", eq(n(made), n(receipt))]],
     [
       "a quarantine ends without regard to the receipt",
-      ["begin a quarantine", "quarantineEnd", le(quarantineEnd(present), quarantineEnd(made))],
+      ["begin a quarantine", "opened", le(opened(present), opened(made))],
     ],
     [
       "a quarantine lowers an earlier one's end",
-      ["begin a quarantine", "quarantineEnd", le(until(receipt), quarantineEnd(made))],
+      ["begin a quarantine", "quarantineEnd", le(opened(made), quarantineEnd(made))],
     ],
+    [
+      "a later era is no evidence",
+      ["refuse as lost", "no evidence that counts", not(counts(present, receipt, isRecordBehind(present, receipt)))],
+    ],
+    [
+      "evidence of a later era is covered",
+      [
+        "renew",
+        "no evidence that counts",
+        not(
+          and(
+            contradicts(present, receipt),
+            or(eq(era(present), era(receipt)), lt(quarantineEnd(present), until(receipt))),
+          ),
+        ),
+      ],
+      ["renew", "of this era", "true"],
+    ],
+    [
+      "a new era's number is above the store's alone",
+      ["begin a quarantine", "number", lt(number(present), number(made))],
+    ],
+    ["a new era keeps the number", ["begin a quarantine", "number", le(number(present), number(made))]],
     ["a claim begins before the quarantine's end", ["claim", "from", le(until(present), from(made))]],
     ["a claim begins before the last window's end", ["claim", "from", le(opened(present), from(made))]],
     ["a claim keeps the fence", ["claim", "fence", eq(fence(made), fence(present))]],

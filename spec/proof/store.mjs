@@ -15,6 +15,7 @@ const fields = {
   n: "Int -> Int",
   written: "Int -> Int", // the era in which the record was written
   era: "Int -> Int", // named by the version that began it; 0: the first
+  number: "Int -> Int", // of the era; two eras that the store began on two lines may have the same one
   quarantineEnd: "Int -> Int",
   opened: "Int -> Int", // grants are answered, and windows begin, from here on
   evidence: "Int -> Int", // the receipt that began the era
@@ -30,7 +31,7 @@ export const fixed = {
   holder: "Int",
   time: "Int",
 };
-const { fence, token, until, n, era, quarantineEnd, granted, before } = symbols(fixed);
+const { fence, token, until, n, era, number, quarantineEnd, granted, before } = symbols(fixed);
 
 export const moving = {
   newest: "Int",
@@ -59,14 +60,18 @@ export const versions = (s, names, body) =>
 export const usable = (s, a) => either(s.closed(token(a)), min(until(a), s.end(token(a))), until(a));
 
 export const isHolders = (a, r) => and(eq(fence(a), fence(r)), eq(token(a), token(r)));
-// Three ways in which a version contradicts a receipt, which is evidence then that the store has forgotten something.
+// Four ways in which a version contradicts a receipt, which is evidence then that the store has forgotten something.
+export const isLater = (a, r) => or(lt(number(a), number(r)), and(eq(number(a), number(r)), not(eq(era(a), era(r)))));
 export const isLower = (a, r) => lt(fence(a), fence(r));
 export const isOther = (a, r) => and(eq(fence(a), fence(r)), not(eq(token(a), 0)), not(eq(token(a), token(r))));
-export const isBehind = (a, r) => and(isHolders(a, r), lt(n(a), n(r)));
-export const contradicts = (a, r) => or(isLower(a, r), isOther(a, r), isBehind(a, r));
+export const isBehind = (a, r) =>
+  and(eq(fence(a), fence(r)), or(eq(token(a), token(r)), eq(token(a), 0)), lt(n(a), n(r)));
+/** What the record shows. */
+export const isRecordBehind = (a, r) => or(isLower(a, r), isOther(a, r), isBehind(a, r));
+export const contradicts = (a, r) => or(isLater(a, r), isRecordBehind(a, r));
 /** All other evidence is covered by the quarantine of the present era. */
 export const counts = (a, r, contradiction = contradicts(a, r)) =>
-  and(contradiction, or(eq(era(a), era(r)), lt(quarantineEnd(a), until(r))));
+  and(contradiction, or(eq(era(a), era(r)), isLater(a, r), lt(quarantineEnd(a), until(r))));
 
 /** A step that writes nothing to the store. */
 export function step(conditions, changes = {}) {
