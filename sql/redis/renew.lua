@@ -34,10 +34,12 @@ local receipt = isEvidence and actOnEvidence(receiptEra, receiptUntil, receiptLi
 local holds = record ~= nil and record.token == token and record.fence == fence
 if not holds and hasReceipt then
   if not isEvidence then
-    return lostTo(record, fence)
+    local answer = lostTo(record, fence)
+    receipt = readReceipt(receiptEra, receiptUntil, receiptLimits)
+    return overlaps(fence, receipt, record) and lostInDoubt(answer[3], receipt, record) or answer
   end
   if isDoubled(record) then
-    return lostForgotten(receipt, record)
+    return lostForgotten(receipt, fence, record)
   end
 end
 if now < meta.opensAt then
@@ -50,7 +52,7 @@ then
   return { 'refused', info() }
 end
 if not holds then
-  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
+  return isEvidence and lostForgotten(receipt, fence, record) or lostTo(record, fence)
 end
 reachReceipt(receiptUntil, record)
 -- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.

@@ -236,6 +236,30 @@ export const receipts: readonly ConformanceCheck[] = [
     "plain-receipts",
   ),
 
+  check(
+    "a renewal after another claim of the same times is lost with the times in doubt, and begins no quarantine",
+    async (trial) => {
+      const before = await known(trial);
+      const held = await trial.claim({ workerId: 7, window: short });
+      await trial.passed(held.grant.until);
+      const { grant: next } = await trial.claim({ workerId: 7, holder: on("beta") });
+      // As after an older copy was put back, where two claims had the worker ID one after the other.
+      for (const [until, expected] of [
+        [next.from, undefined],
+        [next.from + 5, next.from + 5],
+        [next.until + 5, next.until],
+      ] as const) {
+        const receipt = edited(receiptOf(held), { until });
+        const { reason, doubt } = outcome(await trial.renew(held, { receipt }), "lost", "a late renewal");
+        const { maxWindow, maxClockSkew } = contentOf(receipt);
+        const span = expected && { from: until - maxWindow - maxClockSkew, until: expected };
+        equal([reason, doubt], ["taken", span], "the reason, and the times in doubt");
+      }
+      await noQuarantineSince(trial, before);
+    },
+    "plain-receipts",
+  ),
+
   ...proofs.map(({ what, prepare, forgotten, answer }) =>
     check(
       `a renewal with a receipt ${what} begins a quarantine`,

@@ -68,6 +68,9 @@ const losses: Readonly<Record<LossReason | "replaced", string>> = {
     "a copy of this process has renewed it, made with a snapshot of the machine, a checkpoint or a copied container; call `suspend` before a snapshot and `resume` after it, or start each copy anew",
 };
 
+const endedEarly =
+  "another claim had the worker ID before the window passed; find out whether an older copy of the registry was put back, a copy of this process gave it back, or an operator reset the window";
+
 /** Another store has replaced the one that granted the lease (`replaced`), or the registry answered that the claim is over. */
 export function lostError(
   { workerId, fence, until }: LeaseSnapshot,
@@ -79,7 +82,9 @@ export function lostError(
     doubt && `IDs of worker ${workerId} from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
   const check =
     span === undefined ? "" : `; ${span}: look for them with \`snowlease audit --namespace ${namespace} FILE\``;
-  const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${losses[loss]}${check}.`;
+  // Such a claim ends behind its window, or by an operator's word. With times in doubt it did not.
+  const why = doubt !== undefined && (loss === "taken" || loss === "released") ? endedEarly : losses[loss];
+  const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${why}${check}.`;
   const reason: LossReason = loss === "replaced" ? "forgotten" : loss;
   return new SnowleaseError("LEASE_LOST", message, {
     namespace,

@@ -453,7 +453,7 @@ function doubtOf({ reason, doubt }: Lost, { heard }: ClaimSecrets, { until }: Le
   const [before, last] = heard;
   // Copies that were made while an answer was on its way may both have heard it.
   if (reason === "cloned") return { from: before, until };
-  // What the registry forgot came after the last request that it answered.
+  // Another claim of the same times came after the last request that the registry answered.
   return doubt && { ...doubt, from: Math.max(doubt.from, last) };
 }
 

@@ -313,7 +313,7 @@ export interface Lost {
   readonly outcome: "lost";
   /** Default `taken`. */
   readonly reason?: LossReason | undefined;
-  /** For `forgotten`: other claims may have used these times, too. Unix ms. */
+  /** Other claims may have used these times, too, Unix ms. Absent where the registry knows of none. */
   readonly doubt?: { readonly from: number; readonly until: number } | undefined;
 }
 

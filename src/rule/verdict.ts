@@ -60,14 +60,15 @@ function judgeRenewal(
   const holds = isHolders(before, request);
   // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
   if (!holds && receipt !== undefined) {
-    if (!isEvidence) return { answer: lostTo(before, request) };
-    const doubt = doubtAbout(receipt, before, state);
-    if (doubt !== undefined) return { answer: { outcome: "lost", reason: "forgotten", doubt } };
+    if (!isEvidence) return { answer: { ...lostTo(before, request), doubt: overlapOf(receipt, before) } };
+    if (isDoubled(before, state)) return { answer: forgottenTo(receipt, before, state) };
   }
   if (clock < state.opensAt) return { answer: { outcome: "quarantine", clock, opensAt: state.opensAt } };
   checkWindow(request.window, info);
   checkSkew(request.clock, clock, info);
-  if (!holds) return { answer: isEvidence ? { outcome: "lost", reason: "forgotten" } : lostTo(before, request) };
+  if (!holds) {
+    return { answer: receipt && isEvidence ? forgottenTo(receipt, before, state) : lostTo(before, request) };
+  }
 
   const isOlder = before.era !== era;
   if (!isOlder && !isTurnOf(before, request)) return { answer: { outcome: "lost", reason: "cloned" } };
@@ -112,7 +113,7 @@ function judgeRelease(
   }
   if (!isHolders(before, request)) {
     if (!isEvidence || receipt === undefined) return { answer: lostTo(before, request) };
-    return { answer: { outcome: "lost", reason: "forgotten", doubt: doubtAbout(receipt, before, state) } };
+    return { answer: forgottenTo(receipt, before, state) };
   }
   if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
     return { answer: { outcome: "lost", reason: "cloned" } };
@@ -202,18 +203,33 @@ function withEndOf(receipt: Receipt | undefined, record: Stored | undefined, req
 }
 
 /**
- * The span, Unix ms, in which other claims may have used the same times as the holder of the receipt; undefined where all of them have
- * passed: a quarantine protects the holder then. The record's `from` says nothing of the claims before its last one.
+ * Whether other claims may use the same times as the holder of the receipt from now on. Where all of them have passed, a quarantine
+ * protects the holder. The record's `from` says nothing of the claims before its last one.
  */
-function doubtAbout(
-  receipt: Receipt,
-  record: Stored | undefined,
-  { clock, info }: NamespaceState,
-): Lost["doubt"] | undefined {
-  if (record === undefined || record.until <= clock - info.maxClockSkew) return undefined;
-  // The last answer that the registry forgot.
+function isDoubled(record: Stored | undefined, { clock, info }: NamespaceState): record is Stored {
+  return record !== undefined && record.until > clock - info.maxClockSkew;
+}
+
+/** The answer to a holder whose claim the registry has forgotten. */
+function forgottenTo(receipt: Receipt, record: Stored | undefined, state: NamespaceState): Lost {
+  const doubt = isDoubled(record, state) ? spanOf(receipt, record) : overlapOf(receipt, record);
+  return { outcome: "lost", reason: "forgotten", doubt };
+}
+
+/**
+ * The times in doubt where the record alone shows them: a later claim begins before the end of the receipt's window, or the record ends
+ * before it. The store granted the worker ID twice, a copy of the holder gave it back, or an operator reset the window.
+ */
+function overlapOf(receipt: Receipt, record: Stored | undefined): Lost["doubt"] {
+  if (record === undefined || record.fence < receipt.fence) return undefined;
+  const isOther = record.fence > receipt.fence || record.token !== undefined;
+  return (isOther ? record.from : record.until) < receipt.until ? spanOf(receipt, record) : undefined;
+}
+
+/** The times that other claims may have used beside the holder of the receipt: they begin with the last answer that the registry forgot. */
+function spanOf(receipt: Receipt, { until }: Stored): NonNullable<Lost["doubt"]> {
   const from = receipt.until - receipt.maxWindow - receipt.maxClockSkew;
-  return { from, until: Math.max(from, Math.min(record.until, receipt.until)) };
+  return { from, until: Math.max(from, Math.min(until, receipt.until)) };
 }
 
 /** How a claim ended, as far as its record shows it. */

@@ -125,6 +125,23 @@ describe("a lost lease", () => {
     await other.orphan();
   });
 
+  it("says that another claim had the worker ID before the window passed, and which IDs are in doubt", async () => {
+    const world = newWorld();
+    const lease = await claim(world);
+    const lost = eventsOf(lease, "lost");
+    const began = world.clock.now();
+    await world.clock.advance(1000);
+    // As in a store that was put back, and where another process gave the worker ID back.
+    const { receipt = "", ...asked } = await sentNext(world, lease);
+    await world.registry.release({ ...asked, turn: undefined, nextTurn: undefined, used: { until: began + 500 } });
+    expect(await world.registry.renew({ ...asked, receipt })).toMatchObject({ outcome: "lost", reason: "released" });
+    await lease.renew();
+    await told(world);
+    const doubt = { from: began, until: began + 500 };
+    expect(lost).toMatchObject([{ reason: "released", doubt, error: { details: { reason: "released", doubt } } }]);
+    expect(lost[0]?.error.message).toMatch(/another claim had the worker ID before the window passed.*may exist twice/);
+  });
+
   it("says that an operator ended the claim", async () => {
     const world = newWorld();
     const lease = await claim(world);

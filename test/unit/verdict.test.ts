@@ -65,6 +65,9 @@ const renewIn = (state: typeof calm, before: Stored | undefined, options?: Parti
 const releaseIn = (state: typeof calm, before: Stored | undefined, options?: Partial<ReleaseRequest>) =>
   decideRelease(state, before, release(options), mark);
 
+/** Of a record: another holder claimed the worker ID behind the window of the receipt. */
+const next = { fence: 4, token: "t2", from: now + 60_000, until: now + 120_000 };
+
 /** Where the times in doubt begin for a holder whose window ends at `until`. */
 const doubtFrom = (until: number): number => until - limits.maxWindow - limits.maxClockSkew;
 const lost = (reason: string, doubt?: object) => ({ answer: { outcome: "lost", reason, ...(doubt && { doubt }) } });
@@ -134,8 +137,8 @@ describe("a renewal", () => {
     for (const sent of [receipt(), undefined]) {
       const asked = { receipt: sent };
       expect(renewIn(calm, record({ token: undefined }), asked)).toEqual(lost("released"));
-      expect(renewIn(calm, record({ fence: 4, token: "t2" }), asked)).toEqual(lost("taken"));
-      expect(renewIn(calm, record({ fence: 4, token: undefined }), asked)).toEqual(lost("taken"));
+      expect(renewIn(calm, record(next), asked)).toEqual(lost("taken"));
+      expect(renewIn(calm, record({ ...next, token: undefined }), asked)).toEqual(lost("taken"));
     }
     expect(renewIn(calm, undefined, { receipt: undefined })).toEqual(lost("taken"));
     expect(renewIn(calm, record({ token: "t2" }), { receipt: undefined })).toEqual(lost("taken"));
@@ -153,7 +156,7 @@ describe("a renewal", () => {
   });
 
   test("of a claim that is over is lost before its clock and window are looked at, where it has a receipt", () => {
-    expect(renewIn(calm, record({ fence: 4 }), { window: 0, clock: 0 })).toEqual(lost("taken"));
+    expect(renewIn(calm, record(next), { window: 0, clock: 0 })).toEqual(lost("taken"));
   });
 
   test("in a quarantine is answered so, before its clock, window and turn are looked at", () => {
@@ -167,7 +170,7 @@ describe("a renewal", () => {
   });
 
   test("of a claim that is over and was not forgotten is lost at once, in a quarantine, too", () => {
-    expect(renewIn(inside, record({ fence: 4, token: "t2" }))).toEqual(lost("taken"));
+    expect(renewIn(inside, record(next))).toEqual(lost("taken"));
     expect(renewIn(inside, record({ token: undefined }))).toEqual(lost("released"));
   });
 
@@ -253,16 +256,41 @@ describe("a renewal with evidence", () => {
     }
   });
 
-  test("is not in doubt where the other window has passed by every clock", () => {
+  test("names the times in doubt after a quarantine, too, where the other claim began before the end of its window", () => {
     const covered = { receipt: receipt({ until: now - 1000 }) };
     const other = record({ token: "t2" });
     const reasonAfter = (options: Partial<Stored>) => renewIn(past, { ...other, ...options }, covered);
-    expect(reasonAfter({ until: now - 10_000 })).toEqual(lost("forgotten"));
     const from = doubtFrom(now - 1000);
+    // The quarantine protected the holder from then on, and not before.
+    expect(reasonAfter({ until: now - 10_000 })).toEqual(lost("forgotten", { from, until: now - 10_000 }));
+    expect(reasonAfter({ token: undefined, renewals: 0, until: now - 10_000 })).toEqual(
+      lost("forgotten", { from, until: now - 10_000 }),
+    );
+    // The copy has only an earlier claim.
+    expect(reasonAfter({ fence: 0, until: now - 10_000 })).toEqual(lost("forgotten"));
     expect(reasonAfter({ until: now - 9999 })).toEqual(lost("forgotten", { from, until: now - 9999 }));
     // A claim before that one may have begun earlier.
     expect(reasonAfter({ from: now - 1000 })).toEqual(lost("forgotten", { from, until: now - 1000 }));
     expect(renewIn(past, undefined, covered)).toEqual(lost("forgotten"));
+  });
+
+  test("that is no evidence names the times in doubt where another claim used times of its window", () => {
+    const from = doubtFrom(now + 60_000);
+    const until = now + 5000;
+    const after = (options: Partial<Stored>, text = receipt()) => {
+      changesNothing(renewIn(calm, record(options), { receipt: text }));
+      return renewIn(calm, record(options), { receipt: text });
+    };
+    // Claimed by two holders, one after the other.
+    const twice = { fence: 9, token: "t2", from: now - 1000 };
+    expect(after({ ...twice, until })).toEqual(lost("taken", { from, until }));
+    expect(after({ ...twice, until: now + 90_000 })).toEqual(lost("taken", { from, until: now + 60_000 }));
+    expect(after({ ...twice, from: now + 59_999 })).toEqual(lost("taken", { from, until: now + 60_000 }));
+    expect(after({ ...twice, from: now + 60_000 })).toEqual(lost("taken"));
+    // Given back by another claim or by a copy.
+    expect(after({ token: undefined, until, clean: true })).toEqual(lost("released", { from, until }));
+    // Ended by an operator.
+    expect(after({ token: undefined, until: now + 60_000 })).toEqual(lost("released"));
   });
 
   test("waits for the end of the quarantine where no other claim uses its times", () => {
@@ -391,7 +419,7 @@ describe("a release", () => {
     expect(releaseIn(calm, record({ token: "t2" }))).toEqual({ ...lost("forgotten", doubt), begins });
     const covered = receipt({ until: now - 1000 });
     expect(releaseIn(past, record({ token: "t2", until: now - 10_000 }), { receipt: covered })).toEqual(
-      lost("forgotten"),
+      lost("forgotten", { from: doubtFrom(now - 1000), until: now - 10_000 }),
     );
   });
 

@@ -18,11 +18,15 @@ local function isForgotten(id, era, fence, token, renewals, record)
   return (record.token ~= nil and record.token ~= token) or (record.renewals or 0) < renewals
 end
 
--- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts. `limits`: of the namespace, maxWindow
--- and maxClockSkew with a space between them. Returns the receipt.
-local function actOnEvidence(era, ends, limits, maxLag, mark)
+-- What a receipt says of the window. `limits`: of the namespace, maxWindow and maxClockSkew with a space between them.
+local function readReceipt(era, ends, limits)
   local maxWindow, maxClockSkew = string.match(limits, '^(%d+) (%d+)$')
-  local receipt = { era = era, ['until'] = ends, maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew) }
+  return { era = era, ['until'] = ends, maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew) }
+end
+
+-- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts. Returns the receipt.
+local function actOnEvidence(era, ends, limits, maxLag, mark)
+  local receipt = readReceipt(era, ends, limits)
   if era == meta.era or isLaterEra(era) or ends > meta.quarantineEnd then
     beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark, receipt)
   end
@@ -36,21 +40,36 @@ local function reachReceipt(ends, record)
   end
 end
 
--- Whether other claims may have used the same times as the holder of the receipt: `doubtAbout` in rule/verdict.ts.
+-- Whether other claims may use the same times as the holder of the receipt from now on: `isDoubled` in rule/verdict.ts.
 local function isDoubled(record)
   return record ~= nil and record['until'] > now - meta.maxClockSkew
 end
 
--- The answer to a holder whose claim this server has forgotten.
-local function lostForgotten(receipt, record)
-  -- An old primary may not know yet that another one took over. The write shows whether the replicas still follow.
-  redis.call('HSET', metaKey, 'era', meta.era)
-  if not isDoubled(record) then
-    return { 'lost', 'reason', 'forgotten' }
-  end
+-- A loss, with the times that other claims may have used, too: `spanOf` in rule/verdict.ts.
+local function lostInDoubt(reason, receipt, record)
   local from = receipt['until'] - receipt.maxWindow - receipt.maxClockSkew
   local ends = math.max(from, math.min(record['until'], receipt['until']))
-  return { 'lost', 'reason', 'forgotten', 'doubtFrom', from, 'doubtUntil', ends }
+  return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', ends }
+end
+
+-- Whether the record alone shows that another claim used times of the receipt's window: `overlapOf` in rule/verdict.ts. `fence`: of the
+-- receipt.
+local function overlaps(fence, receipt, record)
+  if record == nil or record.fence < fence then
+    return false
+  end
+  local isOther = record.fence > fence or record.token ~= nil
+  return (isOther and record.from or record['until']) < receipt['until']
+end
+
+-- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts. `fence`: of the receipt.
+local function lostForgotten(receipt, fence, record)
+  -- An old primary may not know yet that another one took over. The write shows whether the replicas still follow.
+  redis.call('HSET', metaKey, 'era', meta.era)
+  if not isDoubled(record) and not overlaps(fence, receipt, record) then
+    return { 'lost', 'reason', 'forgotten' }
+  end
+  return lostInDoubt('forgotten', receipt, record)
 end
 
 -- The answer to a holder whose claim is over: `lostTo` in rule/verdict.ts.

@@ -103,11 +103,12 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     await checkWorkerId(registry, namespace, workerId);
     const facts = { namespace, workerId, fence, reason };
     // No claim has the fence 0: such a request only tests whether renewals work.
-    if (fence !== 0) log.warn({ event: "lost", ...facts }, "a lease is no longer its asker's");
+    if (fence !== 0) log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
+    const why = doubt !== undefined && (reason === "taken" || reason === "released") ? endedEarly : losses[reason];
     const span = doubt && `; its IDs from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
     return new SnowleaseError(
       "LEASE_LOST",
-      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: ${losses[reason]}${span ?? ""}; make no more IDs with it, and claim again.`,
+      `Worker ${workerId} of namespace \`${namespace}\` is not held with this token: ${why}${span ?? ""}; make no more IDs with it, and claim again.`,
       { namespace, workerId, reason, ...(doubt && { doubt }) },
     );
   }
@@ -250,6 +251,8 @@ const losses: Readonly<Record<LossReason, string>> = {
   forgotten: "the registry went back in time and does not know this claim any more",
   cloned: "a copy of this client has renewed it, or this request names no present turn",
 };
+
+const endedEarly = "another claim had the worker ID before the window passed";
 
 /** A copy of the claimer has renewed this claim, or it was granted before a quarantine. */
 function repeatedError(namespace: string, { reason = "taken" }: Lost): SnowleaseError {

@@ -297,6 +297,7 @@ const proofFaults: readonly Fault[] = [
     fault: "does not say which times are in doubt",
     rejectedBy: [
       "a holder beside another claim is lost at once, until no clock shows a time in that claim's window",
+      "a renewal after another claim of the same times is lost with the times in doubt, and begins no quarantine",
       "a renewal with a receipt of a higher fence than the record's begins a quarantine",
       "a renewal with a receipt of another token under the record's fence begins a quarantine",
     ],
