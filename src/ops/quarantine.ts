@@ -1,4 +1,4 @@
-import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
 import type { NamespaceInfo } from "../rule/limits.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
@@ -17,11 +17,25 @@ export async function quarantineReport(
   namespace: string,
   now: () => number,
 ): Promise<QuarantineReport> {
-  const { id, era, quarantineEnd, quarantineUntil } = await knownNamespace(registry, namespace);
+  const { id, era, quarantineEnd, quarantineUntil } = await describedOrNoted(registry, namespace);
   const sent = now();
   const { clock } = await registry.ping();
   const hostClock = Math.round((sent + now()) / 2);
   return { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock };
+}
+
+/** A Redis can have a note of a quarantine alone: it refuses to describe the namespace until the quarantine has passed. */
+async function describedOrNoted(
+  registry: Registry,
+  namespace: string,
+): Promise<Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil">> {
+  try {
+    return await knownNamespace(registry, namespace);
+  } catch (error) {
+    const until = isSnowleaseError(error, "QUARANTINE") ? error.details["until"] : undefined;
+    if (typeof until !== "number") throw error;
+    return { quarantineEnd: until, quarantineUntil: until };
+  }
 }
 
 /**

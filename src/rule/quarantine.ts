@@ -87,6 +87,6 @@ function passedAt({ until, maxWindow, maxClockSkew }: Receipt): number {
 export function checkEra({ namespace, era }: EndQuarantineRequest, present: string): void {
   if (era === present) return;
   throw configInvalid(
-    `Namespace \`${namespace}\` is in the era \`${present}\`, and the quarantine of \`${era}\` was to end: nothing was changed; look at the present one with \`snowlease doctor\` first.`,
+    `Namespace \`${namespace}\` is in the era \`${present}\`, and the quarantine of \`${era}\` was to end: nothing was changed; look at the present one with \`snowlease quarantine\` first.`,
   );
 }

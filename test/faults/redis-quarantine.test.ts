@@ -7,6 +7,7 @@ import { Lease } from "../../src/lease/lease.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { assumedLimits, defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
+import { quarantineReport } from "../../src/ops/quarantine.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, passQuarantine, quarantineOf, timesOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
@@ -46,6 +47,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
 
   /** Ten minutes that the test does not wait for. */
   const endQuarantine = (): Promise<number> => passQuarantine(server);
+
+  test("an operator sees a quarantine of which the server has only a note, and can end it once the namespace is made", async () => {
+    server = await RedisServer.start();
+    registry = await openRedis(server.url("?maxLag=0"));
+    const { details } = await failure(registry.claim(claimRequest({ namespace })));
+    const noted = await quarantineReport(registry, namespace, Date.now);
+    expect(noted).toMatchObject({ id: undefined, era: undefined, quarantineUntil: details["until"] });
+
+    await registry.init({ namespace, layout, ...limits });
+    const { era = "", quarantineUntil } = await quarantineReport(registry, namespace, Date.now);
+    expect(quarantineUntil).toBe(noted.quarantineUntil);
+    await registry.endQuarantine?.({ namespace, era });
+    const ended = await quarantineReport(registry, namespace, Date.now);
+    expect(ended.quarantineUntil).toBeLessThanOrEqual(ended.clock + 2 * limits.maxClockSkew + 1);
+  });
 
   test("killed with -9 and started again with all it had: nothing is granted or renewed until every window has passed", async () => {
     await begin();
