@@ -61,7 +61,7 @@ const losses: Readonly<Record<LossReason | "replaced", string>> = {
   taken: "another holder claimed it after its window had passed; start again to claim another one",
   released: "an operator ended the claim, or it was given back; start again to claim another one",
   forgotten:
-    "the registry went back in time and does not know the claim any more; find out what put an older copy of it back",
+    "the registry went back in time and does not know the claim any more; find out whether an older copy of it was put back, or another registry answers at its address",
   replaced:
     "another file has replaced the registry that granted it, and may grant the same worker ID again; find out what replaced the file, and keep the registry in a folder that no program cleans up",
   cloned:

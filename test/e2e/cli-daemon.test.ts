@@ -27,6 +27,16 @@ async function stop(daemon: CliProcess, signal: NodeJS.Signals = "SIGTERM"): Pro
   expect(await daemon.ended).toMatchObject({ code: 0 });
 }
 
+test("a command that is given daemons of two registries is refused, where one of them has no namespace yet, too", async () => {
+  const urls = await Promise.all([sandbox.serve(), new Sandbox().serve()]);
+  const both = urls.map(({ url }) => url).join();
+  for (const url of [both, urls[1]?.url ?? "", both]) {
+    const { code, stderr } = await sandbox.run(["id", "-n", "1", "--registry", url]);
+    if (url === both) expect(stderr).toMatch(/^snowlease: CONFIG_INVALID: .* are daemons of different registries/);
+    expect(code).toBe(url === both ? 2 : 0);
+  }
+});
+
 describe("daemon", () => {
   test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
     "tells where it listens, serves, and ends at %s",

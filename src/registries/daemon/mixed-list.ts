@@ -73,7 +73,7 @@ export class AddressComparison {
     const late = this.#inquiries.filter(({ isAnswered }) => !isAnswered);
     const early = this.#inquiries.filter(({ isAnswered }) => isAnswered);
     for (const { address } of late) this.#slow.add(address);
-    if (isGranted) await Promise.all(early.map((inquiry) => this.#askAgain(inquiry)));
+    if (isGranted) await Promise.all(early.map((inquiry) => this.#askAgain(inquiry, true)));
     const error = refusalOf(differenceOf(early, this.#namespace, isGranted));
     if (error === undefined && isGranted && late.length > 0) void this.#compareLate(late, onLate);
     return error;
@@ -83,19 +83,22 @@ export class AddressComparison {
     await Promise.all(
       late.map(async (inquiry) => {
         await inquiry.first;
-        await this.#askAgain(inquiry);
+        await this.#askAgain(inquiry, false);
       }),
     );
     const difference = differenceOf(this.#inquiries, this.#namespace, true);
     if (difference !== undefined) onLate(difference);
   }
 
-  /** Asks an address again that does not have the namespace. */
-  async #askAgain(inquiry: Inquiry): Promise<void> {
+  /**
+   * Asks an address again that does not have the namespace.
+   * @param keepAlive whether a claim waits for the answer: a process that does nothing else would end.
+   */
+  async #askAgain(inquiry: Inquiry, keepAlive: boolean): Promise<void> {
     const asked = this.#addresses.find(({ address }) => address === inquiry.address);
     for (const pause of pauses) {
       if (inquiry.id !== null) return;
-      if (pause > 0) await this.#clock.sleep(pause, { keepAlive: false });
+      if (pause > 0) await this.#clock.sleep(pause, { keepAlive });
       inquiry.id = await asked?.ask();
     }
   }
