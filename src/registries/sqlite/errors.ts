@@ -5,7 +5,7 @@ import { sqliteCode } from "./driver.ts";
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
 /** What has to be done before a process may start without the stored windows. */
 const stopAll =
-  "stop every process that uses it, wait until their windows have passed (11 minutes with the default limits)";
+  "stop every process that uses it, wait until their windows have passed (2 min 20 s with the default limits)";
 const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
 
 /** What a failure of SQLite means for the registry. */
