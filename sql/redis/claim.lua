@@ -58,12 +58,16 @@ local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
--- `recalledEra` in rule/verdict.ts: the caller may be wrong about its clock, and right about what it remembers.
-if receiptId ~= '' and not select(2, checkQuarantine(maxLag, mark, clock)) then
+-- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.
+local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
+if receiptId ~= '' and not isDoubtful then
   local record = load(receiptWorkerId)
   if isForgotten(receiptId, receiptEra, receiptFence, receiptToken, receiptRenewals, record) then
     actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark)
   end
+end
+if now < meta.opensAt and not isDoubtful then
+  return inQuarantine()
 end
 
 -- `checkClaim` in rule/window.ts makes the error from the same figures.
@@ -72,7 +76,8 @@ if meta.layout == nil then
   longest, skew = maxWindow or usualMaxWindow, maxClockSkew or skew
 end
 if
-  (meta.layout or layout) ~= layout
+  isDoubtful
+  or (meta.layout or layout) ~= layout
   or (maxWindow or longest) ~= longest
   or (maxClockSkew or skew) ~= skew
   or not (window % 1 == 0 and window >= 1 and window <= longest)
@@ -80,11 +85,6 @@ if
   or not (math.abs(clock - now) <= skew)
 then
   return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
-end
-
-local quarantined = checkQuarantine(maxLag, mark)
-if quarantined then
-  return quarantined
 end
 
 local function sameEra(record)

@@ -27,15 +27,15 @@ export interface Registry {
 
   /**
    * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
-   * grant until the first renewal; it is lost after that, and after a quarantine. Creates a missing namespace. Throws CLOCK_SKEW,
-   * LAYOUT_MISMATCH, QUARANTINE, CONFIG_INVALID.
+   * grant until the first renewal; it is lost after that, and after a quarantine. Creates a missing namespace. Throws QUARANTINE,
+   * whatever else is wrong with the claim; CLOCK_SKEW, LAYOUT_MISMATCH, CONFIG_INVALID.
    */
   claim(request: ClaimRequest): Promise<Grant | Refusal | Lost>;
 
   /**
    * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, also after `until`, as long as no
    * other holder has claimed the worker ID and it is the sender's turn. A receipt that proves that the registry forgot something begins a
-   * quarantine. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint.
+   * quarantine. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint or a turn that does not move on.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 

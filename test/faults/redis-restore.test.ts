@@ -227,8 +227,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that an old
     const era = await eraOf();
     await putBack?.();
     const wrong = claimRequest({ recall, window: 500, clock: Date.now() + 60_000 });
-    expect((await failure(registry.claim(wrong))).code).toBe("CLOCK_SKEW");
-    expect((await failure(registry.claim(claimRequest({ window: 500 })))).code).toBe("QUARANTINE");
+    for (const claim of [wrong, claimRequest({ window: 500 })]) {
+      expect((await failure(registry.claim(claim))).code).toBe("QUARANTINE");
+    }
     expect(await eraOf()).not.toBe(era);
     expect(await quarantineOf(server)).toBeGreaterThan(until);
   });

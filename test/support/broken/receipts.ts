@@ -5,6 +5,7 @@ import { readReceipt, type Receipt } from "../../../src/rule/receipt.ts";
 import type { ClaimKey, Grant, Lost, Registry, ReleaseRequest, RenewRequest } from "../../../src/rule/registry.ts";
 import { storedToken } from "../../../src/rule/token.ts";
 import type { Turns } from "../../../src/rule/turn.ts";
+import { checkClaim } from "../../../src/rule/window.ts";
 import { type Fault, granting, keyOf, type Wrap } from "./fault.ts";
 
 const bare = { turn: undefined, nextTurn: undefined, sentTurns: undefined };
@@ -368,6 +369,17 @@ const quarantine = new SnowleaseError("QUARANTINE", "Wait.", { retryAfterMs: 1 }
 
 /** Mistakes in quarantines and eras. */
 const eraFaults: readonly Fault[] = [
+  {
+    fault: "checks a claim before it tells of a quarantine",
+    rejectedBy: ["in a quarantine a claim is refused with QUARANTINE, whatever else is wrong with it"],
+    wrap: (registry, clock) => ({
+      claim: async (request) => {
+        const info = await registry.describe(request.namespace);
+        if (info !== undefined) checkClaim(request, clock.now(), info);
+        return registry.claim(request);
+      },
+    }),
+  },
   {
     fault: "begins a quarantine for evidence that the last one covers",
     rejectedBy: [
