@@ -489,7 +489,7 @@ inline renew(r) {
         :: else ->
            answer = RENEWED;
            if
-           :: TURNS > 0 && here.record.turn == r.next && !older /* a repeat */
+           :: TURNS > 0 && here.record.turn == r.next && !older && here.record.until > MAX(registry, clock) /* a repeat */
            :: else ->
               here.record.n = MAX(here.record.n, r.n) + 1;
               here.record.turn = r.next;

@@ -73,7 +73,8 @@ if not isOlder then
   if not isTurnOf(record, turns) then
     return { 'lost', 'reason', 'cloned' }
   end
-  if record.turn ~= nil and record.turn == nextTurn then
+  -- `isRepeat` in rule/turn.ts.
+  if record.turn ~= nil and record.turn == nextTurn and record['until'] > math.max(clock, now) then
     -- The first answer may be missing because the write did not reach the replicas that it has to reach.
     expectIndexes(record.band, record.host)
     write(record)

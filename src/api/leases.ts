@@ -103,7 +103,7 @@ const turns = {
   turn: turn.describe("The turn of the last renewal's answer. Default: none, as before the first renewal.").optional(),
   nextTurn: turn
     .describe(
-      "Random, drawn for this renewal, and the same until its answer arrives: the `turn` of the request after it.",
+      "Random, drawn for this renewal, other than `turn`, and the same until its answer arrives: the `turn` of the request after it.",
     )
     .optional(),
   sentTurns: z
@@ -217,7 +217,12 @@ export const renew: Call<RenewAnswer, RenewBody> = {
     windowMs: duration.describe("Default: what the claim asked for.").optional(),
     ...turns,
     ...used,
-  }).refine(hasTimestamp, needsTimestamp),
+  })
+    .refine(hasTimestamp, needsTimestamp)
+    .refine(
+      ({ turn, nextTurn }) => nextTurn === undefined || nextTurn !== turn,
+      "Expected `nextTurn` to differ from `turn`; draw a new one for each renewal that follows an answer.",
+    ),
   answer: answer<RenewAnswer>({
     ...window,
     turn: z

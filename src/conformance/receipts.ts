@@ -162,6 +162,21 @@ export const receipts: readonly ConformanceCheck[] = [
   ),
 
   check(
+    "a renewal that opens a window again counts, in its receipt, too",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7, window: short });
+      const sent = { nextTurn: newToken(), window: short };
+      for (let renewals = 1; renewals < 4; renewals++) {
+        const { until, receipt } = await trial.renewed(held, sent);
+        const { renewals: counted, until: end } = contentOf(receipt);
+        equal([counted, end], [renewals, until], "what the receipt of the renewal counts, and its `until`");
+        await trial.passed(until);
+      }
+    },
+    "plain-receipts",
+  ),
+
+  check(
     "a renewal reaches the end that its receipt names",
     async (trial) => {
       const held = await trial.claim({ workerId: 7, window: 20_000 });

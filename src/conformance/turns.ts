@@ -1,7 +1,7 @@
 import type { Turns } from "../rule/turn.ts";
-import { equal, outcome } from "./assert.ts";
+import { equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
-import { newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
+import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** A claim of worker 7 that was renewed once, and the turn of that renewal. */
 async function renewedOnce(trial: Trial): Promise<{ held: GrantedClaim; turn: string }> {
@@ -60,6 +60,30 @@ export const turns: readonly ConformanceCheck[] = [
     equal({ ...again, clock: 0 }, { ...first, clock: 0 }, "the repeated answer");
     equal(await trial.record(7), before, "the record");
     await trial.renewed(held, { turn: nextTurn, nextTurn: newToken() });
+  }),
+
+  check("a renewal repeated after its window has passed opens it again, in the same turn", async (trial) => {
+    const held = await trial.claim({ workerId: 7, window: short });
+    const nextTurn = newToken();
+    const first = await trial.renewed(held, { nextTurn, window: short });
+    await trial.passed(first.until);
+    const clock = trial.now();
+    const again = await trial.renewed(held, { nextTurn, clock });
+    equal(again.until, Math.max(clock, again.clock) + long, "`until` of the repeated renewal");
+    equal([again.from, again.turn], [first.from, nextTurn], "its `from` and turn");
+    equal((await trial.record(7)).until, again.until, "`until` of the record");
+    const { until } = await trial.renewed(held, { nextTurn, clock: trial.now() + 100 });
+    equal(until, again.until, "`until` of one that is repeated while the window lasts");
+    await isCloned(trial, held, { nextTurn: newToken() }, "the first renewal of a copy");
+    await trial.renewed(held, { turn: nextTurn, nextTurn: newToken() });
+  }),
+
+  check("a renewal whose `nextTurn` is its `turn` is refused, and changes nothing", async (trial) => {
+    const { held, turn } = await renewedOnce(trial);
+    const before = await trial.record(7);
+    await refuses("CONFIG_INVALID", "a renewal in a turn that stays", trial.renew(held, { turn, nextTurn: turn }));
+    equal(await trial.record(7), before, "the record");
+    await trial.renewed(held, { turn, nextTurn: newToken() });
   }),
 
   check("a renewal may name 8 turns that were sent since the last answer", async (trial) => {

@@ -1,3 +1,5 @@
+import { configInvalid } from "../id/errors.ts";
+import type { RenewRequest } from "./registry.ts";
 import type { Stored } from "./window.ts";
 
 /*
@@ -9,7 +11,7 @@ import type { Stored } from "./window.ts";
 export interface Turns {
   /** The turn that the registry acknowledged last; absent before the first renewal. */
   readonly turn?: string | undefined;
-  /** 32 random hex digits: the turn after this renewal. The same until the renewal is answered. */
+  /** 32 random hex digits, other than `turn`: the turn after this renewal. The same until the renewal is answered. */
   readonly nextTurn?: string | undefined;
   /** Turns that were sent since the acknowledged one, at most 8: an answer to one of them may have been lost. */
   readonly sentTurns?: readonly string[] | undefined;
@@ -27,7 +29,22 @@ export function isTurnOf(
   return turn === acknowledged || turn === nextTurn || sentTurns.slice(0, mostSentTurns).includes(turn);
 }
 
-/** Whether this renewal was accepted before, and its answer did not arrive. */
-export function isRepeat({ turn }: Pick<Stored, "turn">, { nextTurn }: Turns): boolean {
-  return turn !== undefined && turn === nextTurn;
+/**
+ * Whether this renewal was accepted before, and its answer did not arrive. It asks for nothing new while that window lasts by both
+ * clocks; afterwards it is a renewal like the first one, as its sender has no other way to open its window again.
+ */
+export function isRepeat(
+  { turn, until }: Pick<Stored, "turn" | "until">,
+  { nextTurn, clock: holderClock }: Pick<RenewRequest, "nextTurn" | "clock">,
+  clock: number,
+): boolean {
+  return turn !== undefined && turn === nextTurn && until > Math.max(holderClock, clock);
+}
+
+/** Refuses a turn that does not move on: the registry takes such a renewal for a repeat. @throws SnowleaseError CONFIG_INVALID */
+export function checkTurns({ turn, nextTurn }: Turns): void {
+  if (nextTurn === undefined || nextTurn !== turn) return;
+  throw configInvalid(
+    `Expected \`nextTurn\` to differ from \`turn\`, got the same text; draw a new one for each renewal that follows an answer.`,
+  );
 }

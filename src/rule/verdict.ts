@@ -3,7 +3,7 @@ import { checkLimits, checkSkew, checkWindow } from "./limits.ts";
 import type { PoolView } from "./pool.ts";
 import { isForgotten, isUncovered, readReceipt, receiptOf, type Receipt } from "./receipt.ts";
 import type { ClaimKey, ClaimRequest, Lost, Released, ReleaseRequest, Renewal, RenewRequest } from "./registry.ts";
-import { isRepeat, isTurnOf } from "./turn.ts";
+import { checkTurns, isRepeat, isTurnOf } from "./turn.ts";
 import { checkClaim, isHolders, released, renewed, type Stored } from "./window.ts";
 
 /*
@@ -34,7 +34,7 @@ export function isInQuarantine(answer: { readonly outcome: string }): answer is 
 
 /**
  * Decides a renewal. `stored`: the record of the worker ID.
- * @throws SnowleaseError CLOCK_SKEW; CONFIG_INVALID for an impossible window or checkpoint.
+ * @throws SnowleaseError CLOCK_SKEW; CONFIG_INVALID for a turn that does not move on, an impossible window or checkpoint.
  */
 export function decideRenewal(
   state: NamespaceState,
@@ -42,6 +42,7 @@ export function decideRenewal(
   request: RenewRequest,
   mark: EraMark,
 ): Verdict<Renewal | Lost> {
+  checkTurns(request);
   const proof = proofOf(state, stored, request, mark);
   const { begins } = proof;
   if (begins === undefined) return judgeRenewal(state, stored, request, proof);
@@ -73,7 +74,7 @@ function judgeRenewal(
   const isOlder = before.era !== era;
   if (!isOlder && !isTurnOf(before, request)) return { answer: { outcome: "lost", reason: "cloned" } };
   // Stored once more: the first answer may be missing because the write did not reach the replicas that it has to reach.
-  if (!isOlder && isRepeat(before, request)) return { answer: renewalOf(state, before), record: before };
+  if (!isOlder && isRepeat(before, request, clock)) return { answer: renewalOf(state, before), record: before };
   const checkpoint = checkpointIn(state, request.checkpoint, before);
   const after = renewalIn(state, renewed(before, { ...request, checkpoint }, clock));
   const record = { ...after, renewals: Math.max(before.renewals ?? 0, receipt?.renewals ?? 0) + 1 };

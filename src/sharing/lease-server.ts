@@ -1,7 +1,7 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
 import type { ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord } from "../rule/registry.ts";
-import { isTurnOf, type Turns } from "../rule/turn.ts";
+import { checkTurns, isTurnOf, type Turns } from "../rule/turn.ts";
 import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
 import { checkClaim } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
@@ -108,6 +108,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     },
 
     async renew(request) {
+      checkTurns(request);
       const now = clock.now();
       const snapshot = snapshotOf(request);
       checkWindow(request.window, info);

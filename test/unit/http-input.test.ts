@@ -134,6 +134,13 @@ describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () =>
     ["a limit of nothing", "POST", "/v1/orders/leases", { now, limits: { maxWindow: 0 } }, /`limits\.maxWindow`/],
     ["a renewal without a token", "PATCH", lease, { now }, /`token` to be a string/],
     ["a renewal without `now`", "PATCH", lease, { token }, /`now`/],
+    [
+      "a turn that stays",
+      "PATCH",
+      lease,
+      { token, now, turn: "a", nextTurn: "a" },
+      /`nextTurn` to differ from `turn`; draw/,
+    ],
     ["a sequence without its timestamp", "PATCH", lease, { token, now, lastSequence: 1 }, /`lastTimestamp` next to/],
     [
       "a token too long",

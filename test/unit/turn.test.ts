@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isRepeat, isTurnOf, mostSentTurns } from "../../src/rule/turn.ts";
+import { checkTurns, isRepeat, isTurnOf, mostSentTurns, type Turns } from "../../src/rule/turn.ts";
 import { freshToken, HolderTurns } from "../../src/lease/turns.ts";
 import { fakeClock } from "../../src/testing.ts";
 
@@ -27,11 +27,28 @@ describe("whose turn it is", () => {
   });
 
   test("a repeat names the record's turn as its next one", () => {
-    expect(isRepeat(record, { turn: "a", nextTurn: "b" })).toBe(true);
-    expect(isRepeat(record, { turn: "b", nextTurn: "c" })).toBe(false);
-    expect(isRepeat(record, { sentTurns: ["b"] })).toBe(false);
-    expect(isRepeat({}, {})).toBe(false);
-    expect(isRepeat({}, { nextTurn: "b" })).toBe(false);
+    const isRepeatOf = (stored: { turn?: string }, sent: Turns): boolean =>
+      isRepeat({ ...stored, until: 1001 }, { ...sent, clock: 1000 }, 1000);
+    expect(isRepeatOf(record, { turn: "a", nextTurn: "b" })).toBe(true);
+    expect(isRepeatOf(record, { turn: "b", nextTurn: "c" })).toBe(false);
+    expect(isRepeatOf(record, { sentTurns: ["b"] })).toBe(false);
+    expect(isRepeatOf({}, {})).toBe(false);
+    expect(isRepeatOf({}, { nextTurn: "b" })).toBe(false);
+  });
+
+  test("no renewal is a repeat once the window has passed by one of both clocks", () => {
+    const isRepeatAt = (holder: number, registry: number): boolean =>
+      isRepeat({ ...record, until: 1000 }, { nextTurn: "b", clock: holder }, registry);
+    expect(isRepeatAt(999, 999)).toBe(true);
+    expect(isRepeatAt(1000, 999)).toBe(false);
+    expect(isRepeatAt(999, 1000)).toBe(false);
+  });
+
+  test("a turn that does not move on is refused", () => {
+    for (const sent of [{}, { turn: "a" }, { nextTurn: "a" }, { turn: "a", nextTurn: "b" }]) checkTurns(sent);
+    expect(() => checkTurns({ turn: "a", nextTurn: "a" })).toThrow(
+      /^Expected `nextTurn` to differ .* got the same text; draw/,
+    );
   });
 });
 

@@ -133,6 +133,18 @@ describe("a renewal", () => {
     expect(answer).toMatchObject({ until: before.until, turn: "b", receipt: receipt() });
   });
 
+  test("repeated after the window has passed opens it again, in the same turn, and counts", () => {
+    const before = record({ until: now });
+    const { answer, record: after } = renewIn(calm, before, { turn: "a", nextTurn: "b", receipt: undefined });
+    expect(after).toMatchObject({ from: before.from, until: now + 60_000, turn: "b", renewals: 5 });
+    expect(answer).toMatchObject({ until: now + 60_000, turn: "b", receipt: receipt({ renewals: 5 }) });
+  });
+
+  test("whose turn does not move on is refused before its receipt is looked at", () => {
+    const sent = { turn: "b", nextTurn: "b", receipt: receipt({ renewals: 9 }) };
+    expect(() => renewIn(calm, record(), sent)).toThrow(/Expected `nextTurn` to differ from `turn`/);
+  });
+
   test("of a claim that is over is lost, with the reason, with and without a receipt", () => {
     for (const sent of [receipt(), undefined]) {
       const asked = { receipt: sent };

@@ -14,6 +14,7 @@ import {
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
+import { checkTurns } from "../../rule/turn.ts";
 import { receiptIn } from "../../rule/verdict.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
@@ -104,6 +105,7 @@ export async function redisRegistry(
     },
 
     async renew(request) {
+      checkTurns(request);
       const { namespace, workerId, fence, clock, window, checkpoint } = request;
       const token = storedToken(request.token);
       const [lastTimestamp, lastSequence] = [checkpoint?.timestamp, checkpoint?.sequence];

@@ -111,6 +111,46 @@ const turnFaults: readonly Fault[] = [
     },
   },
   {
+    fault: "answers a repeated renewal from the record although its window has passed",
+    rejectedBy: ["a renewal repeated after its window has passed opens it again, in the same turn"],
+    wrap: (registry) => {
+      const answered = new Map<string, Awaited<ReturnType<Registry["renew"]>>>();
+      return {
+        renew: async (request) => {
+          const { nextTurn = "" } = request;
+          const first = answered.get(nextTurn);
+          const answer = first ?? (await registry.renew(request));
+          if (nextTurn !== "" && answer.outcome === "renewed") answered.set(nextTurn, answer);
+          return answer;
+        },
+      };
+    },
+  },
+  {
+    fault: "takes a turn that does not move on for a repeat",
+    rejectedBy: ["a renewal whose `nextTurn` is its `turn` is refused, and changes nothing"],
+    wrap: (registry) => ({
+      renew: (request) => registry.renew({ ...request, ...(request.turn === request.nextTurn && { turn: undefined }) }),
+    }),
+  },
+  {
+    fault: "does not count a renewal that opens a window again",
+    rejectedBy: ["a renewal that opens a window again counts, in its receipt, too"],
+    wrap: (registry) => {
+      const renewals = new Map<string, number>();
+      return {
+        renew: async (request) => {
+          const answer = await registry.renew(request);
+          const { nextTurn } = request;
+          if (answer.outcome === "lost" || nextTurn === undefined || answer.receipt === undefined) return answer;
+          const first = renewals.get(nextTurn) ?? readReceipt(answer.receipt)?.renewals ?? 0;
+          renewals.set(nextTurn, first);
+          return { ...answer, receipt: edited(answer.receipt, { renewals: first }) };
+        },
+      };
+    },
+  },
+  {
     fault: "refuses a first renewal with a turn",
     rejectedBy: ["the first renewal after a claim takes any turn"],
     wrap: (registry) => {
