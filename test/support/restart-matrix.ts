@@ -326,7 +326,10 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       await one.ask("close");
       expectDistinct();
       for (const { timestamp } of parts(one.ids())) expect(timestamp).toBeLessThan(Date.now() + 10_000);
-      await expectPersisted({ ...begun, workerId: made.workerId }, one.ids());
+      // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
+      const ended = await record(made.workerId);
+      expect(ended.clean).toBe(false);
+      expect(ended.until).toBeGreaterThanOrEqual(made.until);
     });
 
     test("the clock goes back while it runs: it continues within the memory, and tells or switches beyond", async () => {
