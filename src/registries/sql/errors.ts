@@ -22,7 +22,7 @@ export function missingTables({ title, where, url, namespace }: SqlPlace, cause?
   const what = cause === undefined ? "" : ` (${said(cause)})`;
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
-    `${title} ${where} has not all tables of namespace \`${namespace}\`${what}; run \`snowlease init --registry '${url}' --namespace ${namespace}\`.`,
+    `${title} ${where} has not all tables of namespace \`${namespace}\`${what}; where they were lost, stop each process that leases from them first; run \`snowlease init --registry '${url}' --namespace ${namespace}\`.`,
     { missing: true },
     { cause },
   );
