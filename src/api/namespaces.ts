@@ -16,7 +16,7 @@ const namespace = answer<NamespaceInfo>({
   maxClockSkew: z.number(),
   quarantineUntil: z
     .number()
-    .describe("Until when the registry grants nothing, Unix ms; absent outside of a quarantine.")
+    .describe("Until when the registry grants and renews nothing, Unix ms; absent outside of a quarantine.")
     .optional(),
   quarantineEnd: z
     .number()
