@@ -68,7 +68,7 @@ export function createApp(options: AppOptions): App {
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
-  const receipts = new Receipts(registry, options.receiptKeys);
+  const receipts = new Receipts(registry, clock, options.receiptKeys);
   const defaults = { layout, pool, window, limits };
   const context: AppContext = { registry, takeBlocks, ...defaults, receipts, clock, makeToken, quota, log };
   const routes: Route[] = [

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { receiptKeyFile } from "../../src/http/access/receipt-keys.ts";
 import { Receipts } from "../../src/http/access/receipts.ts";
+import { systemClock } from "../../src/lease/clock.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -82,7 +83,11 @@ runConformance("daemon whose key the checks know", async () => {
 /** The registry of a daemon, with receipts as the rule writes them: signs them with the daemon's key, and takes signatures off. */
 function plainly({ url = "" }: Daemon, receiptKeys: string): Registry {
   const registry = daemonRegistry([url]);
-  const signing = new Receipts({ ...registry, receiptKey: async () => undefined }, receiptKeyFile(receiptKeys, log));
+  const signing = new Receipts(
+    { ...registry, receiptKey: async () => undefined },
+    systemClock,
+    receiptKeyFile(receiptKeys, log),
+  );
   const signed = (namespace: string, receipt: string | undefined) => signing.signed(namespace, receipt);
   const plain = <Answer extends object>(answer: Answer): Answer =>
     "receipt" in answer ? { ...answer, receipt: String(answer.receipt).split(".").slice(0, -2).join(".") } : answer;

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { receiptPattern } from "../../api/call.ts";
 import { ignoreRefusal, SnowleaseError } from "../../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 import { readReceipt } from "../../rule/receipt.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
@@ -8,6 +9,8 @@ import { BoundedMap } from "../bounded-map.ts";
 
 /** How many namespaces' keys a daemon remembers. */
 const mostNamespaces = 10_000;
+/** Receipts of other registries cost one look at a namespace in this time, ms. As long may one of an id that has just changed be refused. */
+const lookPause = 1000;
 /** The name of a namespace's own key: no name in a file of keys begins so. */
 const ownName = "-";
 const signedPattern = /^(.+)\.([\w-]{1,32})\.([\w-]{43})$/;
@@ -19,6 +22,13 @@ interface PresentNamespace {
   readonly own?: ReceiptKey | undefined;
 }
 
+/** A look at a namespace, under way or done. */
+interface Look {
+  /** On the monotonic clock, ms: what it finds is not older. */
+  readonly begun: number;
+  readonly found: Promise<PresentNamespace>;
+}
+
 /**
  * Signs the registry's receipts, and lets only signed ones pass to it: a receipt of a client's own making would begin a quarantine.
  * Receipts of a registry without keys pass unchanged: another daemon has signed them.
@@ -28,12 +38,14 @@ export class Receipts {
   readonly #configured: ReceiptKeys | undefined;
   /** Namespace/id -> the namespace's own key. */
   readonly #own = new BoundedMap<string, ReceiptKey>(mostNamespaces);
-  /** By namespace: look-ups under way. */
-  readonly #looks = new Map<string, Promise<PresentNamespace>>();
+  readonly #clock: Clock;
+  /** By namespace: the last look. */
+  readonly #looks = new BoundedMap<string, Look>(mostNamespaces);
 
   /** @param configured keys beside each namespace's own. */
-  constructor(registry: Registry, configured?: ReceiptKeys) {
+  constructor(registry: Registry, clock: Clock, configured?: ReceiptKeys) {
     this.#registry = registry;
+    this.#clock = clock;
     this.#configured = configured;
   }
 
@@ -65,7 +77,7 @@ export class Receipts {
     if (this.#configured?.list.some(isSignedBy) === true) return receipt;
     const remembered = this.#own.get(`${namespace}/${content.namespaceId}`);
     if (remembered !== undefined) return isSignedBy(remembered) ? receipt : undefined;
-    const { exists, id, own } = await this.#look(namespace);
+    const { exists, id, own } = await this.#look(namespace, this.#now - lookPause);
     if (exists && (id === undefined || id === content.namespaceId)) return isSignedBy(own) ? receipt : undefined;
     throw otherRegistry(namespace);
   }
@@ -74,16 +86,29 @@ export class Receipts {
     const id = readReceipt(receipt)?.namespaceId;
     const remembered = this.#own.get(`${namespace}/${id}`);
     if (remembered !== undefined) return remembered;
-    const present = await this.#look(namespace);
+    const answered = this.#now;
+    const last = await this.#look(namespace, answered - lookPause);
+    // The registry has just answered with this id: an earlier look may have found the one before.
+    const present = last.id === id ? last : await this.#look(namespace, answered);
     return present.id === id ? present.own : undefined;
   }
 
-  #look(namespace: string): Promise<PresentNamespace> {
-    const underWay = this.#looks.get(namespace);
-    if (underWay !== undefined) return underWay;
-    const look = this.#read(namespace).finally(() => this.#looks.delete(namespace));
+  get #now(): number {
+    return monotonic(this.#clock);
+  }
+
+  /** What the namespace is now, or was when a look began after `since`, on the monotonic clock, ms. */
+  #look(namespace: string, since: number): Promise<PresentNamespace> {
+    const last = this.#looks.get(namespace);
+    if (last !== undefined && last.begun > since) return last.found;
+    const look = { begun: this.#now, found: this.#read(namespace) };
     this.#looks.set(namespace, look);
-    return look;
+    const forget = (): void => {
+      if (this.#looks.get(namespace) === look) this.#looks.delete(namespace);
+    };
+    // A namespace without an id may get one with its next claim.
+    look.found.then(({ id }) => id ?? forget(), forget);
+    return look.found;
   }
 
   async #read(namespace: string): Promise<PresentNamespace> {
