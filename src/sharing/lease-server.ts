@@ -32,8 +32,11 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
   /** By token: when the claim last asked for blocks, on the wall clock. */
   const children = new Map<string, number>();
-  /** By token: the turn of each child that has renewed, so that two copies of one child do not use the same blocks for long. */
-  const turns = new Map<string, string>();
+  /**
+   * By token: the turn of each child that has renewed, so that two copies of one child do not use the same blocks for long, and the end of
+   * the window that it got. The child that renewed last stands last.
+   */
+  const turns = new Map<string, { readonly turn: string; readonly until: number }>();
 
   function checkOpen({ workerId, until }: LeaseSnapshot, now: number): void {
     if (now < until) return;
@@ -74,7 +77,17 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
   }
 
   function isTurn({ token, ...sent }: ClaimKey & Turns): boolean {
-    return isTurnOf({ turn: turns.get(token) }, sent);
+    return isTurnOf({ turn: turns.get(token)?.turn }, sent);
+  }
+
+  /** Notes a child's turn, and forgets those of ended windows: no copy of such a child makes IDs before it has renewed, and the first one is noted. */
+  function noteTurn(token: string, turn: string, until: number, now: number): void {
+    turns.delete(token);
+    turns.set(token, { turn, until });
+    for (const [other, noted] of turns) {
+      if (now < noted.until) return;
+      turns.delete(other);
+    }
   }
 
   function recordsOf(namespace: string): WorkerRecord[] {
@@ -117,7 +130,7 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
       if (!isTurn(request)) return cloned;
       checkOpen(snapshot, now);
       const { token, nextTurn: turn } = request;
-      if (turn !== undefined) turns.set(token, turn);
+      if (turn !== undefined) noteTurn(token, turn, snapshot.until, now);
       return { outcome: "renewed", from: snapshot.knownFrom, until: snapshot.until, clock: now, turn };
     },
 

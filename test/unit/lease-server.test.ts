@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
 import type { ClaimRequest, Grant, BlocksRequest, BlocksTaken, Registry } from "../../src/rule/registry.ts";
+import type { Turns } from "../../src/rule/turn.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { LeaseClient } from "../../src/sharing/lease-client.ts";
@@ -108,6 +109,32 @@ describe("a lease server", () => {
     await expect(lent.renew({ ...request(), ...child })).rejects.toEqual(code("LEASE_EXPIRED"));
     await lease.renew();
     expect(await lent.renew({ ...request(), ...child })).toMatchObject({ outcome: "renewed" });
+  });
+
+  test("knows the turn of a child until its window has passed: copies of it have no blocks left then", async () => {
+    const [one, two] = [await claim(), await claim()];
+    const renew = (child: Grant, turns: Turns): Promise<unknown> => lent.renew({ ...request(), ...child, ...turns });
+    const renewed = { outcome: "renewed" };
+    const cloned = { outcome: "lost", reason: "cloned" };
+    expect(await renew(one, { nextTurn: "a" })).toMatchObject(renewed);
+    const { until } = lease;
+    await lease.renew();
+    machine.offset += until - machine.now() - 1;
+    await lease.renew();
+    expect(await renew(two, { nextTurn: "x" })).toMatchObject(renewed);
+    expect(await renew(one, { nextTurn: "b" })).toEqual(cloned);
+    expect(await lent.claim(request({ token: one.token }))).toEqual(cloned);
+    machine.offset += 1;
+    expect(await renew(two, { turn: "x", nextTurn: "y" })).toMatchObject(renewed);
+    expect(await lent.claim(request({ token: one.token }))).toMatchObject({ outcome: "granted" });
+    // Of two copies that were resumed later, the second to renew is lost again.
+    expect(await renew(one, { turn: "a", nextTurn: "b" })).toMatchObject(renewed);
+    expect(await renew(one, { turn: "a", nextTurn: "c" })).toEqual(cloned);
+  });
+
+  test("refuses a child whose turn does not move on", async () => {
+    const renewal = { ...request(), ...(await claim()), turn: "a", nextTurn: "a" };
+    await expect(lent.renew(renewal)).rejects.toEqual(code("CONFIG_INVALID"));
   });
 
   test.each([
