@@ -33,7 +33,7 @@ const machinery = [
 ];
 
 /** What every room of http/ may use. */
-const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "http/bounded-map.ts"];
+const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "registries/bounded-map.ts"];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a

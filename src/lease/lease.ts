@@ -37,8 +37,8 @@ interface ClaimSecrets {
  *
  * A lease is lost when another holder claims the worker ID after its window has passed; when an operator ends the claim; when a
  * program without a window takes the worker ID; when the registry goes back in time; when a copy of this process renews it; or when the
- * wall clock goes back too far. With `onLost: "switch"` it then claims
- * another worker ID. A lease whose window has passed and that no other holder claimed is *not* lost: a later renewal reopens it.
+ * wall clock goes back too far. With `onLost: "switch"` it then claims another worker ID. A lease whose window has passed and that no other
+ * holder claimed is *not* lost: a later renewal reopens it.
  */
 export class Lease implements LeaseView {
   /** Claims a worker ID. Rejects with the registry's refusal, or `signal`'s reason. */

@@ -95,8 +95,8 @@ function isLaterEra(era: string, present: string): boolean {
 }
 
 /**
- * Whether such evidence begins a quarantine. No other one does: the window that the registry forgot ends within the quarantine which the
- * present era began with.
+ * Whether such evidence begins a quarantine. Any other one is of an earlier era: the window that the registry forgot ends within the
+ * quarantine with which the present era began, and where an operator ended that early, it had passed by the operator's word.
  */
 export function isUncovered(
   receipt: Receipt,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BoundedMap } from "../../src/http/bounded-map.ts";
+import { BoundedMap } from "../../src/registries/bounded-map.ts";
 
 test("the entry that was used the longest ago is forgotten", () => {
   const map = new BoundedMap<string, number>(2);

@@ -5,7 +5,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { readReceipt } from "../../rule/receipt.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../registries/bounded-map.ts";
 
 /** How many namespaces' keys a daemon remembers. */
 const mostNamespaces = 10_000;

@@ -10,7 +10,7 @@ import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/fields.ts";
 import { readForm } from "../body.ts";
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../registries/bounded-map.ts";
 import { eventNames, type Journal } from "../monitoring/journal.ts";
 import { noticeOverdue } from "../monitoring/notices.ts";
 import { statusOf } from "../../api/problem.ts";

@@ -4,7 +4,7 @@ import type { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../registries/bounded-map.ts";
 import type { Journal } from "./journal.ts";
 
 /** Refused claims are counted for 15 spans of this length, ms. */

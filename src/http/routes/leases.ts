@@ -28,7 +28,7 @@ import { type CheckpointJson, recentsJson } from "../../api/codec.ts";
 import * as leases from "../../api/leases.ts";
 import { StoreFile } from "../../store-file.ts";
 import type { LostElsewhere } from "../../registries/daemon/registry.ts";
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../registries/bounded-map.ts";
 import { otherRegistry } from "../access/receipts.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";

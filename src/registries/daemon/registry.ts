@@ -20,6 +20,7 @@ import type { Schema } from "../../api/schema.ts";
 import { readiness } from "../../api/system.ts";
 import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import { AddressComparison, type AskedAddress } from "./mixed-list.ts";
 import { tlsOf } from "./parameters.ts";
 import { httpTransport, type Reply } from "./transport.ts";
@@ -59,6 +60,8 @@ const elsewhere: LostElsewhere = { outcome: "lost", reason: "forgotten", elsewhe
 
 const defaultTimeout = 5000;
 const defaultLimit = 1000;
+/** Doubted leases that are remembered: once one is, claims wait for all addresses, so there are few. */
+const mostDoubted = 10_000;
 /** At most so many preferred worker IDs are looked at by any registry. */
 const mostPreferred = 8;
 
@@ -74,8 +77,8 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
   const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
 
-  /** Leases that were granted by one of several registries, as a late answer showed. */
-  const doubted = new Set<string>();
+  /** Leases that were granted by one of several registries, as a late answer showed. Many of them may never be renewed. */
+  const doubted = new BoundedMap<string, true>(mostDoubted);
   const slow = new Set<string>();
   /** Namespaces of which a late answer showed different registries. */
   const mixed = new Set<string>();
@@ -136,7 +139,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       mixed.add(namespace);
       const what = `${difference}: the lease that one of them granted ends at its next renewal; name only daemons of one registry.`;
       process.emitWarning(what, { type: "SnowleaseWarning", code: "SNOWLEASE_MIXED_LIST" });
-      if (key !== undefined) doubted.add(claimName(key));
+      if (key !== undefined) doubted.set(claimName(key), true);
     });
     if (error === undefined) {
       if (isDoubted) mixed.delete(namespace);
@@ -179,7 +182,11 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     async renew(request) {
       const { namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint, receipt, ...rest } = request;
       // Which of the registries would renew it is chance.
-      if (doubted.delete(claimName(request))) return { outcome: "lost", reason: "forgotten" };
+      const name = claimName(request);
+      if (doubted.get(name) === true) {
+        doubted.delete(name);
+        return { outcome: "lost", reason: "forgotten" };
+      }
       const body = { token, fence, now, windowMs, ...turnsJson(rest), ...checkpointJson(checkpoint) };
       const renewal = reply(leases.renew, { namespace, workerId }, { body, receipt });
       return orLost(renewal, ({ answer: { from, until, clock, turn }, receipt }) => {

@@ -16,7 +16,7 @@ interface RunOptions {
   readonly deadline?: number;
   /**
    * Given for a claim or a renewal, which waits for the replicas that `wait` asks for: takes back a grant that too few confirmed. That the
-   * server forgot a claim needs them, too: an old primary, whose data nobody else has, proves nothing.
+   * server forgot a claim needs them, too: an old primary, whose data no replica has, proves nothing.
    */
   readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
 }
