@@ -23,7 +23,7 @@ interface PresentNamespace {
 }
 
 /** A look at a namespace, under way or done. */
-interface Look {
+interface NamespaceLook {
   /** On the monotonic clock, ms: what it finds is not older. */
   readonly begun: number;
   readonly found: Promise<PresentNamespace>;
@@ -40,7 +40,7 @@ export class Receipts {
   readonly #own = new BoundedMap<string, ReceiptKey>(mostNamespaces);
   readonly #clock: Clock;
   /** By namespace: the last look. */
-  readonly #looks = new BoundedMap<string, Look>(mostNamespaces);
+  readonly #looks = new BoundedMap<string, NamespaceLook>(mostNamespaces);
 
   /** @param configured keys beside each namespace's own. */
   constructor(registry: Registry, clock: Clock, configured?: ReceiptKeys) {
