@@ -31,6 +31,7 @@ import type {
   ReleaseRequest,
   Renewal,
   RenewRequest,
+  SeparateRequest,
   Usage,
   WorkerRecord,
   WorkersPage,
@@ -119,6 +120,13 @@ function journaled(store: Registry, journal: Journal): Registry {
       async endQuarantine(request: EndQuarantineRequest): Promise<NamespaceInfo> {
         const info = await store.endQuarantine?.(request);
         journal.push(`end of the quarantine ${request.era} of ${request.namespace}`);
+        return info as NamespaceInfo;
+      },
+    }),
+    ...(store.separate && {
+      async separate(request: SeparateRequest): Promise<NamespaceInfo> {
+        const info = await store.separate?.(request);
+        journal.push(`${request.namespace} is separated from its original`);
         return info as NamespaceInfo;
       },
     }),

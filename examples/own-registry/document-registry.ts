@@ -24,6 +24,7 @@ import {
   type NewNamespace,
   noNamespace,
   openedEra,
+  separated,
   pinnedRecord,
   type PoolView,
   shownRecord,
@@ -213,6 +214,15 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         if (space === undefined) throw noNamespace(request.namespace);
         checkEra(request, space.era.era);
         space.era = openedEra(present(space, now));
+        return infoOf(present(space, now));
+      }),
+
+    separate: (request) =>
+      step((state, now) => {
+        const space = state.get(request.namespace);
+        if (space === undefined) throw noNamespace(request.namespace);
+        checkEra(request, space.era.era);
+        Object.assign(space, separated(present(space, now)));
         return infoOf(present(space, now));
       }),
 

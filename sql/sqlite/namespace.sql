@@ -18,5 +18,10 @@ RETURNING namespace_id, id, layout, max_window, max_clock_skew, era, quarantine_
 -- name: put-era
 UPDATE namespace SET era = $era, quarantine_end = $quarantine_end, opens_at = $opens_at WHERE namespace_id = $namespace_id;
 
+-- name: replace
+UPDATE namespace
+SET id = $id, receipt_key = $receipt_key, era = $era, quarantine_end = $quarantine_end, opens_at = $opens_at
+WHERE namespace_id = $namespace_id;
+
 -- name: add-gap
 INSERT INTO gap (namespace_id, first, last) VALUES ($namespace_id, 0, 9007199254740991);

@@ -1,6 +1,7 @@
 import { choices } from "./choices.ts";
 import type { ConformanceCheck } from "./check.ts";
 import { continuing } from "./continuing.ts";
+import { copies } from "./copies.ts";
 import { grants } from "./grants.ts";
 import { listings } from "./listings.ts";
 import { namespaces } from "./namespaces.ts";
@@ -27,6 +28,7 @@ export const conformance: readonly ConformanceCheck[] = [
   turns,
   receipts,
   quarantines,
+  copies,
   listings,
   overlaps,
 ].flat();

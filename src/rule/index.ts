@@ -5,7 +5,7 @@
 export { checkLayout, checkLimits } from "./limits.ts";
 export { type Era, type NamespaceState, openedEra } from "./era.ts";
 export { checkNew } from "./namespace.ts";
-export { eraMark, newNamespace, type NewNamespace } from "./new-namespace.ts";
+export { eraMark, newNamespace, type NewNamespace, separated } from "./new-namespace.ts";
 export { storedToken } from "./token.ts";
 export { admitClaim, decideRelease, decideRenewal, type Verdict } from "./verdict.ts";
 export { decideClaim, type PoolView } from "./pool.ts";

@@ -8,9 +8,9 @@ export interface NamespaceLimits {
   readonly maxClockSkew: number;
 }
 
-/** A namespace's id, layout and limits, which never change, and its quarantine. */
+/** A namespace's id, which changes only where a copy is separated, layout and limits, which never change, and its quarantine. */
 export interface NamespaceInfo extends NamespaceLimits {
-  /** 32 random hex digits, made with the namespace: two stores with the same one are copies. */
+  /** 32 random hex digits, made with the namespace: two stores with the same one are copies, for one use. */
   readonly id?: string | undefined;
   /** Fingerprint of the layout, from the first claim or `init`. */
   readonly layout: string;

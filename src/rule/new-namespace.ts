@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Era, type EraMark, firstEra } from "./era.ts";
+import { type Era, type EraMark, firstEra, type NamespaceState, nextEra } from "./era.ts";
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "./limits.ts";
 
 /** A namespace to store. */
@@ -17,7 +17,17 @@ export function newNamespace(layout: string, limits: Partial<NamespaceLimits>, c
   return { info: { id, layout, maxWindow, maxClockSkew }, era: firstEra(clock, eraMark), receiptKey };
 }
 
-/** What is drawn at random for a namespace, once for good. */
+/**
+ * What a copy stores that is put to another use: `Registry.separate`. Receipts of the original are of another namespace then, so they
+ * show a process that asks the wrong store. The quarantine covers a copy that takes the place of its original after all.
+ */
+export function separated(state: NamespaceState): NewNamespace {
+  const { info, clock } = state;
+  const { id, receiptKey } = namespaceSecrets();
+  return { info: { ...info, id }, era: nextEra(state, clock, info, eraMark), receiptKey };
+}
+
+/** What is drawn at random for a namespace. */
 export function namespaceSecrets(): { readonly id: string; readonly receiptKey: string } {
   return { id: digits(16), receiptKey: digits(32) };
 }

@@ -2,7 +2,7 @@ import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { NamespaceState } from "./era.ts";
 import type { NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
-import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest } from "./registry.ts";
+import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest, SeparateRequest } from "./registry.ts";
 import { type InQuarantine, isInQuarantine } from "./verdict.ts";
 
 /** A namespace for people, with its quarantine while that lasts. */
@@ -83,10 +83,10 @@ function passedAt({ until, maxWindow, maxClockSkew }: Receipt): number {
   return until + maxWindow + 2 * maxClockSkew;
 }
 
-/** Refuses to end the quarantine of an era other than the present one. @throws SnowleaseError CONFIG_INVALID */
-export function checkEra({ namespace, era }: EndQuarantineRequest, present: string): void {
+/** Refuses an operator's request about an era other than the present one. @throws SnowleaseError CONFIG_INVALID */
+export function checkEra({ namespace, era }: EndQuarantineRequest | SeparateRequest, present: string): void {
   if (era === present) return;
   throw configInvalid(
-    `Namespace \`${namespace}\` is in the era \`${present}\`, and the quarantine of \`${era}\` was to end: nothing was changed; look at the present one with \`snowlease quarantine\` first.`,
+    `Namespace \`${namespace}\` is in the era \`${present}\`, and the request names \`${era}\`: nothing was changed; look at the present one with \`snowlease quarantine\` first.`,
   );
 }

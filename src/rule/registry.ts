@@ -95,6 +95,13 @@ export interface Registry {
   endQuarantine?(request: EndQuarantineRequest): Promise<NamespaceInfo>;
 
   /**
+   * An operator confirms that this store is a copy which is put to another use than the original: the namespace gets an id and a receipt
+   * key of its own, in a new era that begins in quarantine. Records stay. CONFIG_INVALID for another era than the present one, NOT_FOUND
+   * for an unknown namespace. Absent where an operator has to ask the store itself.
+   */
+  separate?(request: SeparateRequest): Promise<NamespaceInfo>;
+
+  /**
    * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent where the registry's receipts
    * are signed already, or it has none.
    */
@@ -134,6 +141,13 @@ export interface InitRequest extends Partial<NamespaceLimits> {
 export interface EndQuarantineRequest {
   readonly namespace: string;
   /** `NamespaceInfo.era`, so that a late request ends no later quarantine. */
+  readonly era: string;
+}
+
+/** An operator's request to separate a copy from its original. */
+export interface SeparateRequest {
+  readonly namespace: string;
+  /** `NamespaceInfo.era`, so that a repeated request separates nothing again. */
   readonly era: string;
 }
 

@@ -10,7 +10,7 @@ import type { ClaimRequest, Lost, Pin, Registry, RenewRequest, WorkerRecord } fr
 import { storedToken } from "../../rule/token.ts";
 import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../rule/verdict.ts";
 import { checkClaim, forced, forceRefusal, noNamespace, type Stored } from "../../rule/window.ts";
-import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
+import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import {
   checkEra,
   checkQuarantine,
@@ -155,6 +155,21 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         await attempt.putEra(opened);
         return infoOf({ ...state, ...opened });
       }),
+
+    separate(request) {
+      /** What an attempt with an unknown answer may have stored. */
+      let sent: string | undefined;
+      return store.attempt(request.namespace, repeatable, async (attempt) => {
+        const state = await attempt.look();
+        if (state === undefined) throw noNamespace(request.namespace);
+        if (sent !== undefined && state.info.id === sent) return infoOf(state);
+        checkEra(request, state.era);
+        const made = separated(state);
+        sent = made.info.id;
+        await attempt.replace(made);
+        return infoOf({ ...state, ...made.era, info: made.info });
+      });
+    },
 
     prune: (namespace, before) => store.prune(namespace, before),
     rehearse: (namespace) => store.rehearse(namespace),

@@ -10,6 +10,7 @@ import type {
   WorkersPage,
 } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -70,6 +71,8 @@ export interface StoreAttempt<Row extends VersionedRecord> {
    * stands; it is left out where an operator ends a quarantine.
    */
   putEra(era: Era, before?: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
+  /** Stores another id, receipt key and era of the namespace that was read. */
+  replace(made: NewNamespace): Promise<void>;
   /** Makes sure that the server which writes still has the record and the era that were read: a read may lag. Throws `Beaten`. */
   confirm(before: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
   /** Reads the namespace and these records, with what the write of this purpose depends on. */

@@ -10,7 +10,7 @@ import { storedToken } from "../../rule/token.ts";
 import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
 import { forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
+import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import {
   answerOrError,
   checkEra,
@@ -130,6 +130,16 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
         checkEra(request, state.era);
         if (step.now < state.opensAt) space.beginEra(openedEra(state));
         return infoOf(stateOf(step, space));
+      }),
+
+    separate: (request) =>
+      write((step) => {
+        const space = present(step, request.namespace);
+        const state = stateOf(step, space);
+        checkEra(request, state.era);
+        const made = separated(state);
+        space.replace(made);
+        return infoOf({ ...state, ...made.era, info: made.info });
       }),
 
     async prune(namespace, before) {

@@ -43,6 +43,8 @@ export interface StepNamespace extends PoolView {
   readonly receiptKey: string;
   /** Stores another era. */
   beginEra(era: Era): void;
+  /** Stores another id, receipt key and era. The step asks for nothing else of this namespace. */
+  replace(made: NewNamespace): void;
   /** No window begins before this, Unix ms. Read once a claim is granted. Default 0. */
   readonly earliest?: number;
   /** Refuses the registry's clock where the store knows that it is wrong. @throws SnowleaseError CLOCK_SKEW */

@@ -11,25 +11,33 @@ const mostLookedAt = 10_000;
 
 /** The records of a namespace, and the claims of each worker ID. */
 export class MemoryNamespace extends MemoryRecords implements StepNamespace {
-  readonly info: NamespaceInfo;
-  readonly receiptKey: string;
-  #era: Era;
+  #made: NewNamespace;
   /** By worker ID, oldest first. */
   readonly #claims = new Map<number, HistoryRow[]>();
 
-  constructor({ info, era, receiptKey }: NewNamespace) {
+  constructor(made: NewNamespace) {
     super();
-    this.info = info;
-    this.receiptKey = receiptKey;
-    this.#era = era;
+    this.#made = made;
+  }
+
+  get info(): NamespaceInfo {
+    return this.#made.info;
+  }
+
+  get receiptKey(): string {
+    return this.#made.receiptKey;
   }
 
   get era(): Era {
-    return this.#era;
+    return this.#made.era;
   }
 
   beginEra(era: Era): void {
-    this.#era = era;
+    this.#made = { ...this.#made, era };
+  }
+
+  replace(made: NewNamespace): void {
+    this.#made = made;
   }
 
   noteClaim(claim: HistoryRow): void {

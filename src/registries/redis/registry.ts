@@ -99,6 +99,16 @@ export async function redisRegistry(
       return infoOf(state);
     },
 
+    async separate(request) {
+      const { namespace, era } = request;
+      const args = { era, maxLag, mark: eraMark(), ...namespaceSecrets() };
+      const { outcome, fields } = await scripts.run("separate", namespace, args);
+      if (outcome === "absent") throw noNamespace(namespace);
+      const state = stateOf(fields);
+      if (state.info.id !== args.id) checkEra(request, state.era);
+      return infoOf(state);
+    },
+
     async claim(request) {
       checkCaps(request.limits ?? {});
       return claim(request);

@@ -3,6 +3,7 @@ import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, HistoryRow } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
@@ -11,7 +12,7 @@ import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
-import { guard, readNamespace, setEra, type SqlNamespace } from "./namespace-state.ts";
+import { guard, readNamespace, setEntry, setEra, type SqlNamespace } from "./namespace-state.ts";
 import { readRecord, type StoredRow } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
@@ -66,6 +67,14 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
   async putEra(era: Era, before?: ReadRow): Promise<void> {
     const state = this.#state;
     await this.tx.write(() => [before && hold(state, before.row, before.workerId), setEra(state, era)]);
+  }
+
+  async replace({ info: { id = "" }, era, receiptKey }: NewNamespace): Promise<void> {
+    const state = this.#state;
+    const { identity } = state;
+    // A copy on another server would begin a second quarantine for that reason.
+    const entries = Object.entries({ id, receiptKey, identity });
+    await this.tx.write(() => [setEra(state, era), ...entries.map(([name, value]) => setEntry(state, name, value))]);
   }
 
   async confirm({ row, workerId }: ReadRow): Promise<void> {

@@ -2,6 +2,7 @@ import { Layout } from "../../id/layout.ts";
 import type { Era } from "../../rule/era.ts";
 import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
 import { type ClockAcceptance, guardClock, type Uptime } from "./clock-guard.ts";
@@ -51,6 +52,10 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   beginEra(era: Era): void {
     this.#sql.run("namespace.put-era", eraColumns(era));
     this.#era = era;
+  }
+
+  replace({ info, era, receiptKey }: NewNamespace): void {
+    this.#sql.run("namespace.replace", { id: info.id ?? null, receipt_key: receiptKey, ...eraColumns(era) });
   }
 
   /**

@@ -2,7 +2,7 @@ import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimKey, ClaimRequest, HistoryRow } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import { newNamespace } from "../../rule/new-namespace.ts";
+import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,
@@ -19,7 +19,7 @@ import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
 import type { ZooKeeperTry } from "./operate.ts";
-import { eraBytes, jsonBytes, readNumber, type StoredNode } from "./records.ts";
+import { eraBytes, jsonBytes, metaBytes, readNumber, type StoredNode } from "./records.ts";
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
 import { type Beginning, readNode, type ZooKeeperStore } from "./store.ts";
@@ -75,6 +75,15 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
       else writes.push({ op: "create", path, contested: true }, { op: "remove", path });
     }
     await commit(this.tried.exchange, writes);
+  }
+
+  async replace(made: NewNamespace): Promise<void> {
+    const { nodes } = this;
+    const { era, meta } = this.#reading;
+    await commit(this.tried.exchange, [
+      { op: "set", path: nodes.era, data: eraBytes(made.era, era), version: era?.version ?? 0 },
+      { op: "set", path: nodes.meta, data: metaBytes(made, meta), version: meta?.version ?? 0 },
+    ]);
   }
 
   /** Each operation reads behind a write of its own, so no read lags: there is nothing to confirm. */

@@ -10,7 +10,7 @@ import { foreignNode, otherSchema } from "./errors.ts";
 
 /*
  * Processes of several versions share the nodes. A newer one may have added fields: a reader leaves them out of what it returns, and
- * each write of a record keeps them. The node of the limits is never written again.
+ * each write keeps them.
  */
 
 /** The version of the nodes: of their paths, and of their data. A field that older versions may ignore, but keep, does not change it. */
@@ -85,9 +85,10 @@ export interface StoredNode extends VersionedRecord {
   readonly json: Readonly<Record<string, unknown>>;
 }
 
-/** `Registry.receiptKey` lies beside what people may see. */
-export function metaBytes({ info, receiptKey }: NewNamespace): Uint8Array {
-  return jsonBytes({ schema: schemaVersion, ...info, receiptKey });
+/** `Registry.receiptKey` lies beside what people may see. `before`: as in `eraBytes`. */
+export function metaBytes({ info, receiptKey }: NewNamespace, before?: Node): Uint8Array {
+  const unknown = before === undefined ? {} : (readJson(before, "meta") as Record<string, unknown>);
+  return jsonBytes({ ...unknown, schema: schemaVersion, ...info, receiptKey });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */

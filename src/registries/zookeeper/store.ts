@@ -14,7 +14,8 @@ export interface Beginning<Read> {
   readonly clock: number;
   /** Undefined where the namespace does not exist. */
   readonly state: StoredNamespace | undefined;
-  /** The node of the era. */
+  /** The nodes of what is fixed for the namespace, and of the era. */
+  readonly meta: Node | undefined;
   readonly era: Node | undefined;
   readonly read: Read;
   readonly session: number;
@@ -79,7 +80,7 @@ export class ZooKeeperStore {
     ]);
     if (clock !== undefined) {
       const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
-      return { clock, state, era, read, session };
+      return { clock, state, meta, era, read, session };
     }
     await this.#makeClock(exchange);
     return this.begin(exchange, nodes, reads);

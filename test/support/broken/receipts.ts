@@ -2,11 +2,18 @@ import { edited } from "../../../src/conformance/receipts.ts";
 import { isSnowleaseError, SnowleaseError } from "../../../src/id/errors.ts";
 import type { NamespaceInfo } from "../../../src/rule/limits.ts";
 import { readReceipt, type Receipt } from "../../../src/rule/receipt.ts";
-import type { ClaimKey, Grant, Lost, Registry, ReleaseRequest, RenewRequest } from "../../../src/rule/registry.ts";
+import type {
+  ClaimKey,
+  Grant,
+  Lost,
+  Registry,
+  ReleaseRequest,
+  RenewRequest,
+  SeparateRequest,
+} from "../../../src/rule/registry.ts";
 import { storedToken } from "../../../src/rule/token.ts";
 import type { Turns } from "../../../src/rule/turn.ts";
-import { checkClaim } from "../../../src/rule/window.ts";
-import { type Fault, granting, keyOf, type Wrap } from "./fault.ts";
+import { type Fault, granting, keyOf, reset, type Wrap } from "./fault.ts";
 
 const bare = { turn: undefined, nextTurn: undefined, sentTurns: undefined };
 const cloned: Lost = { outcome: "lost", reason: "cloned" };
@@ -576,5 +583,79 @@ const eraFaults: readonly Fault[] = [
   },
 ];
 
+const copyTitle = "a copy that is separated has another id and receipt key, is in quarantine, and keeps its records";
+
+/** A mistake in how a copy is separated. */
+function separating(
+  fault: string,
+  title: string,
+  separate: (registry: Registry, request: SeparateRequest) => Promise<unknown>,
+): Fault {
+  const wrap: Wrap = (registry) => ({
+    separate: async (request) => (await separate(registry, request)) as NamespaceInfo,
+  });
+  return { fault, rejectedBy: [title], wrap };
+}
+
+/** Mistakes in what is done with a copy that is put to another use. */
+const copyFaults: readonly Fault[] = [
+  separating("keeps the id of the original", copyTitle, async (registry, { namespace }) =>
+    registry.describe(namespace),
+  ),
+  {
+    fault: "keeps the receipt key of the original",
+    rejectedBy: [copyTitle],
+    wrap: (registry) => {
+      const keys = new Map<string, string | undefined>();
+      return {
+        receiptKey: async (namespace) => keys.get(namespace) ?? registry.receiptKey?.(namespace),
+        separate: async (request) => {
+          keys.set(request.namespace, await registry.receiptKey?.(request.namespace));
+          return (await registry.separate?.(request)) as NamespaceInfo;
+        },
+      };
+    },
+  },
+  separating(
+    "separates a copy of whatever era, and again where it is asked again",
+    copyTitle,
+    async (registry, { namespace }) =>
+      registry.separate?.({ namespace, era: (await registry.describe(namespace))?.era ?? "" }),
+  ),
+  separating("opens a copy as soon as it is separated", copyTitle, async (registry, request) => {
+    const info = await registry.separate?.(request);
+    return registry.endQuarantine?.({ namespace: request.namespace, era: info?.era ?? "" });
+  }),
+  separating("forgets a claim of a copy", copyTitle, async (registry, request) => {
+    await reset(registry, { namespace: request.namespace, workerId: 7, force: true });
+    return registry.separate?.(request);
+  }),
+  {
+    fault: "ends a quarantine of a copy that is separated",
+    rejectedBy: ["a quarantine of a copy ends no earlier where the copy is separated"],
+    wrap: (registry, clock) => ({
+      separate: async (request) => {
+        const info = (await registry.separate?.(request)) as NamespaceInfo;
+        const { maxWindow, maxClockSkew } = info;
+        const quarantineUntil = clock.now() + maxWindow + 2 * maxClockSkew;
+        return { ...info, quarantineUntil };
+      },
+    }),
+  },
+  {
+    fault: "does not know a receipt of the original",
+    rejectedBy: [
+      "a holder of a store that is separated by mistake renews after the quarantine; later receipts of the original begin another one",
+    ],
+    wrap: reading(({ namespaceId }, { id }) => (namespaceId === id ? {} : undefined)),
+  },
+  separating(
+    "separates a namespace that it does not have",
+    "to separate an unknown namespace is NOT_FOUND",
+    async (registry, request) =>
+      (await registry.describe(request.namespace)) === undefined ? {} : registry.separate?.(request),
+  ),
+];
+
 /** Mistakes with which a registry does not find out that its store is an older copy, or that a holder is a copy. */
-export const receiptFaults: readonly Fault[] = [...turnFaults, ...proofFaults, ...eraFaults];
+export const receiptFaults: readonly Fault[] = [...turnFaults, ...proofFaults, ...eraFaults, ...copyFaults];
