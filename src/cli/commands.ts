@@ -15,6 +15,7 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   pin: async () => (await import("./commands/pin.ts")).pin,
   unpin: async () => (await import("./commands/unpin.ts")).unpin,
   quarantine: async () => (await import("./commands/quarantine.ts")).quarantine,
+  separate: async () => (await import("./commands/separate.ts")).separate,
   migrate: async () => (await import("./commands/migrate.ts")).migrate,
   init: async () => (await import("./commands/init.ts")).init,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,

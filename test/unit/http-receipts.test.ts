@@ -636,6 +636,67 @@ describe("an operator ends a quarantine", () => {
   });
 });
 
+describe("below a daemon, a store that is separated from its original", () => {
+  test("is known to a daemon that signed for it before: holders renew after the quarantine", async () => {
+    const { claim, renew, clock, store } = await daemonWith();
+    const held = await claim();
+    const { id, era = "" } = (await store.describe("orders")) ?? {};
+    const info = await store.separate?.({ namespace: "orders", era });
+    expect((await renew(held, held.receipt)).body.code).toBe("QUARANTINE");
+    await clock.advance((info?.quarantineUntil ?? 0) - clock.now());
+    const renewal = await renew(held, held.receipt);
+    expect(renewal).toMatchObject({ status: 200, receipt: expect.stringMatching(`^1\\.${info?.id}\\.`) as string });
+    expect(info?.id).not.toBe(id);
+    expect((await renew(held, renewal.receipt)).status).toBe(200);
+    expect(await store.describe("orders")).toMatchObject({ id: info?.id, era: info?.era });
+  });
+
+  test("is another registry to a daemon that starts later: holders lose their leases, and claim anew after the quarantine", async () => {
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    const held = await (await daemonWith([], { clock, registry })).claim();
+    const { era = "" } = (await registry.describe("orders")) ?? {};
+    const info = await registry.separate?.({ namespace: "orders", era });
+    const { client, renew } = await daemonWith([], { clock, registry });
+    expect((await renew(held, held.receipt)).body.code).toBe("OTHER_REGISTRY");
+    const { namespace, workerId, fence, token, receipt } = held;
+    const renewal = { namespace, workerId, fence, token, receipt, clock: clock.now(), window: 60_000 };
+    expect(await client.renew(renewal)).toMatchObject({ outcome: "lost", reason: "forgotten" });
+    const claim = () =>
+      client.claim({
+        namespace,
+        token: "f".repeat(32),
+        pool: layouts.westid.pool,
+        holder: { host: "a", ip: "192.0.2.7", pid: 12, instance: "" },
+        layout: layouts.westid.fingerprint,
+        clock: clock.now(),
+        window: 60_000,
+        recall: receipt,
+      });
+    await expect(claim()).rejects.toMatchObject({ code: "QUARANTINE" });
+    await clock.advance((info?.quarantineUntil ?? 0) - clock.now());
+    expect(await claim()).toMatchObject({ outcome: "granted", from: info?.quarantineEnd });
+    expect(await registry.describe("orders")).toMatchObject({ id: info?.id, era: info?.era });
+  });
+
+  test("takes a configured key for its word, whatever the id: the copy's daemons need another one", async () => {
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    const first = await daemonWith([keyA], { clock, registry });
+    const held = await first.claim();
+    const { era = "" } = (await registry.describe("orders")) ?? {};
+    const info = await registry.separate?.({ namespace: "orders", era });
+    await clock.advance((info?.quarantineUntil ?? 0) - clock.now());
+    const later = edited(held.receipt, { until: (info?.quarantineUntil ?? 0) + 60_000 });
+    const sharing = await daemonWith([keyA], { clock, registry });
+    const other = await daemonWith([keyB], { clock, registry });
+    expect((await other.renew(held, signed(later, "orders", keyA))).body.code).toBe("OTHER_REGISTRY");
+    expect(await registry.describe("orders")).toMatchObject({ era: info?.era });
+    expect((await sharing.renew(held, signed(later, "orders", keyA))).body.code).toBe("QUARANTINE");
+    expect((await registry.describe("orders"))?.era).not.toBe(info?.era);
+  });
+});
+
 test.each<[string, RegExp]>([
   ["", /has no key/],
   ["# a b\n\n", /has no key/],
