@@ -12,7 +12,7 @@ export const separate: CliCommand = {
     "A copy of a registry, such as a staging database made of production's, has the id and the receipt key of its original: a list of daemons of both is taken for one registry, and what a holder of one of them proves counts in the other. `separate` gives a namespace of the copy an id and a receipt key of its own. Its records, pins and history stay.",
     "Run it at the copy, once for each namespace, before a process uses the copy. It refuses a store in which a holder's window is open: an original in use has such a window at any time, and a fresh copy until the last of these windows has passed. --era is the one that `snowlease quarantine` shows at the copy: a command that is repeated by mistake is refused.",
     "The copy then grants nothing until each window has passed that its original may have granted in the meantime: 2 min 20 s with the default limits, on Redis 2 min 32 s. `quarantine end` ends that earlier.",
-    "Run at the original by mistake, it costs time and no ID: holders wait for the end of the quarantine, and renew. Behind a daemon that was started since, they claim another worker ID then, or end where they may not switch.",
+    "Run at the original by mistake, it costs time and no ID: a holder waits for the end of the quarantine, then it renews. Behind a daemon that was started since, or where another process was faster, it claims another worker ID, or ends where it may not switch.",
   ],
   examples: [
     "snowlease quarantine --registry postgres://staging/app --namespace orders",
@@ -74,6 +74,6 @@ function nextSteps(where: string, originalId: string, opens: string): string {
     "Next:",
     `- Start what uses the copy. Nothing is granted until ${opens}; \`snowlease quarantine end --help\` says when to end that earlier.`,
     "- If daemons have a file of receipt keys, give those of the copy another file than those of the original.",
-    `- Look at the original with \`snowlease quarantine\`: it still has the id ${originalId}. If it has the new one, this was the original: leave it as it is, and its holders go on after the quarantine.`,
+    `- Look at the original with \`snowlease quarantine\`: it still has the id ${originalId}. If it has the new one, this was the original: leave it as it is; its holders renew or claim anew after the quarantine.`,
   ].join("\n");
 }
