@@ -12,7 +12,7 @@ const endless: NamespaceLimits = { maxWindow: assumedLimits.maxWindow, maxClockS
 /** An operator separates the namespace from its original. */
 async function separate(trial: Trial, era: string): Promise<NamespaceInfo> {
   const { registry, namespace } = trial;
-  ensure(registry.separate !== undefined, "a registry with receipts to have `separate`", registry.kind);
+  ensure(registry.separate !== undefined, "a registry that can separate copies to have `separate`", registry.kind);
   return registry.separate({ namespace, era });
 }
 
@@ -64,6 +64,7 @@ export const copies: readonly ConformanceCheck[] = [
       equal([await known(trial), await keyOf(namespace)], [info, next], "what is known after these");
     },
     "plain-receipts",
+    "copies",
   ),
 
   checkNew(
@@ -78,6 +79,7 @@ export const copies: readonly ConformanceCheck[] = [
       between(info.quarantineUntil, end, end + long, "when grants go on");
     },
     "plain-receipts",
+    "copies",
   ),
 
   checkNew(
@@ -102,6 +104,7 @@ export const copies: readonly ConformanceCheck[] = [
       ensure(numberOf(last) > numberOf(info.era), "a later era", last);
     },
     "plain-receipts",
+    "copies",
   ),
 
   checkNew(
@@ -110,5 +113,6 @@ export const copies: readonly ConformanceCheck[] = [
       await refuses("NOT_FOUND", "the request", separate(trial, "1-a"));
     },
     "plain-receipts",
+    "copies",
   ),
 ];

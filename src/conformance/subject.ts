@@ -8,8 +8,15 @@ import type { Registry } from "../rule/registry.ts";
  * - `connections`: each registry object is a connection of its own, and refuses all calls after `close`.
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
  * - `plain-receipts`: a receipt is the text that the rule writes, so that a check can invent one. A daemon signs its receipts.
+ * - `copies`: an operator can separate a copy from its original. A daemon leaves that to its store.
  */
-export type Capability = "creates-namespaces" | "oldest-first" | "connections" | "receipts" | "plain-receipts";
+export type Capability =
+  | "creates-namespaces"
+  | "oldest-first"
+  | "connections"
+  | "receipts"
+  | "plain-receipts"
+  | "copies";
 
 /** The subject of one check. Everything in it is made for that check alone. */
 export interface ConformanceSubject {

@@ -49,10 +49,11 @@ describe("every registry is held to the contract", () => {
   }
 
   for (const adapter of adapters) {
-    test(`${adapter} lacks no receipts, and only a daemon's are not the rule's text`, () => {
+    test(`${adapter} lacks no receipts, and only a daemon's are not the rule's text, and only a daemon separates no copies`, () => {
       const text = read(`test/conformance/${adapter}.test.ts`);
       expect(text.replaceAll('"plain-receipts":', "")).not.toMatch(/\breceipts"?: ["`]/);
       expect(text.includes('"plain-receipts":')).toBe(adapter === "daemon");
+      expect(/\bcopies"?: ["`]/.test(text)).toBe(adapter === "daemon");
     });
   }
 
