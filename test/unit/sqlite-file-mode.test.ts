@@ -35,7 +35,7 @@ function each(mode: string): Record<string, string> {
   return Object.fromEntries(["", "-shm", "-wal"].map((end) => [`registry.db${end}`, mode]));
 }
 
-describe("a registry's files, in which the tokens of leases stand", () => {
+describe("a registry's files, in which the key of receipts stands", () => {
   test("are for their user alone", async () => {
     expect(await modes()).toEqual(each("600"));
     expect(warnings).toEqual([]);
@@ -62,7 +62,7 @@ describe("a registry's files, in which the tokens of leases stand", () => {
     await openSqlite(path);
     await new Promise(setImmediate);
     expect(warnings).toEqual([
-      `Every user of this machine may open the registry file ${path}, and with the tokens in it end leases: run \`chmod o-rwx ${path} ${path}-wal ${path}-shm\`.`,
+      `Every user of this machine may open the registry file ${path}, and with the key in it forge receipts, which begin quarantines: run \`chmod o-rwx ${path} ${path}-wal ${path}-shm\`.`,
     ]);
   });
 

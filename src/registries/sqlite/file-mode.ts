@@ -6,7 +6,7 @@ const otherUsers = 0o007;
 const groupWrites = 0o020;
 
 /**
- * Creates an empty file that only this user may read, since it holds the tokens of leases; where a group may write to the folder, the
+ * Creates an empty file that only this user may read, since it holds the key of receipts; where a group may write to the folder, the
  * group may, too, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it is.
  */
 export function makePrivateFile(path: string): void {
@@ -61,5 +61,5 @@ export function warnOfExposure(path: string): void {
 
 /** What is wrong with such files, and what to do. */
 export function exposureText(files: readonly string[]): string {
-  return `Every user of this machine may open the registry file ${files[0]}, and with the tokens in it end leases: run \`chmod o-rwx ${files.join(" ")}\`.`;
+  return `Every user of this machine may open the registry file ${files[0]}, and with the key in it forge receipts, which begin quarantines: run \`chmod o-rwx ${files.join(" ")}\`.`;
 }
