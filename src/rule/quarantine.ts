@@ -24,14 +24,12 @@ export function quarantineError(
   { clock, opensAt }: Pick<NamespaceState, "clock" | "opensAt">,
 ): SnowleaseError {
   const retryAfterMs = opensAt - clock;
-  const cause =
-    retryAfterMs > longestUsual
-      ? `the clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`
-      : undefined;
+  const isUsual = retryAfterMs <= longestUsual;
   return new SnowleaseError(
     "QUARANTINE",
-    cause ??
-      `${title} may have forgotten windows that it granted (it was restored, promoted, moved or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`,
+    isUsual
+      ? `${title} may have forgotten windows that it granted (it was restored, promoted, moved or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
+      : `The clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`,
     { retryAfterMs, until: opensAt },
   );
 }
