@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../id/errors.ts";
-import type { ForceReleased, LossReason, Lost, Refusal } from "../rule/registry.ts";
+import { type ForceReleased, type Lost, lossReasons, type Refusal } from "../rule/registry.ts";
 import { label } from "./fields.ts";
 import { answer, type Schema } from "./schema.ts";
 
@@ -75,8 +75,6 @@ export const loss: Schema<Omit<Lost, "outcome">> = answer({
   reason: z.string().transform((reason) => lossReasons.find((known) => known === reason) ?? "taken"),
   doubt: z.object({ from: z.number(), until: z.number() }).optional().catch(undefined),
 });
-
-const lossReasons: readonly LossReason[] = ["taken", "released", "forgotten", "cloned"];
 
 const holder = z.object(label);
 const answered = { freeAt: z.number(), clock: z.number() };

@@ -335,7 +335,10 @@ export interface Lost {
  * taken: another holder has the worker ID. released: it was given back, or an operator ended the claim. forgotten: the registry went back
  * in time and does not know the claim any more. cloned: a copy of the holder has renewed the lease.
  */
-export type LossReason = "taken" | "released" | "forgotten" | "cloned";
+export type LossReason = (typeof lossReasons)[number];
+
+/** Each reason. */
+export const lossReasons = ["taken", "released", "forgotten", "cloned"] as const;
 
 /** Gives a worker ID back. */
 export interface ReleaseRequest extends ClaimKey, Turns {

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, type Counter, type Histogram } from "prom-client";
 import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
-import type { LossReason } from "../../rule/registry.ts";
+import { lossReasons } from "../../rule/registry.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Connections } from "../server/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
@@ -20,7 +20,6 @@ interface MetricsOptions extends Omit<RegistryFiguresOptions, "namespaces"> {
 const mostNamespaces = 200;
 const others = "_other";
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const lossReasons: readonly LossReason[] = ["taken", "released", "forgotten", "cloned"];
 /** What proves that a namespace exists. */
 const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: unknown) => boolean>>> = {
   init: () => true,
