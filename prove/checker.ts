@@ -13,6 +13,9 @@ const flawTexts = {
   overlaps: "windows of one worker ID that overlap",
   fences: "fences that did not rise",
   refusals: "refusals for which nothing was the reason",
+  unnoticed: "answers to a forgotten claim that no quarantine followed",
+  quarantines: "refusals by a quarantine for which nothing was the reason",
+  innocents: "leases lost as forgotten or cloned for which nothing was the reason",
 } as const;
 
 export type Flaw = keyof typeof flawTexts;
@@ -31,9 +34,42 @@ export interface Verdict {
   readonly findings: readonly string[];
   /** Error code -> how often holders were refused. */
   readonly errors: Readonly<Record<string, number>>;
+  readonly restores: Course;
+  readonly copies: Course;
 }
 
-/** A worker ID in one holder's hands. */
+/** What came of what may make IDs come twice: a store that was put back, a holder that was copied. */
+export interface Course {
+  readonly count: number;
+  /** How long it took until the first holder was told, ms; of those that a holder was told of. */
+  readonly toldAfter: readonly number[];
+  /** IDs that came twice before the holder in question was told. After that, they are flaws. */
+  readonly twice: number;
+}
+
+/** An older copy of the store was put in its place. Times of the machine's monotonic clock, ms. */
+interface Restored {
+  /** When the copy had been taken. */
+  readonly copied: number;
+  readonly begin: number;
+  /** When the older copy stood there. */
+  readonly end: number;
+  /** When it answered. */
+  readonly served: number;
+  /** `begin`, Unix ms. */
+  readonly wall: number;
+}
+
+/** What was done, as far as it explains what holders are told, and IDs that come twice. */
+export interface Incidents {
+  readonly restores: readonly Restored[];
+  /** What begins a quarantine by itself. */
+  readonly restarts: readonly number[];
+  /** The store may lose what it acknowledged, together with a server. */
+  readonly mayForget: boolean;
+}
+
+/** A worker ID in one holder's hands. Times of the machine's monotonic clock, ms. */
 interface Lease {
   readonly log: string;
   readonly workerId: number;
@@ -42,23 +78,54 @@ interface Lease {
   readonly spans: { readonly from: number; until: number }[];
   /** End of the highest tick that was used, Unix ms; 0 while none was. */
   used: number;
+  readonly answers: readonly Answer[];
+  /** The copies of its holder, and the one that this is. */
+  readonly copied: ReadonlySet<number>;
+}
+
+/** What a holder was told. */
+interface Answer {
+  readonly heard: string;
+  readonly sent: number;
+  readonly time: number;
+}
+
+/** How a holder stood from an ID on. */
+interface Moment {
+  readonly at: number;
+  readonly lease: Lease | undefined;
+  /** When it had sent the last request that was answered. */
+  readonly sent: number;
+  /** When it was last granted its window, or more of it. */
+  readonly given: number;
+  /** The copies of which it knows nothing yet. */
+  readonly undivided: readonly number[];
 }
 
 const mostFindings = 5;
+/** After a restart, or another primary: servers that start again, and quarantines that begin again, ms. */
+const longestDoubt = 40_000;
+/** Clocks of holders and registries are apart by so much at most, where a store is put back, ms. */
+const mostSkew = 2000;
+/** Within so many ms after a renewal that shows that the store forgot it, a quarantine has to be heard of. */
+const promptly = 1000;
 
 /**
  * Compares the IDs of all lives with each other and with the windows in which they were made, and these windows with each other. In
  * bounded memory, whatever the number of IDs.
  * @param history when each worker ID was held by the registry's record; undefined where there is none to go by.
+ * @param incidents undefined where holders are wrong in something, and whatever they are told has a reason.
  */
 export async function check(
   logs: readonly string[],
   layout: Layout,
   history?: (workerId: number) => Promise<HeldIntervals>,
+  incidents?: Incidents,
 ): Promise<Verdict> {
   const verdict = new Findings();
   const runs = new SortedRuns();
   const leases: Lease[] = [];
+  const lives: Life[] = [];
   /** How many IDs came before those of each life. */
   const before: number[] = [];
   const recorded = new Map<number, HeldIntervals>();
@@ -72,7 +139,8 @@ export async function check(
     for (const log of logs) {
       before.push(ids);
       const facts = readFacts(log);
-      const course = new Course(log, facts, leases);
+      const course = new Life(log, facts, leases);
+      lives.push(course);
       verdict.countErrors(log, facts);
       const start = ids;
       let [lastUpper, lastInTick] = [-1, -1];
@@ -98,16 +166,31 @@ export async function check(
       }
       course.end();
     }
-    findDuplicates(runs, verdict, (place) => {
+    const excuses = new Excuses(lives, leases, incidents);
+    const placeOf = (place: number): [life: number, number: number] => {
       const life = before.findLastIndex((count) => count <= place);
-      return `${nameOf(logs[life] ?? "")} as its ${place - (before[life] ?? 0) + 1}th`;
+      return [life, place - (before[life] ?? 0)];
+    };
+    const momentOf = (place: number): Moment | undefined => {
+      const [life, number] = placeOf(place);
+      return lives[life]?.momentOf(number);
+    };
+    const isExcused = (id: bigint, first: number, second: number): boolean => {
+      const [one, other] = [momentOf(first), momentOf(second)];
+      return one !== undefined && other !== undefined && excuses.areExcused(layout.decompose(id).timestamp, one, other);
+    };
+    findDuplicates(runs, verdict, isExcused, (place) => {
+      const [life, number] = placeOf(place);
+      return `${nameOf(logs[life] ?? "")} as its ${number + 1}th`;
     });
+    compareWindows(leases, verdict, (one, other) => excuses.areApart(one, other));
+    excuses.judge(verdict);
+    const { flaws, findings, errors } = verdict;
+    const { restores, copies } = excuses;
+    return { ids, lives: logs.length, leases: leases.length, flaws, findings, errors, restores, copies };
   } finally {
     runs.close();
   }
-  compareWindows(leases, verdict);
-  const { flaws, findings, errors } = verdict;
-  return { ids, lives: logs.length, leases: leases.length, flaws, findings, errors };
 }
 
 function wordsOf(id: bigint, layout: Layout, log: string): string {
@@ -127,6 +210,9 @@ class Findings {
     overlaps: 0,
     fences: 0,
     refusals: 0,
+    unnoticed: 0,
+    quarantines: 0,
+    innocents: 0,
   };
   readonly findings: string[] = [];
   readonly errors: Record<string, number> = {};
@@ -143,22 +229,53 @@ class Findings {
   }
 }
 
+/** A lease that its holder lost. */
+interface Loss {
+  readonly lease: Lease;
+  readonly reason: string;
+  readonly time: number;
+}
+
 /** Goes through the facts of a life along with its IDs. */
-class Course {
+class Life {
   /** Whether the window is another one than at the ID before. */
   isNew = true;
+  /** All that it was told, whether it held anything or not. */
+  readonly answers: Answer[] = [];
+  readonly losses: Loss[] = [];
+  /** When it was copied, or began as that copy. */
+  readonly copied = new Map<number, number>();
+  readonly name: string;
+  readonly #moments: Moment[] = [];
   readonly #log: string;
   readonly #facts: readonly Fact[];
   readonly #leases: Lease[];
   #next = 0;
   #window: Window | undefined;
   #generation = 0;
-  #lease: Lease | undefined;
+  #lease: (Lease & { readonly answers: Answer[]; readonly copied: Set<number> }) | undefined;
+  /** What it gave back, as it was before. */
+  #givenBack: { readonly lease: Lease; readonly ends: readonly number[] } | undefined;
+  #granted: Answer | undefined;
+  /** The copies that it knows nothing of, with the turn that each had drawn, too. */
+  #undivided = new Map<number, string | undefined>();
 
   constructor(log: string, facts: readonly Fact[], leases: Lease[]) {
     this.#log = log;
+    this.name = nameOf(log);
     this.#facts = facts;
     this.#leases = leases;
+  }
+
+  /** How it stood when it made the ID of that number. */
+  momentOf(number: number): Moment | undefined {
+    let [low, high] = [0, this.#moments.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#moments[middle]?.at ?? 0) <= number) low = middle + 1;
+      else high = middle;
+    }
+    return this.#moments[low - 1];
   }
 
   /** To the ID of that number. */
@@ -181,18 +298,54 @@ class Course {
     return window !== undefined && workerId === window.workerId && begin >= window.knownFrom && end <= window.until;
   }
 
-  #take({ window, left }: Fact): void {
-    if (window === undefined && left === undefined) return;
+  #take(fact: Fact): void {
+    const { at, window, left, heard, copied } = fact;
+    if (heard !== undefined) this.#hear(fact, heard);
+    if (copied !== undefined) {
+      this.copied.set(copied.number, fact.time ?? 0);
+      this.#undivided.set(copied.number, copied.pending);
+      this.#lease?.copied.add(copied.number);
+    }
+    if (left === "lost") this.#lose(fact);
+    if (window !== undefined || left === "own will") this.#hold(window);
+    const answers = this.#lease?.answers ?? [];
+    this.#moments.push({
+      at,
+      lease: this.#lease,
+      sent: Math.max(0, ...answers.slice(-1).map(({ sent }) => sent)),
+      given: answers.findLast(({ heard }) => heard === "granted" || heard === "renewed")?.time ?? 0,
+      undivided: [...this.#undivided.keys()],
+    });
+  }
+
+  #hear({ time = 0, sent = time, turn }: Fact, heard: string): void {
+    const answer = { heard, sent, time };
+    this.answers.push(answer);
+    if (heard === "granted") this.#granted = answer;
+    else this.#lease?.answers.push(answer);
+    if (heard !== "renewed" && !heard.startsWith("lost")) return;
+    // A turn that both had drawn may be answered to both.
+    for (const [number, pending] of this.#undivided) {
+      if (pending === undefined || pending !== turn) this.#undivided.delete(number);
+    }
+  }
+
+  #hold(window: Fact["window"]): void {
     this.isNew = true;
     this.#window = window;
     if (window === undefined) {
-      if (left === "own will") this.#giveBack();
+      this.#giveBack();
       this.#lease = undefined;
       return;
     }
     const { workerId, fence, from, until, generation } = window;
     if (this.#lease === undefined || generation !== this.#generation) {
-      this.#lease = { log: this.#log, workerId, fence, spans: [], used: 0 };
+      const answers = this.#granted === undefined ? [] : [this.#granted];
+      // What was copied before is another lease; a copy begins with its own.
+      const isFirst = this.#leases.every(({ log }) => log !== this.#log);
+      if (!isFirst) this.#undivided.clear();
+      const copied = new Set(this.#undivided.keys());
+      this.#lease = { log: this.#log, workerId, fence, spans: [], used: 0, answers, copied };
       this.#leases.push(this.#lease);
     }
     this.#generation = generation;
@@ -201,14 +354,169 @@ class Course {
     else span.until = until;
   }
 
+  /** It did not give back what it has left, or leaves now. */
+  #lose({ reason = "", fence, time = 0 }: Fact): void {
+    if (this.#lease !== undefined) this.#hold(undefined);
+    const { lease, ends } = this.#givenBack ?? {};
+    if (lease === undefined || ends === undefined || (fence !== undefined && fence !== lease.fence)) return;
+    for (const [i, span] of lease.spans.entries()) span.until = ends[i] ?? span.until;
+    this.losses.push({ lease, reason, time });
+  }
+
   /** What it had been granted beyond what it used is anybody's from now on. */
   #giveBack(): void {
-    const { spans = [], used = 0 } = this.#lease ?? {};
+    const lease = this.#lease;
+    if (lease === undefined) return;
+    const { spans, used } = lease;
+    this.#givenBack = { lease, ends: spans.map(({ until }) => until) };
     for (const span of spans) span.until = Math.min(span.until, Math.max(span.from, used));
   }
 }
 
-function findDuplicates(runs: SortedRuns, verdict: Findings, makerOf: (place: number) => string): void {
+/** What explains that IDs come twice, that windows overlap, and what holders are told. */
+class Excuses {
+  readonly #lives: readonly Life[];
+  readonly #leases: readonly Lease[];
+  readonly #incidents: Incidents | undefined;
+  /** When each copy was made. */
+  readonly #copied: ReadonlyMap<number, number>;
+  /** When a holder was first told after each restore. */
+  readonly #told: ReadonlyMap<Restored, number>;
+  readonly #twice = { restores: 0, copies: 0 };
+
+  constructor(lives: readonly Life[], leases: readonly Lease[], incidents: Incidents | undefined) {
+    this.#lives = lives;
+    this.#leases = leases;
+    this.#incidents = incidents;
+    this.#copied = new Map(lives.flatMap(({ copied }) => [...copied]));
+    this.#told = new Map(this.#restored.map((each) => [each, this.#toldAfter(each)]));
+  }
+
+  get #restored(): readonly Restored[] {
+    return this.#incidents?.restores ?? [];
+  }
+
+  get restores(): Course {
+    const told = this.#restored.map((each) => (this.#told.get(each) ?? Infinity) - each.served);
+    const toldAfter = told.filter((ms) => ms < Infinity).map((ms) => Math.max(0, ms));
+    return { count: told.length, toldAfter, twice: this.#twice.restores };
+  }
+
+  get copies(): Course {
+    const toldAfter = [...this.#copied].flatMap(([number, time]) => {
+      const losses = this.#lives.flatMap((life) => life.losses);
+      const of = losses.filter(({ lease, reason }) => reason === "cloned" && lease.copied.has(number));
+      return of.length === 0 ? [] : [Math.min(...of.map((loss) => loss.time)) - time];
+    });
+    return { count: this.#copied.size, toldAfter, twice: this.#twice.copies };
+  }
+
+  /** Whether an ID with this timestamp may have come from both. */
+  areExcused(timestamp: number, one: Moment, other: Moment): boolean {
+    if (this.#areCopies(one, other) || this.#areCopies(other, one)) {
+      this.#twice.copies++;
+      return true;
+    }
+    const isExcused = this.#restored.some(
+      (each) =>
+        timestamp >= each.wall - mostSkew &&
+        (this.#isForgotten(each, one, other) || this.#isForgotten(each, other, one)),
+    );
+    if (isExcused) this.#twice.restores++;
+    return isExcused;
+  }
+
+  /** One of them had not been answered since it was copied; the other one is its copy, or has what that one gave back. */
+  #areCopies({ undivided, lease }: Moment, other: Moment): boolean {
+    return undivided.some((number) => {
+      if (lease === undefined || other.lease === undefined || !lease.copied.has(number)) return false;
+      return other.lease.copied.has(number) || grantedAt(other.lease) > (this.#copied.get(number) ?? Infinity);
+    });
+  }
+
+  /** One of them had not been answered since the restore; the other one was granted its window by the older copy, before the quarantine. */
+  #isForgotten(restored: Restored, { lease, sent }: Moment, other: Moment): boolean {
+    if (lease === undefined || other.lease === undefined || lease === other.lease) return false;
+    const told = this.#told.get(restored) ?? Infinity;
+    return sent < restored.end && other.given > restored.begin && grantedAt(other.lease) < told;
+  }
+
+  /** Whether something came between these leases, so that their windows and fences may be as they are. */
+  areApart(one: Lease, other: Lease): boolean {
+    const isBetween = (early: Lease, late: Lease): boolean =>
+      this.#restored.some((each) => grantedAt(early) < each.end && (late.answers.at(-1)?.time ?? 0) > each.begin) ||
+      [...early.copied].some(
+        (number) => late.copied.has(number) || grantedAt(late) > (this.#copied.get(number) ?? Infinity),
+      );
+    return isBetween(one, other) || isBetween(other, one);
+  }
+
+  /** Adds what holders were told without a reason, and what they were not told. */
+  judge(verdict: Findings): void {
+    if (this.#incidents === undefined) return;
+    const { restarts, mayForget } = this.#incidents;
+    for (const { answers, losses, name } of this.#lives) {
+      for (const { heard, time } of answers) {
+        const isExplained =
+          this.#restored.some(({ begin }) => begin <= time) ||
+          restarts.some((each) => each <= time && time - each < longestDoubt);
+        if (heard === "quarantine" && !isExplained) verdict.add("quarantines", () => `to ${name} at ${time} ms`);
+      }
+      for (const { lease, reason, time } of losses) {
+        const livedThrough = this.#restored.some(({ begin, end }) => begin <= time && grantedAt(lease) < end);
+        const isForgotten = reason === "forgotten" && !livedThrough && !mayForget;
+        const isCloned = reason === "cloned" && !livedThrough && lease.copied.size === 0;
+        if (isForgotten || isCloned) verdict.add("innocents", () => `${wordsOfLease(lease)}, ${reason} at ${time} ms`);
+      }
+    }
+    for (const lease of this.#leases) {
+      for (const restored of this.#restored) {
+        if (this.#isUnnoticed(lease, restored)) verdict.add("unnoticed", () => wordsOfLease(lease));
+      }
+    }
+  }
+
+  /**
+   * The store forgot an answer to this lease, answers as if nothing were the matter, or as if the holder had been copied, and no holder hears of
+   * a quarantine. (That another holder took it over may be true.)
+   */
+  #isUnnoticed({ answers, copied }: Lease, restored: Restored): boolean {
+    const isGiven = ({ heard }: Answer): boolean => heard === "granted" || heard === "renewed";
+    const wasForgotten = answers.some(
+      (answer) => isGiven(answer) && answer.sent > restored.copied && answer.time < restored.begin,
+    );
+    const after = answers.find(({ sent }) => sent > restored.end);
+    if (!wasForgotten || after === undefined) return false;
+    const isWrong = after.heard === "renewed" || (after.heard === "lost cloned" && copied.size === 0);
+    return isWrong && (this.#told.get(restored) ?? Infinity) > after.time + promptly;
+  }
+
+  #toldAfter({ begin, end }: Restored): number {
+    const heard = this.#lives.flatMap(({ answers }) => answers);
+    const told = heard.filter(
+      ({ heard, sent }) => sent >= end && (heard === "quarantine" || heard === "lost forgotten"),
+    );
+    // Of another file in its place, no registry tells.
+    const seen = this.#lives.flatMap(({ losses }) => losses);
+    const lost = seen.filter(({ reason, time }) => reason === "forgotten" && time >= begin);
+    return Math.min(Infinity, ...[...told, ...lost].map(({ time }) => time));
+  }
+}
+
+function grantedAt({ answers }: Lease): number {
+  return answers[0]?.sent ?? 0;
+}
+
+function wordsOfLease({ workerId, fence, log }: Lease): string {
+  return `worker ${workerId}, fence ${fence}, of ${nameOf(log)}`;
+}
+
+function findDuplicates(
+  runs: SortedRuns,
+  verdict: Findings,
+  isExcused: (id: bigint, first: number, second: number) => boolean,
+  makerOf: (place: number) => string,
+): void {
   let [lastUpper, lastLower, lastPlace] = [-1, -1, -1];
   for (const { count, uppers, lowers, places } of runs.merged()) {
     for (let i = 0; i < count; i++) {
@@ -217,14 +525,20 @@ function findDuplicates(runs: SortedRuns, verdict: Findings, makerOf: (place: nu
       const place = places[i] ?? 0;
       if (lower === lastLower && upper === lastUpper) {
         const first = lastPlace;
-        verdict.add("duplicates", () => `${idOf(upper, lower)}, by ${makerOf(first)} and by ${makerOf(place)}`);
+        const id = idOf(upper, lower);
+        if (!isExcused(id, first, place))
+          verdict.add("duplicates", () => `${id}, by ${makerOf(first)} and by ${makerOf(place)}`);
       }
       [lastUpper, lastLower, lastPlace] = [upper, lower, place];
     }
   }
 }
 
-function compareWindows(leases: readonly Lease[], verdict: Findings): void {
+function compareWindows(
+  leases: readonly Lease[],
+  verdict: Findings,
+  areApart: (one: Lease, other: Lease) => boolean,
+): void {
   const spans = leases.flatMap((lease) => lease.spans.map((span) => ({ ...span, lease })));
   spans.sort((a, b) => a.lease.workerId - b.lease.workerId || a.from - b.from || a.lease.fence - b.lease.fence);
   let farthest = spans[0];
@@ -235,8 +549,10 @@ function compareWindows(leases: readonly Lease[], verdict: Findings): void {
       continue;
     }
     const reach = farthest;
-    if (span.from < reach.until) verdict.add("overlaps", () => bothText(reach, span));
-    if (span.lease !== before.lease && span.lease.fence <= before.lease.fence) {
+    if (span.from < reach.until && !areApart(reach.lease, span.lease))
+      verdict.add("overlaps", () => bothText(reach, span));
+    const isRisen = span.lease === before.lease || span.lease.fence > before.lease.fence;
+    if (!isRisen && !areApart(before.lease, span.lease)) {
       verdict.add("fences", () => bothText(before, span));
     }
     if (span.until >= reach.until) farthest = span;

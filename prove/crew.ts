@@ -19,14 +19,22 @@ export interface CrewOptions {
 
 /** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
 const [bulk, pause] = [256, 3];
-/** For a holder that was asked to end, ms. */
+/** For a holder that was asked to end, or for a copy of itself, ms. */
 const patience = 10_000;
 const lookEvery = 50;
+
+/** What a holder tells: how many IDs it has made, and all that a copy of it needs, where it was asked for that. */
+interface Told {
+  readonly made: number;
+  /** null where it cannot be told at the moment. */
+  readonly image?: object | null | undefined;
+}
 
 /** The holders of a run: processes that follow each other in so many places. */
 export class Crew {
   readonly #options: CrewOptions;
   readonly #places: readonly Place[];
+  readonly #copies: Place[] = [];
 
   constructor(options: CrewOptions) {
     this.#options = options;
@@ -35,17 +43,21 @@ export class Crew {
 
   /** Where the logs of each life are, without `.ids` and `.facts`. */
   get logs(): readonly string[] {
-    return this.#places.flatMap(({ logs }) => logs);
+    return this.#all.flatMap(({ logs }) => logs);
   }
 
   /** What ended by itself, and its last words. */
   get crashes(): readonly string[] {
-    return this.#places.flatMap(({ crashes }) => crashes);
+    return this.#all.flatMap(({ crashes }) => crashes);
   }
 
   /** As far as they told. */
   get made(): number {
-    return this.#places.reduce((sum, { made }) => sum + made, 0);
+    return this.#all.reduce((sum, { made }) => sum + made, 0);
+  }
+
+  get #all(): readonly Place[] {
+    return [...this.#places, ...this.#copies];
   }
 
   place(holder: number): Place {
@@ -60,31 +72,49 @@ export class Crew {
     while (this.#places.filter(({ made }) => made > 0).length < atWork) await sleep(lookEvery);
   }
 
+  /**
+   * Makes a second process that goes on with all that this holder has: token, turns, receipt, window and the position of its generator. Undefined
+   * where it holds nothing.
+   */
+  async copy(holder: number): Promise<Place | undefined> {
+    const original = this.place(holder);
+    const number = this.#copies.length + 1;
+    const copy = new Place(holder, this.#options, { number, clock: original.clock });
+    this.#copies.push(copy);
+    await copy.boot();
+    const image = await original.image(number);
+    if (image === undefined) await copy.kill();
+    else copy.send({ copied: number, image });
+    return image === undefined ? undefined : copy;
+  }
+
   /** Ends all: every other one gives its worker ID back. */
   async end(): Promise<void> {
-    await Promise.all(this.#places.map((place, i) => (i % 2 === 0 ? place.close() : place.kill())));
+    await Promise.all(this.#all.map((place, i) => (i % 2 === 0 ? place.close() : place.kill())));
   }
 
   async kill(): Promise<void> {
-    await Promise.all(this.#places.map((place) => place.kill()));
+    await Promise.all(this.#all.map((place) => place.kill()));
   }
 }
 
-/** One life after the other, on what would be one machine: they have its name and its clock. */
+/** One life after the other, on what would be one machine: they have its name and its clock. Or the one life of a copy. */
 class Place {
   readonly clock: WallClock | undefined;
   readonly logs: string[] = [];
   readonly crashes: string[] = [];
   readonly #holder: number;
   readonly #options: CrewOptions;
+  readonly #copy: number | undefined;
   #child: ChildProcess | undefined;
   #before = 0;
   #now = 0;
 
-  constructor(holder: number, options: CrewOptions) {
-    this.clock = wallClock(options.folder);
+  constructor(holder: number, options: CrewOptions, copy?: { number: number; clock: WallClock | undefined }) {
+    this.clock = copy === undefined ? wallClock(options.folder) : copy.clock;
     this.#holder = holder;
     this.#options = options;
+    this.#copy = copy?.number;
   }
 
   get made(): number {
@@ -94,8 +124,10 @@ class Place {
   /** Starts a life, and waits until its program is loaded: what strikes it before would strike nothing. */
   async boot(): Promise<void> {
     const { maker, folder } = this.#options;
-    const log = join(folder, `holder-${this.#holder}-life-${this.logs.length + 1}`);
-    const task = { maker, options: this.#options.optionsOf(this.#holder), log, bulk, pause };
+    const name = this.#copy === undefined ? `life-${this.logs.length + 1}` : `copy-${this.#copy}`;
+    const log = join(folder, `holder-${this.#holder}-${name}`);
+    const isCopy = this.#copy !== undefined;
+    const task = { maker, options: this.#options.optionsOf(this.#holder), log, bulk, pause, isCopy };
     // It may be killed before it comes to write anything.
     for (const end of ["ids", "facts"]) writeFileSync(`${log}.${end}`, "");
     const words = openSync(`${log}.stderr`, "w");
@@ -110,16 +142,43 @@ class Place {
     this.#now = 0;
     this.logs.push(log);
     this.#child = child;
-    child.on("message", ({ made }: { made: number }) => {
+    child.on("message", ({ made }: Told) => {
       if (this.#child === child) this.#now = made;
     });
     child.on("error", () => undefined);
     child.on("exit", (code, signal) => {
       if (this.#child !== child) return;
       this.crashes.push(`${log} ended by itself (${signal ?? code}): ${readFileSync(`${log}.stderr`, "utf8").trim()}`);
-      void this.boot();
+      if (!isCopy) void this.boot();
     });
     await Promise.race([once(child, "message"), once(child, "exit")]);
+  }
+
+  /** What another process needs to go on as this one; undefined where this one holds nothing. */
+  async image(number: number): Promise<object | undefined> {
+    const child = this.#child;
+    const end = performance.now() + patience;
+    const exit = child && once(child, "exit").then(() => undefined);
+    exit?.catch(() => undefined);
+    while (child !== undefined && child === this.#child && child.exitCode === null && performance.now() < end) {
+      const answer = new Promise<Told>((resolve) => {
+        const listen = (told: Told): void => {
+          if (told.image === undefined) return;
+          child.off("message", listen);
+          resolve(told);
+        };
+        child.on("message", listen);
+      });
+      child.send({ copied: number }, () => undefined);
+      const told = await Promise.race([answer, exit]);
+      if (told?.image) return told.image;
+      await sleep(lookEvery);
+    }
+    return undefined;
+  }
+
+  send(message: object): void {
+    this.#child?.send(message, () => undefined);
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
@@ -134,7 +193,7 @@ class Place {
   /** Lets it give its worker ID back; one that takes too long is killed. */
   async close(): Promise<void> {
     await this.#end((child) => {
-      child.send("close", () => undefined);
+      child.send({}, () => undefined);
       void sleep(patience, undefined, { ref: false }).then(() => child.kill("SIGKILL"));
     });
   }

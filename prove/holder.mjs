@@ -3,7 +3,7 @@
 
 import { openSync, writeSync } from "node:fs";
 
-const { maker, options, log, bulk, pause } = JSON.parse(process.argv[2]);
+const { maker, options, log, bulk, pause, isCopy } = JSON.parse(process.argv[2]);
 const { open } = await import(`./${maker}.mjs`);
 
 const idLog = openSync(`${log}.ids`, "a");
@@ -21,14 +21,16 @@ let generator;
 let timer;
 let closing = false;
 
-/** A line of the log. `at`: the number of IDs before it. */
+/** A line of the log. `at`: the number of IDs before it. `time`: the machine's monotonic clock, ms. */
 function note(fact) {
-  writeSync(factLog, `${JSON.stringify({ at: made, ...fact })}\n`);
+  const time = Number(process.hrtime.bigint()) / 1e6;
+  writeSync(factLog, `${JSON.stringify({ at: made, time, ...fact })}\n`);
 }
 
 function count(error) {
   const code = error?.code ?? String(error);
   errors[code] = (errors[code] ?? 0) + 1;
+  if (code === "QUARANTINE") note({ heard: "quarantine" });
   // Whatever is done to it: it may try again, or its lease is lost.
   if (!error?.retryable && code !== "LEASE_LOST") note({ strange: `${code}: ${error?.message}` });
 }
@@ -46,13 +48,15 @@ function turn() {
   else timer = setTimeout(turn, pause);
 }
 
-async function boot() {
+/** `image`: of the process that this one is a copy of. */
+async function boot(image) {
   while (!closing) {
     try {
-      generator = await open(options, note);
+      generator = await open(options, note, image);
       break;
     } catch (error) {
       count(error);
+      image = undefined;
       await new Promise((resolve) => setTimeout(resolve, retryPause));
     }
   }
@@ -68,12 +72,25 @@ async function end() {
   process.exit();
 }
 
+/** Tells all that a copy of this process needs, where that can be told now. */
+function copy(number) {
+  const image = generator?.image?.();
+  if (image !== undefined) note({ copied: { number, pending: image.pending } });
+  process.send({ made, image: image ?? null });
+}
+
 process.on("disconnect", () => process.exit());
-process.on("message", () => void end());
+process.on("message", ({ copied, image }) => {
+  if (image !== undefined) {
+    note({ copied: { number: copied, pending: image.pending } });
+    void boot(image);
+  } else if (copied !== undefined) copy(copied);
+  else void end();
+});
 setInterval(() => {
   note({ errors });
   process.send({ made });
 }, noteEvery);
 
 process.send({ made });
-await boot();
+if (!isCopy) await boot();

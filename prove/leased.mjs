@@ -14,24 +14,24 @@ export async function open(options, note) {
   };
 }
 
-/** Writes down each window before anything is made in it, and the end of a lease before anybody else can be told of it. */
+/**
+ * Writes down each window before anything is made in it, and the end of a lease before anybody else can be told of it: that it was lost,
+ * and why, is known a moment later.
+ */
 export function noteWindows(lease, note) {
   let known;
-  let isLost = false;
   const look = () => {
     const { snapshot } = lease;
     if (snapshot === known) return;
-    if (known !== undefined && snapshot?.generation !== known.generation) note({ left: isLost ? "lost" : "own will" });
+    if (known !== undefined && snapshot?.generation !== known.generation) note({ left: "own will" });
     if (snapshot !== undefined) {
-      isLost = false;
       const { generation, workerId, fence, from, until, knownFrom } = snapshot;
       note({ window: { generation, workerId, fence, from, until, knownFrom } });
     }
     known = snapshot;
   };
   look();
-  lease.on("lost", () => {
-    isLost = true;
-  });
+  lease.on("lost", ({ reason, fence }) => note({ left: "lost", reason, fence }));
+  lease.on("quarantine", () => note({ heard: "quarantine" }));
   lease.onChange(look);
 }

@@ -10,12 +10,30 @@ export interface Window {
   readonly knownFrom: number;
 }
 
+/** The machine's monotonic clock, ms: the same for all processes. */
+export function monotonicNow(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
 /** What a holder wrote down before it made the ID of that number. */
 export interface Fact {
   readonly at: number;
+  /** When, by the machine's monotonic clock, ms. */
+  readonly time?: number | undefined;
   readonly window?: (Window & { readonly generation: number }) | undefined;
-  /** It made the last ID on the lease: it gives it up by itself, or was told that it is somebody else's. */
+  /** It made the last ID on the lease: it gives it up by itself, or (which follows that) it was told that the lease is lost. */
   readonly left?: "own will" | "lost" | undefined;
+  /** Why it lost the lease, and of which claim that is. */
+  readonly reason?: string | undefined;
+  readonly fence?: number | undefined;
+  /** An answer of the registry, of which it goes on as it stood before: `granted`, `renewed`, `quarantine`, or `lost` and why. */
+  readonly heard?: string | undefined;
+  /** When it asked for that, by the same clock. */
+  readonly sent?: number | undefined;
+  /** The turn that a renewal was to pass on to. */
+  readonly turn?: string | undefined;
+  /** It was copied, or is that copy; `pending`: the turn that both had drawn, and had no answer to. */
+  readonly copied?: { readonly number: number; readonly pending?: string | undefined } | undefined;
   /** An error of which nothing that was done to it can be the reason. */
   readonly strange?: string | undefined;
   /** Error code -> how often, so far. */

@@ -21,6 +21,8 @@ Puts real processes on real servers under a seeded nemesis, and checks that no I
   --seed N          the same faults again; default: a random one
   --holders N       how many processes lease (8)
   --rate N          faults of holders and networks a second (5)
+  --restores        puts the store back to older copies of itself: IDs may come twice until the holder in question is told, and no longer
+  --copies          copies holders with all that they have: the same, until one of the two is told
   --naive           runs makers that are wrong in one thing: each has to be found out
   --help            shows this`;
 
@@ -35,6 +37,8 @@ const options = {
   seed: number("seed", values.seed, 0, 2 ** 32 - 1),
   holders: number("holders", values.holders, 2, 100),
   rate: number("rate", values.rate, 0.1, 100),
+  restores: values.restores,
+  copies: values.copies,
 };
 
 const chosen = asked.map((name) => {
@@ -117,6 +121,8 @@ function argumentsOrUsage() {
         seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
         holders: { type: "string", default: "8" },
         rate: { type: "string", default: "5" },
+        restores: { type: "boolean", default: false },
+        copies: { type: "boolean", default: false },
         naive: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },

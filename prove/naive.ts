@@ -7,7 +7,7 @@ import { blackHole } from "../test/support/fault-proxy.ts";
 import { check, type Flaw, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";
 import { namespace, type Scene } from "./scene.ts";
-import { recordOf } from "./prove.ts";
+import { prove, recordOf, type RunOptions } from "./prove.ts";
 import type { Stage } from "./scenes.ts";
 
 /** A way of making IDs that goes wrong sooner or later, and what brings it about. */
@@ -20,7 +20,8 @@ export interface NaiveMaker {
   readonly pool?: string | undefined;
   /** What has to be found. */
   readonly flaws: readonly Flaw[];
-  strike(scene: Scene, crew: Crew, holder: number): Promise<void>;
+  /** What is done to two holders, again and again; or to a whole run. */
+  readonly strike: ((scene: Scene, crew: Crew, holder: number) => Promise<void>) | "restores" | "copies";
 }
 
 /** What each maker does is told at its top. */
@@ -32,6 +33,8 @@ export const naiveMakers: readonly NaiveMaker[] = [
   { module: "naive/unwritten", flaws: ["unrecorded"], pool: "0-1", strike: letPass },
   { module: "naive/unused", flaws: ["overlaps"], strike: deploy },
   { module: "naive/unraised", flaws: ["fences"], strike: deploy },
+  { module: "naive/unreceipted", flaws: ["unnoticed"], strike: "restores" },
+  { module: "naive/turnless", flaws: ["duplicates"], strike: "copies" },
 ];
 
 /** Longer than a window, so that the other one takes the worker ID over, ms. */
@@ -44,9 +47,13 @@ export function isFoundOut({ flaws }: NaiveMaker, verdict: Verdict): boolean {
   return flaws.every((flaw) => verdict.flaws[flaw] > 0);
 }
 
+/** Runs of so many minutes, as often as it takes, but not more often than that. */
+const [runMinutes, mostRuns] = [0.4, 5];
+
 /** Strikes two holders by turns until the checker finds out what is wrong with them, or so many times. */
 export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: number): Promise<Verdict> {
   const { module, pool = "0-0", strike } = maker;
+  if (typeof strike === "string") return findOutInRuns(stage, maker, { [strike]: true });
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const size = 2;
@@ -71,6 +78,20 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
     await crew.kill();
     await scene.remove();
     rmSync(folder, { recursive: true });
+  }
+}
+
+async function findOutInRuns(
+  stage: Stage,
+  maker: NaiveMaker,
+  way: Pick<RunOptions, "restores" | "copies">,
+): Promise<Verdict> {
+  for (let runs = 1; ; runs++) {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    const options = { seed, minutes: runMinutes, holders: 4, rate: 1, maker: maker.module, ...way };
+    const outcome = await prove(stage, options);
+    if (outcome.folder !== "") rmSync(outcome.folder, { recursive: true, force: true });
+    if (isFoundOut(maker, outcome) || runs === mostRuns) return outcome;
   }
 }
 

@@ -2,7 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { blackHole, type Faults } from "../test/support/fault-proxy.ts";
 import type { Crew } from "./crew.ts";
 import { type Fault, type FaultKind, faultKinds } from "./plan.ts";
-import type { Scene } from "./scene.ts";
+import type { Incidents } from "./checker.ts";
+import { monotonicNow } from "./log.ts";
+import type { PutBack, Scene } from "./scene.ts";
 
 /** What becomes of a network. */
 const networks: Partial<Record<FaultKind, Faults>> = {
@@ -13,16 +15,27 @@ const networks: Partial<Record<FaultKind, Faults>> = {
   "cut off": blackHole,
 };
 
+/** So long an original is stopped whose copy speaks first, ms. */
+const pauseOfOriginal = 400;
+
 /** Carries out what was planned. */
 export class Nemesis {
   /** How often each was done. */
   readonly done: Map<FaultKind, number> = new Map<FaultKind, number>();
+  /** What explains that holders are refused, or lose their leases. */
+  readonly incidents: Incidents & {
+    readonly restores: Incidents["restores"][number][];
+    readonly restarts: number[];
+  };
   readonly #scene: Scene;
   readonly #crew: Crew;
+  /** What is done to servers and to the store, one after the other. */
+  #under: Promise<unknown> = Promise.resolve();
 
   constructor(scene: Scene, crew: Crew) {
     this.#scene = scene;
     this.#crew = crew;
+    this.incidents = { restores: [], restarts: [], mayForget: !scene.remembers };
   }
 
   get count(): number {
@@ -50,11 +63,15 @@ export class Nemesis {
 
   async #carryOut(fault: Fault): Promise<void> {
     const { strikes } = faultKinds[fault.kind];
+    if (strikes === "server" && this.#scene.doubtsRestarts) this.incidents.restarts.push(monotonicNow());
     if (fault.kind === "primary replaced") {
       if (!(await this.#scene.failOver?.())) return;
     } else if (strikes === "holder") await this.#strikeHolder(fault);
     else if (strikes === "link") await this.#strikeLink(fault);
-    else await this.#strikeServer(fault);
+    else if (strikes === "store") await this.#putBack(fault);
+    else if (strikes === "original") {
+      if (!(await this.#copy(fault))) return;
+    } else await this.#alone(() => this.#strikeServer(fault));
     this.done.set(fault.kind, (this.done.get(fault.kind) ?? 0) + 1);
   }
 
@@ -72,6 +89,46 @@ export class Nemesis {
       await (kind === "holder deployed anew" ? place.close() : place.kill());
       await place.boot();
     }
+  }
+
+  /** The copy is taken before, and the store may be stopped or killed in between. */
+  async #putBack({ lasts, by }: Fault): Promise<void> {
+    const { restores } = this.#scene;
+    const restore = restores[Math.abs(by) % restores.length];
+    if (restore === undefined) return;
+    let putBack: PutBack | undefined;
+    await this.#alone(async () => (putBack = await restore.copy()));
+    const copied = monotonicNow();
+    await sleep(lasts);
+    await this.#alone(async () => {
+      const begin = { copied, begin: monotonicNow(), wall: Date.now() };
+      let end: number | undefined;
+      await putBack?.(() => (end = monotonicNow()));
+      const served = monotonicNow();
+      this.incidents.restores.push({ ...begin, end: end ?? served, served });
+    });
+  }
+
+  /** False where the holder has nothing to copy. */
+  async #copy({ target, lasts, by }: Fault): Promise<boolean> {
+    const original = this.#crew.place(target);
+    const copy = await this.#crew.copy(target);
+    if (copy === undefined) return false;
+    if (by < 0) {
+      original.signal("SIGSTOP");
+      await sleep(pauseOfOriginal);
+      original.signal("SIGCONT");
+    }
+    await sleep(lasts);
+    await (by % 2 === 0 ? copy.kill() : copy.close());
+    return true;
+  }
+
+  async #alone<Result>(work: () => Promise<Result>): Promise<Result> {
+    const before = this.#under;
+    const own = before.catch(() => undefined).then(work);
+    this.#under = own;
+    return own;
   }
 
   async #strikeLink({ kind, target, lasts }: Fault): Promise<void> {

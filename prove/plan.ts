@@ -1,12 +1,12 @@
 import { Random } from "../test/simulation/world.ts";
 
-/** What a fault strikes. A link is the network between one client and its servers. */
-type Struck = "holder" | "link" | "server";
+/** What a fault strikes. A link is the network between one client and its servers, an original a holder that is copied. */
+type Struck = "holder" | "link" | "server" | "store" | "original";
 
 interface Kind {
   readonly strikes: Struck;
   /** Two faults of one lane never strike the same target at once; a clock can be stepped while its process is stopped. */
-  readonly lane: "process" | "clock" | "network";
+  readonly lane: "process" | "clock" | "network" | "copy";
   /** How often it comes, compared with the others that strike the same. */
   readonly weight: number;
   /** How long it lasts, ms: from, to. What only happens lasts 0. */
@@ -31,6 +31,8 @@ export const faultKinds = {
   "server cut off": { strikes: "server", lane: "process", weight: 3, lasts: [200, 3000] },
   "primary replaced": { strikes: "server", lane: "process", weight: 3, lasts: [0, 0] },
   "server's clock stepped": { strikes: "server", lane: "clock", weight: 2, lasts: [200, 4000] },
+  "store put back": { strikes: "store", lane: "copy", weight: 1, lasts: [300, 5000] },
+  "holder copied": { strikes: "original", lane: "copy", weight: 1, lasts: [2000, 5000] },
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type FaultKind = keyof typeof faultKinds;
@@ -44,7 +46,7 @@ export interface Fault {
   readonly lasts: number;
   /** Which holder, link or server. */
   readonly target: number;
-  /** By how much a clock is stepped, ms. */
+  /** By how much a clock is stepped, ms; which way of putting a store back; negative where the copy of a holder speaks first. */
   readonly by: number;
 }
 
@@ -57,6 +59,10 @@ export interface Targets {
   readonly without: readonly FaultKind[];
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
+  /** Whether the store is put back to older copies of itself. Then clocks are stepped by less. */
+  readonly restores: boolean;
+  /** Whether holders are copied. */
+  readonly copies: boolean;
 }
 
 /** Servers' clocks are stepped by so much at most, ms: holders that differ more are refused, and would only wait. */
@@ -64,6 +70,13 @@ export const serverStep = 2000;
 /** Holders' clocks by so much at most, ms, where it is not an hour: an embedded registry, whose clock they are, may come to take that. */
 export const holderStep = 8000;
 const hour = 3_600_000;
+/**
+ * And by so much where a store is put back: what it promises then is for clocks that differ by `maxClockSkew` at most, and two of them are
+ * stepped.
+ */
+const restoreStep = 450;
+/** Mean time between two restores, and between two copies, ms: a quarantine is over, and a copy dead, before the next one. */
+const [restoreEvery, copyEvery] = [8000, 4000];
 
 /**
  * The faults of a run, in the order in which they come. It depends on nothing but what is passed: the same seed strikes the same targets
@@ -74,11 +87,20 @@ const hour = 3_600_000;
 export function plan(seed: number, duration: number, rate: number, targets: Targets): readonly Fault[] {
   const clients = faultsOf(new Random(seed), duration, 1000 / rate, targets, ["holder", "link"]);
   const servers = faultsOf(new Random(~seed), duration, targets.serverEvery, targets, ["server"]);
-  return [...clients, ...servers].toSorted((a, b) => a.at - b.at);
+  const restores = faultsOf(new Random(seed + 1), duration, restoreEvery, targets, ["store"]);
+  const copies = faultsOf(new Random(seed + 2), duration, copyEvery, targets, ["original"]);
+  return [...clients, ...servers, ...restores, ...copies].toSorted((a, b) => a.at - b.at);
 }
 
 function faultsOf(random: Random, duration: number, every: number, targets: Targets, struck: Struck[]): Fault[] {
-  const counts = { holder: targets.holders, link: targets.links, server: targets.servers };
+  const { holders, restores, copies } = targets;
+  const counts = {
+    holder: holders,
+    link: targets.links,
+    server: targets.servers,
+    store: restores ? 1 : 0,
+    original: copies ? holders : 0,
+  };
   const kinds = Object.entries<Kind>(faultKinds).filter(
     ([name, { strikes }]) =>
       struck.includes(strikes) && counts[strikes] > 0 && !targets.without.includes(name as FaultKind),
@@ -96,7 +118,8 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
       lasts: [least, most],
     }: Kind = faultKinds[kind];
     const lasts = random.between(least, most);
-    const by = step(random, strikes);
+    const wish = step(random, strikes);
+    const by = restores && lane === "clock" ? Math.sign(wish) * Math.min(Math.abs(wish), restoreStep) : wish;
     const first = random.below(counts[strikes]);
     // A deployment goes round: it replaces a few of them, one after the other.
     const many = kind === "holder deployed anew" ? random.pick([1, 1, 1, counts.holder]) : 1;

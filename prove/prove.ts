@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLayout } from "../src/id/layout.ts";
 import { type HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
-import { check, type Verdict } from "./checker.ts";
+import { check, type Incidents, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";
 import { Nemesis } from "./nemesis.ts";
 import { type FaultKind, plan } from "./plan.ts";
@@ -21,6 +21,12 @@ export interface RunOptions {
   readonly holders: number;
   /** Faults of holders and their networks a second. */
   readonly rate: number;
+  /** Whether the store is put back to older copies of itself meanwhile. */
+  readonly restores?: boolean | undefined;
+  /** Whether holders are copied meanwhile. */
+  readonly copies?: boolean | undefined;
+  /** Another maker beside holder.mjs than the library as it is. */
+  readonly maker?: string | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
@@ -54,16 +60,18 @@ export function isFlawed({ flaws, stuck, crashes }: Outcome): boolean {
 
 /** Puts holders on a registry under fire, and holds what they made against the rule. */
 export async function prove(stage: Stage, options: RunOptions): Promise<Outcome> {
-  const { holders } = options;
+  const { holders, restores = false, copies = false, maker = restores || copies ? "recorded" : "leased" } = options;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const clock = ownClock();
   const scene = await stage.start(holders, folder);
-  // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed.
-  const pool = { first: 0, last: holders - 2 };
+  // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed. More of them
+  // are faster than the holders that an older copy does not know.
+  const waiting = restores ? Math.ceil(holders / 3) : 1;
+  const pool = { first: 0, last: holders - 1 - waiting };
   const crew = new Crew({
     size: holders,
-    maker: "leased",
+    maker,
     folder,
     optionsOf: (holder) => ({
       registry: scene.url(holder),
@@ -79,14 +87,16 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
   });
   let flawed = true;
   try {
-    const faults = await underFire(scene, crew, options);
+    const faults = await underFire(scene, crew, options, holders - waiting);
     options.onProgress?.({ ...faults, phase: "pool" });
     const moved = ownClock() - clock;
     const isTold = Math.abs(moved) <= limits.maxClockSkew;
     if (!isTold) console.error(`SKIPPED: whether the pool heals. This machine's own clock was set by ${moved} ms.`);
     const stuck = isTold ? await stuckIn(scene.registry, pool, scene.ahead) : [];
     options.onProgress?.({ ...faults, phase: "check" });
-    const verdict = await check(crew.logs, defaultLayout, recordOf(scene));
+    // A store that was put back has forgotten some of its history.
+    const history = restores ? undefined : recordOf(scene);
+    const verdict = await check(crew.logs, defaultLayout, history, faults.incidents);
     const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder };
     flawed = isFlawed(outcome);
     return outcome;
@@ -100,11 +110,22 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
 async function underFire(
   scene: Scene,
   crew: Crew,
-  { seed, minutes, holders, rate, onProgress }: RunOptions,
-): Promise<Omit<Progress, "phase"> & { readonly done: ReadonlyMap<FaultKind, number> }> {
+  { seed, minutes, holders, rate, restores = false, copies = false, onProgress }: RunOptions,
+  atWork: number,
+): Promise<Omit<Progress, "phase"> & { readonly done: ReadonlyMap<FaultKind, number>; readonly incidents: Incidents }> {
   const duration = minutes * 60_000;
-  const { links, servers, serverEvery } = scene;
-  const targets = { holders, links: links.length, servers: servers.length, without: impossibleOn(scene), serverEvery };
+  const { links, serverEvery } = scene;
+  // An older copy that is put back into a primary which is being replaced is lost with it.
+  const servers = restores && scene.failOver !== undefined ? [] : scene.servers;
+  const targets = {
+    holders,
+    links: links.length,
+    servers: servers.length,
+    without: impossibleOn(scene),
+    serverEvery,
+    restores,
+    copies,
+  };
   const nemesis = new Nemesis(scene, crew);
   let began = performance.now();
   const soFar = (): Omit<Progress, "phase"> => ({
@@ -115,12 +136,12 @@ async function underFire(
   const telling = setInterval(() => onProgress?.({ phase: "faults", ...soFar() }), progressEvery);
   try {
     // A claim under a clock that was stepped, where there was none before, would make that one the embedded registry's measure.
-    await crew.boot(holders - 1);
+    await crew.boot(atWork);
     began = performance.now();
     await nemesis.run(plan(seed, duration, rate, targets));
     await sleep(Math.max(0, duration - (performance.now() - began)));
     await crew.end();
-    return { ...soFar(), done: nemesis.done };
+    return { ...soFar(), done: nemesis.done, incidents: nemesis.incidents };
   } finally {
     clearInterval(telling);
   }
@@ -146,6 +167,7 @@ export function recordOf({ registry, remembers }: Scene): ((workerId: number) =>
 }
 
 /** The command that does the same again. */
-export function commandOf(name: string, { minutes, seed, holders, rate }: RunOptions): string {
-  return `npm run prove -- --registry ${name} --minutes ${minutes} --seed ${seed} --holders ${holders} --rate ${rate}`;
+export function commandOf(name: string, { minutes, seed, holders, rate, restores, copies }: RunOptions): string {
+  const more = `${restores ? " --restores" : ""}${copies ? " --copies" : ""}`;
+  return `npm run prove -- --registry ${name} --minutes ${minutes} --seed ${seed} --holders ${holders} --rate ${rate}${more}`;
 }

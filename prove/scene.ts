@@ -20,6 +20,16 @@ export interface Server {
   readonly clock?: WallClock | undefined;
 }
 
+/** A way in which an operator puts an older copy of a store in its place. */
+export interface Restore {
+  readonly how: string;
+  /** Takes a copy, and returns how to put it back. */
+  copy(): Promise<PutBack>;
+}
+
+/** `placed` is called once the older copy stands there; the store may still have to start. */
+export type PutBack = (placed: () => void) => Promise<void>;
+
 /** A registry with all that can be done to it. */
 export interface Scene {
   /** Where this holder finds it: each has a way of its own. */
@@ -31,6 +41,10 @@ export interface Scene {
   readonly cut?: { isolate(): void; rejoin(): void } | undefined;
   /** Puts another server in the primary's place; false where none can be at the moment. */
   failOver?(): Promise<boolean>;
+  /** Ways to put it back to an older copy. */
+  readonly restores: readonly Restore[];
+  /** Whether a restart, or another primary, begins a quarantine. */
+  readonly doubtsRestarts: boolean;
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
   /** How far ahead of the time the registry's own clock may have been, ms. */

@@ -13,7 +13,15 @@ import { openSql } from "../test/support/sql.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../test/support/zookeeper.ts";
 import { wallClock } from "./clock.ts";
 import { holderStep, serverStep } from "./plan.ts";
-import { limits, namespace, type Scene, type Server } from "./scene.ts";
+import {
+  mysqlRestore,
+  postgresRestore,
+  redisFiles,
+  redisRestore,
+  sqliteRestores,
+  zooKeeperRestore,
+} from "./restores.ts";
+import { limits, namespace, type Restore, type Scene, type Server } from "./scene.ts";
 
 /** A kind of registry that can be put under fire. */
 export interface Stage {
@@ -67,6 +75,8 @@ async function onSqlite(): Promise<Scene> {
     url: () => url,
     links: [],
     servers: [],
+    restores: sqliteRestores(url.slice("sqlite:".length), true),
+    doubtsRestarts: false,
     serverEvery: 1000,
     ahead: holderStep,
     registry,
@@ -80,24 +90,24 @@ async function onRedis(holders: number): Promise<Scene> {
   // Nobody else ever takes its place.
   const query = "?maxLag=0";
   const urlAt = (port: number): string => `redis://127.0.0.1:${port}${query}`;
-  // Each restart begins a quarantine.
-  return oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), urlAt, 20_000);
+  const restores = [redisRestore(server), redisRestore(server), redisFiles(server)];
+  const scene = await oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), urlAt, restores);
+  return { ...scene, doubtsRestarts: true, serverEvery: 20_000 };
 }
 
 async function onMariadb(holders: number, folder: string): Promise<Scene> {
   const server = await MariadbServer.start();
-  return oneServer(holders, server, await clocked(server, folder), await openSql(server.url()), (port) => {
-    return server.url().replace(`:${server.port}`, `:${port}`);
-  });
+  const urlAt = (port: number): string => server.url().replace(`:${server.port}`, `:${port}`);
+  const under = await clocked(server, folder);
+  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [mysqlRestore(server)]);
 }
 
 async function onPostgres(holders: number, folder: string): Promise<Scene> {
   const server = await PostgresServer.start();
   // Its "fast" shutdown: the usual one waits for clients to go.
   const under = await clocked(server, folder, "SIGINT");
-  return oneServer(holders, server, under, await openSql(server.url()), (port) => {
-    return server.url().replace(`:${server.port}`, `:${port}`);
-  });
+  const urlAt = (port: number): string => server.url().replace(`:${server.port}`, `:${port}`);
+  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [postgresRestore(server)]);
 }
 
 async function oneServer(
@@ -106,7 +116,7 @@ async function oneServer(
   under: Server,
   registry: Registry,
   urlAt: (port: number) => string,
-  serverEvery = 8000,
+  restores: readonly Restore[],
 ): Promise<Scene> {
   await init(registry);
   const links = await linksTo([server.port], holders);
@@ -114,7 +124,9 @@ async function oneServer(
     url: (holder) => urlAt(links[holder]?.[0]?.port ?? 0),
     links,
     servers: [under],
-    serverEvery,
+    restores,
+    doubtsRestarts: false,
+    serverEvery: 8000,
     ahead: under.clock === undefined ? 0 : serverStep,
     registry,
     remembers: true,
@@ -136,6 +148,8 @@ async function onSentinels(): Promise<Scene> {
     links: [],
     servers: [primary, replica].map((server) => serverOf(server)),
     failOver: () => sentinels.failOver(),
+    restores: [redisRestore(primary)],
+    doubtsRestarts: true,
     serverEvery: 15_000,
     ahead: 0,
     registry,
@@ -147,12 +161,16 @@ async function onSentinels(): Promise<Scene> {
 async function onCluster(): Promise<Scene> {
   const cluster = await RedisCluster.start({}, durable);
   const url = cluster.url("?maxLag=0");
+  const prefix = `{workerId/${namespace}}`;
+  const { owner } = await cluster.ownerOf(prefix);
   const registry = await openRedis(url);
   await init(registry);
   return {
     url: () => url,
     links: [],
     servers: cluster.nodes.map((server) => serverOf(server)),
+    restores: [redisRestore(owner, prefix)],
+    doubtsRestarts: true,
     serverEvery: 8000,
     ahead: 0,
     registry,
@@ -179,6 +197,8 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
     links,
     servers: ensemble.servers.map((server) => serverOf(server, clock)),
     ...(size > 1 && { cut: ensemble }),
+    restores: [zooKeeperRestore(ensemble, () => ensemble.serving())],
+    doubtsRestarts: false,
     serverEvery: 8000,
     ahead: serverStep,
     registry,
@@ -196,6 +216,8 @@ async function onDaemon(holders: number, folder: string): Promise<Scene> {
     url: (holder) => `http://127.0.0.1:${links[holder]?.[0]?.port}`,
     links,
     servers: [daemon],
+    restores: sqliteRestores(file.url.slice("sqlite:".length), false),
+    doubtsRestarts: false,
     serverEvery: 8000,
     ahead: serverStep,
     registry: file.registry,
@@ -226,6 +248,8 @@ async function onDaemons(holders: number, folder: string): Promise<Scene> {
     },
     links: [...links, ...behind],
     servers: [serverOf(redis), ...daemons],
+    restores: [redisRestore(redis)],
+    doubtsRestarts: true,
     serverEvery: 8000,
     ahead: 0,
     registry,

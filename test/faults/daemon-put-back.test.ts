@@ -1,8 +1,6 @@
-import { execFile } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
@@ -11,8 +9,8 @@ import { type DaemonProcess, startDaemonProcess } from "../support/daemon-proces
 import { eventually } from "../support/holder.ts";
 import { startMaker } from "../support/maker.ts";
 import { expectFoundOut } from "../support/put-back.ts";
+import { backUp, restore } from "../support/sqlite-copy.ts";
 
-const run = promisify(execFile);
 let folder: string;
 let file: string;
 let copy: string;
@@ -46,8 +44,6 @@ function removeFile(): void {
   for (const end of ["", "-wal", "-shm"]) rmSync(file + end, { force: true });
 }
 
-const backUp = async (): Promise<void> => void (await run("sqlite3", [file, `.backup ${copy}`]));
-
 function putBack(): void {
   removeFile();
   copyFileSync(copy, file);
@@ -66,7 +62,7 @@ describe("an older copy of the store is found out by the next renewal", () => {
     await expectFoundOut({
       url: daemon.url,
       isAway: true,
-      copy: backUp,
+      copy: () => backUp(file, copy),
       putBack: () => beneath([daemon], [], putBack),
     });
   });
@@ -75,20 +71,28 @@ describe("an older copy of the store is found out by the next renewal", () => {
     const flags = withKey();
     const pair = [await start(undefined, flags), await start(undefined, flags)];
     const url = pair.map((daemon) => daemon.url).join(",");
-    await expectFoundOut({ url, isAway: true, copy: backUp, putBack: () => beneath(pair, flags, putBack) });
+    await expectFoundOut({
+      url,
+      isAway: true,
+      copy: () => backUp(file, copy),
+      putBack: () => beneath(pair, flags, putBack),
+    });
   });
 
   test("where it is put beneath a daemon with another one before it", async () => {
     const far = await start();
     const near = await start(far.url);
-    await expectFoundOut({ url: near.url, isAway: true, copy: backUp, putBack: () => beneath([far], [], putBack) });
+    await expectFoundOut({
+      url: near.url,
+      isAway: true,
+      copy: () => backUp(file, copy),
+      putBack: () => beneath([far], [], putBack),
+    });
   });
 
   test("where it is written into the file of a daemon that runs", async () => {
     const { url } = await start();
-    const restore = async (): Promise<void> =>
-      void (await run("sqlite3", ["-cmd", ".timeout 5000", file, `.restore ${copy}`]));
-    await expectFoundOut({ url, copy: backUp, putBack: restore });
+    await expectFoundOut({ url, copy: () => backUp(file, copy), putBack: () => restore(file, copy) });
   });
 });
 
@@ -106,9 +110,9 @@ test("an older copy beneath a daemon that runs is found out by the next claim, t
       layout: defaultLayout.fingerprint,
     });
   expect(await claim()).toMatchObject({ outcome: "granted", workerId: 0 });
-  await backUp();
+  await backUp(file, copy);
   expect(await claim()).toMatchObject({ outcome: "granted", workerId: 1 });
-  await run("sqlite3", ["-cmd", ".timeout 5000", file, `.restore ${copy}`]);
+  await restore(file, copy);
   // A claim bears a recall once a second.
   await eventually(
     async () =>

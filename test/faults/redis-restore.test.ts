@@ -12,6 +12,7 @@ import { Holders, init, limits, namespace, passQuarantine, quarantineOf, timesOf
 import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually, type HolderProcess, type HolderState } from "../support/holder.ts";
+import { copyOfKeys, dumped } from "../support/redis-copy.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;
@@ -19,6 +20,8 @@ const token = (): string => randomBytes(16).toString("hex");
 
 /** An older copy of a server's data. */
 type PutBack = () => Promise<void>;
+
+const keysOf = (names: string): string => `workerId/${namespace}:${names}`;
 
 /** Ways in which an operator puts an older copy back. Each makes the copy, and returns how to put it back. */
 const restores: readonly {
@@ -30,21 +33,13 @@ const restores: readonly {
   {
     how: "all keys by RESTORE, in the place of the present ones",
     isWhole: true,
-    async copy(server) {
-      const values = await dumped(server, "*");
-      return async () => {
-        const steps = server.client().multi();
-        steps.del(await server.client().keys(`workerId/${namespace}:*`));
-        for (const [key, value] of values) steps.restore(key, 0, value);
-        await steps.exec();
-      };
-    },
+    copy: (server) => copyOfKeys(server, keysOf("*")),
   },
   {
     how: "`meta` and the records alone by RESTORE with REPLACE",
     isWhole: false,
     async copy(server) {
-      const values = [...(await dumped(server, "meta")), ...(await dumped(server, "window:*"))];
+      const values = [...(await dumped(server, keysOf("meta"))), ...(await dumped(server, keysOf("window:*")))];
       return async () => {
         for (const [key, value] of values) await server.client().restore(key, 0, value, "REPLACE");
       };
@@ -54,7 +49,7 @@ const restores: readonly {
     how: "all keys by RESTORE, after FLUSHALL",
     isWhole: true,
     async copy(server) {
-      const values = await dumped(server, "*");
+      const values = await dumped(server, keysOf("*"));
       return async () => {
         const steps = server.client().multi().flushall();
         for (const [key, value] of values) steps.restore(key, 0, value);
@@ -87,13 +82,6 @@ const restores: readonly {
     },
   },
 ];
-
-/** The values of the namespace's keys with these names. */
-async function dumped(server: RedisServer, names: string): Promise<[string, Buffer][]> {
-  const client = server.client();
-  const keys = await client.keys(`workerId/${namespace}:${names}`);
-  return Promise.all(keys.map(async (key): Promise<[string, Buffer]> => [key, await client.dumpBuffer(key)]));
-}
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that an older copy was put back into", () => {
   let server: RedisServer;

@@ -1,12 +1,10 @@
-import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterEach, beforeEach, test } from "vitest";
 import { expectFoundOut } from "../support/put-back.ts";
+import { backUp, restore } from "../support/sqlite-copy.ts";
 
-const run = promisify(execFile);
 let folder: string;
 
 beforeEach(() => {
@@ -19,7 +17,7 @@ test("an older copy that is written into the open file is found out by the next 
   const [path, copy] = [join(folder, "registry.db"), join(folder, "copy.db")];
   await expectFoundOut({
     url: `sqlite:${path}`,
-    copy: async () => void (await run("sqlite3", [path, `.backup ${copy}`])),
-    putBack: async () => void (await run("sqlite3", ["-cmd", ".timeout 5000", path, `.restore ${copy}`])),
+    copy: () => backUp(path, copy),
+    putBack: () => restore(path, copy),
   });
 });

@@ -1,28 +1,32 @@
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
+import { promisify } from "node:util";
 import type { DatabaseServer } from "./databases.ts";
+
+const execute = promisify(execFile);
 
 /** Puts an older copy of a namespace's tables back in their place, as an operator does it in this kind of database. */
 export type PutBack = () => Promise<void>;
 
-const namesOf = (namespace: string): readonly string[] =>
+/** The tables of a namespace. */
+export const namesOf = (namespace: string): readonly string[] =>
   ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
 
-/** Dumps the tables. With that dump, `pg_restore` drops what is there, makes the tables anew and fills one after the other. */
-export async function dumpOfPostgres(server: DatabaseServer, namespace: string): Promise<PutBack> {
-  const folder = mkdtempSync(join(tmpdir(), "snowlease-dump-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "tables.dump");
-  const run = (program: string, ...args: readonly string[]): void => {
-    execFileSync(program, [...args, `--dbname=${server.url()}`], {
-      stdio: ["ignore", "ignore", "inherit"],
-    });
+/**
+ * Dumps the tables. With that dump, `pg_restore` drops what is there, makes the tables anew and fills one after the other; all of it at once
+ * with `--single-transaction`.
+ */
+export async function dumpOfPostgres(
+  server: Pick<DatabaseServer, "process" | "url">,
+  namespace: string,
+  ...more: readonly string[]
+): Promise<PutBack> {
+  const file = join(server.process.folder, `${namespace}-${crypto.randomUUID()}.dump`);
+  const run = async (program: string, ...args: readonly string[]): Promise<void> => {
+    await execute(program, [...args, `--dbname=${server.url()}`]);
   };
-  run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
-  return async () => run("pg_restore", "--clean", "--if-exists", file);
+  await run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
+  return () => run("pg_restore", "--clean", "--if-exists", ...more, file);
 }
 
 /** Copies the tables. Like a dump of `mysqldump`, the copy drops what is there, makes the tables anew and fills one after the other. */

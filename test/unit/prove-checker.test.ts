@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { check, type Flaw, type Verdict } from "../../prove/checker.ts";
+import { check, type Flaw, type Incidents, type Verdict } from "../../prove/checker.ts";
 import type { Fact } from "../../prove/log.ts";
 import { defaultLayout as layout } from "../../src/id/layout.ts";
 import { HeldIntervals } from "../../src/ops/audit/interval-set.ts";
@@ -26,7 +26,11 @@ function window(from: number, until: number, fence: number, more: { knownFrom?: 
 type Life = readonly (bigint | Omit<Fact, "at">)[];
 
 /** Checks the logs of these lives; `record`: what the registry has of worker 3, ms after the start. */
-async function verdictOf(lives: readonly Life[], record?: readonly [from: number, until: number][]): Promise<Verdict> {
+async function verdictOf(
+  lives: readonly Life[],
+  record?: readonly [from: number, until: number][],
+  incidents?: Incidents,
+): Promise<Verdict> {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-checker-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const logs = lives.map((life, i) => {
@@ -41,7 +45,7 @@ async function verdictOf(lives: readonly Life[], record?: readonly [from: number
     writeFileSync(`${log}.facts`, facts);
     return log;
   });
-  if (record === undefined) return check(logs, layout);
+  if (record === undefined) return check(logs, layout, undefined, incidents);
   const rows = record.map(([from, until]) => ({ from: start + from, until: start + until }));
   return check(logs, layout, async (workerId) => new HeldIntervals(workerId === 3 ? (rows as never) : [], layout));
 }
@@ -148,5 +152,184 @@ describe("the checker of the proof suite", () => {
       [{ errors: { LEASE_EXPIRED: 1, CLOCK_SKEW: 2 } }],
     ]);
     expect(errors).toEqual({ LEASE_EXPIRED: 4, CLOCK_SKEW: 2 });
+  });
+});
+
+/** What a holder was told so many ms after the start, which it had asked for a little before. */
+function heard(answer: string, time: number, turn?: string): Omit<Fact, "at"> {
+  return { heard: answer, sent: time - 5, time, turn };
+}
+
+const calm: Incidents = { restores: [], restarts: [], mayForget: false };
+/** The copy is from 50 ms after the start, and was put back 200 ms after it. */
+const restored: Incidents = {
+  ...calm,
+  restores: [{ copied: 50, begin: 200, end: 210, served: 210, wall: start + 200 }],
+};
+
+describe("the checker of the proof suite, where the store was put back", () => {
+  /** A holder that the older copy does not know. */
+  const forgotten: Life = [heard("granted", 100), window(100, 1000, 5)];
+  /** A holder that has its worker ID from the older copy. */
+  const later: Life = [heard("granted", 225), window(220, 1000, 5)];
+  const word: Life = [heard("quarantine", 400)];
+
+  async function judged(...lives: readonly Life[]): Promise<Partial<Record<Flaw | "excused", number>>> {
+    const { flaws, restores } = await verdictOf(lives, undefined, restored);
+    const found = Object.entries(flaws).filter(([, count]) => count > 0);
+    return { ...Object.fromEntries(found), ...(restores.twice > 0 && { excused: restores.twice }) };
+  }
+
+  test("lets IDs come twice until the earlier holder is answered, and tells how long that took", async () => {
+    const [one, other]: Life[] = [
+      [
+        ...forgotten,
+        id(300),
+        ...word,
+        { left: "own will" },
+        { left: "lost", reason: "forgotten", fence: 5, time: 400 },
+      ],
+      [...later, id(300), id(410)],
+    ];
+    expect(await judged(one ?? [], other ?? [])).toEqual({ excused: 1 });
+    const { restores } = await verdictOf([one ?? [], other ?? []], undefined, restored);
+    expect(restores).toEqual({ count: 1, toldAfter: [190], twice: 1 });
+  });
+
+  test.each<[string, readonly Life[]]>([
+    [
+      "after the earlier holder was answered",
+      [
+        [...forgotten, ...word, id(500)],
+        [...later, id(500)],
+      ],
+    ],
+    [
+      "after another answer to it",
+      [
+        [...forgotten, heard("renewed", 390), id(500), ...word],
+        [...later, id(500)],
+      ],
+    ],
+    [
+      "where the later one was granted its window in the quarantine",
+      [[...forgotten, id(500)], word, [heard("granted", 410), window(400, 1000, 5), id(500)]],
+    ],
+    [
+      "of long before the restore",
+      [
+        [...forgotten, window(-3000, 1000, 5), id(-2500)],
+        [...later, window(-3000, 1000, 5), id(-2500)],
+      ],
+    ],
+    [
+      "of two holders that the copy knew both",
+      [
+        [...forgotten, id(150)],
+        [heard("granted", 120), window(100, 1000, 6), id(150)],
+      ],
+    ],
+    [
+      "of two holders that the copy made both",
+      [
+        [...later, id(300)],
+        [heard("granted", 230), window(220, 1000, 6), id(300)],
+      ],
+    ],
+  ])("finds an ID that came twice %s", async (_, lives) => {
+    expect(await judged(...lives, word)).toMatchObject({ duplicates: 1 });
+    expect(await judged(...lives, word)).not.toHaveProperty("excused");
+  });
+
+  test.each([heard("renewed", 300), heard("lost cloned", 300)])(
+    "finds $heard, if no quarantine follows",
+    async (fact) => {
+      expect(await judged([...forgotten, fact])).toEqual({ unnoticed: 1 });
+      expect(await judged([...forgotten, fact], [heard("quarantine", 1250)])).toEqual({});
+      expect(await judged([...forgotten, fact], [heard("quarantine", 1350)])).toEqual({ unnoticed: 1 });
+      // What the copy knew is not forgotten.
+      expect(await judged([heard("granted", 40), window(40, 1000, 5), fact])).toEqual({});
+    },
+  );
+
+  test("finds a lease that was lost as forgotten, though the store never forgot it", async () => {
+    const loss: Life = [{ left: "own will" }, { left: "lost", reason: "forgotten", fence: 5, time: 500 }];
+    expect(await judged([...forgotten, ...loss])).toEqual({});
+    expect(await judged([...later, ...loss])).toEqual({ innocents: 1 });
+  });
+});
+
+describe("the checker of the proof suite, where a holder was copied", () => {
+  const copied = (pending?: string): Omit<Fact, "at"> => ({ copied: { number: 1, pending }, time: 200 });
+  const original = (pending?: string): Life => [heard("granted", 100), window(100, 1000, 5), copied(pending)];
+  const copy = (pending?: string): Life => [copied(pending), heard("granted", 100), window(110, 1000, 5)];
+  const renewed = [heard("renewed", 300, "a"), heard("renewed", 310, "b")] as const;
+
+  async function judged(...lives: readonly Life[]): Promise<[twice: number, excused: number]> {
+    const { flaws, copies } = await verdictOf(lives, undefined, calm);
+    return [flaws.duplicates, copies.twice];
+  }
+
+  test("lets IDs come twice until one of the two is answered, and tells how long that took", async () => {
+    const lost: Life = [
+      heard("lost cloned", 350),
+      { left: "own will" },
+      { left: "lost", reason: "cloned", fence: 5, time: 350 },
+    ];
+    const lives: Life[] = [
+      [...original(), id(290), renewed[0], id(320)],
+      [...copy(), id(290), id(320), ...lost],
+    ];
+    expect(await judged(...lives)).toEqual([0, 2]);
+    const { copies, flaws } = await verdictOf(lives, undefined, calm);
+    expect(copies).toEqual({ count: 1, toldAfter: [150], twice: 2 });
+    expect(flaws).toMatchObject({ innocents: 0, overlaps: 0, fences: 0 });
+  });
+
+  test("finds an ID that came twice after both were answered", async () => {
+    const lives = (pending?: string): Life[] => [
+      [...original(pending), renewed[0], id(400)],
+      [...copy(pending), renewed[1], id(400)],
+    ];
+    expect(await judged(...lives())).toEqual([1, 0]);
+    // A turn that both had drawn is one answer more.
+    expect(await judged(...lives("b"))).toEqual([0, 1]);
+    const [one = [], other = []] = lives("b");
+    expect(await judged(one, [...other, heard("renewed", 500, "c"), id(600)], [window(0, 1, 1), id(600)])).toEqual([
+      1, 1,
+    ]);
+  });
+
+  test("finds an ID of a copy that another holder made, which got nothing that was given back", async () => {
+    const other: Life = [heard("granted", 150), window(100, 1000, 6), id(300)];
+    expect(await judged([...original(), id(300)], copy(), other)).toEqual([1, 0]);
+    const next: Life = [heard("granted", 260), window(250, 1000, 6), id(300)];
+    expect(await judged([...original(), id(300)], [...copy(), { left: "own will" }], next)).toEqual([0, 1]);
+  });
+});
+
+describe("the checker of the proof suite, of what holders are told for no reason", () => {
+  const lost = (reason: string): Life => [
+    heard("granted", 100),
+    window(100, 1000, 5),
+    { left: "own will" },
+    { left: "lost", reason, fence: 5, time: 500 },
+  ];
+
+  test.each(["forgotten", "cloned"])("finds a lease that was lost as %s", async (reason) => {
+    const { flaws } = await verdictOf([lost(reason)], undefined, calm);
+    expect(flaws.innocents).toBe(1);
+    const forgetful = await verdictOf([lost(reason)], undefined, { ...calm, mayForget: true });
+    expect(forgetful.flaws.innocents).toBe(reason === "forgotten" ? 0 : 1);
+    expect((await verdictOf([lost("taken")], undefined, calm)).flaws.innocents).toBe(0);
+  });
+
+  test("finds a quarantine that no restart explains", async () => {
+    const told = async (time: number, restarts: number[]): Promise<number> =>
+      (await verdictOf([[heard("quarantine", time)]], undefined, { ...calm, restarts })).flaws.quarantines;
+    expect(await told(1000, [])).toBe(1);
+    expect(await told(1000, [900])).toBe(0);
+    expect(await told(1000, [1100])).toBe(1);
+    expect(await told(60_000, [900])).toBe(1);
   });
 });

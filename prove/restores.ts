@@ -1,0 +1,154 @@
+import { execFile } from "node:child_process";
+import { chmodSync, copyFileSync, cpSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import mysql from "mysql2/promise";
+import type { MariadbServer } from "../test/support/mariadb.ts";
+import { dumpOfPostgres, namesOf } from "../test/support/older-copy.ts";
+import type { PostgresServer } from "../test/support/postgres.ts";
+import { copyOfKeys } from "../test/support/redis-copy.ts";
+import type { RedisServer } from "../test/support/redis.ts";
+import { backUp, restore } from "../test/support/sqlite-copy.ts";
+import type { ZooKeeper } from "../test/support/zookeeper.ts";
+import { namespace, type PutBack, type Restore } from "./scene.ts";
+
+const run = promisify(execFile);
+
+/** Puts something back of which nothing has to start again. */
+function inPlace(work: () => Promise<void>): PutBack {
+  return async (placed) => {
+    await work();
+    placed();
+  };
+}
+
+/** Into the open file; and another file in its place, where all processes of this machine see that by themselves. */
+export function sqliteRestores(path: string, isSeen: boolean): readonly Restore[] {
+  let copies = 0;
+  const copy = async (): Promise<string> => {
+    const file = `${path}.copy-${++copies}`;
+    await backUp(path, file);
+    // As the file that it may take the place of.
+    chmodSync(file, 0o600);
+    return file;
+  };
+  const into: Restore = {
+    how: "into the open file",
+    async copy() {
+      const file = await copy();
+      return inPlace(() => restore(path, file));
+    },
+  };
+  const renamed: Restore = {
+    how: "another file in its place",
+    async copy() {
+      const file = await copy();
+      return inPlace(async () => {
+        copyFileSync(file, `${path}.next`);
+        for (const end of ["-wal", "-shm"]) rmSync(path + end, { force: true });
+        renameSync(`${path}.next`, path);
+      });
+    },
+  };
+  return isSeen ? [into, into, renamed] : [into];
+}
+
+/** All keys by RESTORE, in the place of the present ones. */
+export function redisRestore(server: RedisServer, prefix = `workerId/${namespace}`): Restore {
+  return {
+    how: "all keys by RESTORE",
+    async copy() {
+      return inPlace(await copyOfKeys(server, `${prefix}:*`));
+    },
+  };
+}
+
+/** Its files, with a restart, which Redis itself shows. */
+export function redisFiles(server: RedisServer): Restore {
+  return {
+    how: "its files, with a restart",
+    async copy() {
+      const folder = join(server.process.folder, "appendonlydir");
+      const kept = join(server.process.folder, `kept-${crypto.randomUUID()}`);
+      cpSync(folder, kept, { recursive: true });
+      return async (placed) => {
+        await server.kill();
+        rmSync(folder, { recursive: true });
+        cpSync(kept, folder, { recursive: true });
+        placed();
+        await server.start();
+      };
+    },
+  };
+}
+
+/** A dump, restored in one transaction. */
+export function postgresRestore(server: PostgresServer): Restore {
+  return {
+    how: "pg_restore",
+    async copy() {
+      return inPlace(await dumpOfPostgres(server, namespace, "--single-transaction"));
+    },
+  };
+}
+
+/** Copies of the tables, renamed into their place in one step. */
+export function mysqlRestore(server: MariadbServer): Restore {
+  const names = namesOf(namespace);
+  let copies = 0;
+  async function on(statements: readonly string[]): Promise<void> {
+    const connection = await mysql.createConnection(server.url());
+    try {
+      for (const statement of statements) await connection.query(statement);
+    } finally {
+      connection.destroy();
+    }
+  }
+  return {
+    how: "RENAME TABLE",
+    async copy() {
+      const number = ++copies;
+      const kept = (name: string): string => `kept_${number}_${name}`;
+      const locks = names.flatMap((name) => [`${name} READ`, `${kept(name)} WRITE`]);
+      await on([
+        ...names.map((name) => `CREATE TABLE ${kept(name)} LIKE ${name}`),
+        // A copy of one moment.
+        `LOCK TABLES ${locks.join(", ")}`,
+        ...names.map((name) => `INSERT INTO ${kept(name)} SELECT * FROM ${name}`),
+        "UNLOCK TABLES",
+      ]);
+      const renames = names.flatMap((name) => [`${name} TO gone_${number}_${name}`, `${kept(name)} TO ${name}`]);
+      return inPlace(() => on([`RENAME TABLE ${renames.join(", ")}`]));
+    },
+  };
+}
+
+/** The data directories of all servers, as they were at one moment. */
+export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<unknown>): Restore {
+  const keptBy = (data: string): string => `${data}-kept`;
+  return {
+    how: "snapshots and logs, with a restart",
+    async copy() {
+      // As a crash leaves them: files of running servers are in no order that another one could read.
+      for (const server of servers) server.process.signal("SIGSTOP");
+      try {
+        for (const { data } of servers) {
+          await run("rm", ["-rf", keptBy(data)]);
+          await run("cp", ["-a", data, keptBy(data)]);
+        }
+      } finally {
+        for (const server of servers) server.process.signal("SIGCONT");
+      }
+      return async (placed) => {
+        await Promise.all(servers.map((server) => server.process.kill()));
+        for (const { data } of servers) {
+          await run("rm", ["-rf", data]);
+          await run("cp", ["-a", keptBy(data), data]);
+        }
+        placed();
+        await Promise.all(servers.map((server) => server.start()));
+        await serving();
+      };
+    },
+  };
+}

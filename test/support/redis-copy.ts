@@ -1,0 +1,29 @@
+import type { RedisServer } from "./redis.ts";
+
+/** The values of the keys that begin so. */
+export async function dumped(server: RedisServer, names: string): Promise<[string, Buffer][]> {
+  const client = server.client();
+  const keys = await client.keys(names);
+  const dumps = client.multi();
+  for (const key of keys) dumps.dumpBuffer(key);
+  // One step: a copy of a moment.
+  const values = (await dumps.exec()) ?? [];
+  return keys.flatMap((key, i): [string, Buffer][] => {
+    const value = values[i]?.[1];
+    return Buffer.isBuffer(value) ? [[key, value]] : [];
+  });
+}
+
+/** Copies the keys that begin so, and returns how to put them in the place of the present ones, in one step. */
+export async function copyOfKeys(server: RedisServer, names: string): Promise<() => Promise<void>> {
+  const values = await dumped(server, names);
+  return async () => {
+    const steps = server.client().multi();
+    const present = await server.client().keys(names);
+    if (present.length > 0) steps.del(present);
+    for (const [key, value] of values) steps.restore(key, 0, value);
+    const answers = await steps.exec();
+    const refused = answers?.find(([error]) => error !== null);
+    if (answers === null || refused !== undefined) throw refused?.[0] ?? new Error("The keys changed meanwhile.");
+  };
+}
