@@ -19,8 +19,8 @@ export async function copyOfKeys(server: RedisServer, names: string): Promise<()
   const values = await dumped(server, names);
   return async () => {
     const steps = server.client().multi();
-    const present = await server.client().keys(names);
-    if (present.length > 0) steps.del(present);
+    // Keys that are made until this step are gone, too.
+    steps.eval("for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end", 0, names);
     for (const [key, value] of values) steps.restore(key, 0, value);
     const answers = await steps.exec();
     const refused = answers?.find(([error]) => error !== null);
