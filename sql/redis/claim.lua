@@ -1,7 +1,7 @@
 -- Picks a free worker ID, raises its fence and stores token and window: `decideClaim` in rule/pool.ts, with the rule of rule/window.ts.
 --
--- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none) renewals id era
---   maxWindow maxClockSkew | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
+-- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
+--   receipt ('': there is none) | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
 --   | refused info | quarantine until clock | look N:fence process... (say which of these processes of the caller's place are alive)
 --   | unfiled (claim again: each call files some records)
 -- include: namespace quarantine records marks receipts unused pins bands foreign
@@ -34,14 +34,7 @@ local there = ARGV[24] -- claims of this host whose process the caller found ali
 local mark = ARGV[25] -- random digits for an era that begins
 local id = ARGV[26] -- of a namespace that is made
 local receiptKey = ARGV[27] -- of a namespace that is made
-local receiptId = ARGV[28] -- the receipt of a claim that the caller remembers: the namespace's id; '': there is no receipt
-local receiptEra = ARGV[29] -- its era
-local receiptRenewals = tonumber(ARGV[30]) -- how many renewals it proves
-local receiptUntil = tonumber(ARGV[31]) -- the end of the window, Unix ms
-local receiptLimits = ARGV[32] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
-local receiptWorkerId = tonumber(ARGV[33]) -- of that claim
-local receiptFence = tonumber(ARGV[34]) -- of that claim
-local receiptToken = ARGV[35] -- of that claim, as a hash
+local recall = ARGV[28] -- the receipt of a claim that the caller remembers; '': there is none
 
 -- How far into an index a claim looks: `look` in rule/pool.ts.
 local look = 8
@@ -58,13 +51,10 @@ local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
--- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.
-local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
-if receiptId ~= '' and not isDoubtful then
-  local record = load(receiptWorkerId)
-  if isForgotten(receiptId, receiptEra, receiptFence, receiptToken, receiptRenewals, record) then
-    actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark)
-  end
+-- `recalledEra` in rule/verdict.ts: the caller may be wrong about its clock, and right about what it remembers.
+local recalled = readReceipt(recall)
+if recalled and not select(2, checkQuarantine(maxLag, mark, clock)) and isForgotten(recalled, load(recalled.workerId)) then
+  actOnEvidence(recalled, maxLag, mark)
 end
 if now < meta.opensAt and not isDoubtful then
   return inQuarantine()
@@ -94,8 +84,8 @@ end
 local function granted(record, rollback)
   local continued = record.recentFrom
   return {
-    'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false,
-    continued or false, continued and record.recent or false, record.renewals or 0, meta.id or '', meta.era, longest, skew,
+    'granted', now, record.workerId, record.fence, record.from, record['until'], rollback or false, continued or false,
+    continued and record.recent or false, receiptOf(record),
   }
 end
 

@@ -15,24 +15,21 @@ local recentFrom = tonumber(ARGV[8]) -- where the recents begin, Unix ms; '': no
 local recent = ARGV[9] -- the recents
 local maxLag = tonumber(ARGV[10]) -- how much longer a quarantine lasts, ms
 local mark = ARGV[11] -- random digits for an era that begins
-local turns = ARGV[12] -- turns that the record may have, separated by spaces
-local receiptId = ARGV[13] -- the receipt of the last answer: the namespace's id; '': there is no receipt
-local receiptEra = ARGV[14] -- its era
-local receiptRenewals = tonumber(ARGV[15]) -- how many renewals it proves
-local receiptUntil = tonumber(ARGV[16]) -- the end of the window, Unix ms
-local receiptLimits = ARGV[17] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
+local turns = ARGV[12] -- turns that the record may have, with a space around each
+local receiptText = ARGV[13] -- of the last answer; '': there is none
 
-local hasReceipt = receiptId ~= ''
-if hasReceipt and meta.layout == nil and meta.replId == nil then
+if receiptText ~= '' and meta.layout == nil and meta.replId == nil then
   -- The namespace is gone.
   return { 'lost', 'reason', 'forgotten' }
 end
 
 local record = load(workerId)
 local isDoubtful = meta.replId ~= nil and select(2, checkQuarantine(maxLag, mark, clock))
-local isEvidence = hasReceipt and not isDoubtful
-  and isForgotten(receiptId, receiptEra, fence, token, receiptRenewals, record)
-local receipt = isEvidence and actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark) or nil
+local receipt = otherReceipt(receiptText, record)
+local isEvidence = receipt ~= nil and not isDoubtful and isForgotten(receipt, record)
+if isEvidence then
+  actOnEvidence(receipt, maxLag, mark)
+end
 if record ~= nil and record.token == nil and record.fence == fence then
   -- It was released before; or an operator ended the claim, and what was used can no longer be stored.
   if record.clean or ends == nil then
@@ -43,7 +40,7 @@ end
 if record == nil or record.token ~= token or record.fence ~= fence then
   return isEvidence and lostForgotten(receipt, fence, record) or lostTo(record, fence)
 end
-reachReceipt(receiptUntil, record)
+reachReceipt(receipt, record)
 -- A server that has forgotten renewals does not know the holder's turn.
 local knowsTurn = not isDoubtful and not isEvidence and record.era == meta.era
 if knowsTurn and not isTurnOf(record, turns) then

@@ -1,6 +1,6 @@
 -- Raises the end and the checkpoint of a claim that the caller still holds: `decideRenewal` in rule/verdict.ts.
 --
--- answers: renewed, and without names: clock from until turn (false: there is none) renewals id era maxWindow maxClockSkew
+-- answers: renewed, and without names: clock from until turn (false: there is none) receipt ('': there is none)
 --   | lost reason doubtFrom? doubtUntil? | refused info record? | quarantine until clock
 -- include: namespace quarantine records marks receipts
 
@@ -14,25 +14,23 @@ local maxLag = tonumber(ARGV[6]) -- how much longer a quarantine lasts, ms
 local mark = ARGV[7] -- random digits for an era that begins
 local lastTimestamp = tonumber(ARGV[8]) -- the newest tick that was used, Unix ms; '': none
 local lastSequence = tonumber(ARGV[9]) -- the highest sequence in it
-local turns = ARGV[10] -- turns that the record may have: the acknowledged one and those that were sent since, separated by spaces
+local turns = ARGV[10] -- turns that the record may have: the acknowledged one and those that were sent since, with a space around each
 local nextTurn = ARGV[11] -- the turn after this renewal; '': the holder sends none
-local receiptId = ARGV[12] -- the receipt of the last answer: the namespace's id; '': there is no receipt
-local receiptEra = ARGV[13] -- its era
-local receiptRenewals = tonumber(ARGV[14]) -- how many renewals it proves
-local receiptUntil = tonumber(ARGV[15]) -- the end of the window, Unix ms
-local receiptLimits = ARGV[16] -- the namespace's maxWindow and maxClockSkew, ms, with a space between them
+local receiptText = ARGV[12] -- of the last answer; '': there is none
 
 local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
 if isDoubtful then
   return { 'refused', info() }
 end
 local record, text = load(workerId)
-local hasReceipt = receiptId ~= ''
-local isEvidence = hasReceipt and isForgotten(receiptId, receiptEra, fence, token, receiptRenewals, record)
-local receipt = isEvidence and actOnEvidence(receiptEra, receiptUntil, receiptLimits, maxLag, mark) or nil
+local receipt = otherReceipt(receiptText, record)
+local isEvidence = receipt ~= nil and isForgotten(receipt, record)
+if isEvidence then
+  actOnEvidence(receipt, maxLag, mark)
+end
 
 local holds = record ~= nil and record.token == token and record.fence == fence
-if not holds and hasReceipt then
+if not holds and receipt ~= nil then
   if not isEvidence then
     local answer = lostTo(record, fence)
     receipt = readReceipt(receiptEra, receiptUntil, receiptLimits)
@@ -54,7 +52,7 @@ end
 if not holds then
   return isEvidence and lostForgotten(receipt, fence, record) or lostTo(record, fence)
 end
-reachReceipt(receiptUntil, record)
+reachReceipt(receipt, record)
 -- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.
 if record.vacated or readUse(workerId) ~= useOf(record) then
   noteBeside()
@@ -62,10 +60,7 @@ if record.vacated or readUse(workerId) ~= useOf(record) then
 end
 
 local function renewed()
-  return {
-    'renewed', now, record.from, record['until'], record.turn or false, record.renewals or 0, meta.id or '', meta.era,
-    meta.maxWindow, meta.maxClockSkew,
-  }
+  return { 'renewed', now, record.from, record['until'], record.turn or false, receiptOf(record) }
 end
 
 local isOlder = record.era ~= meta.era
@@ -103,7 +98,7 @@ if note then
 end
 record['until'] = math.max(record['until'], math.max(clock, now) + window)
 record.seenClock = clock
-record.renewals = math.max(record.renewals or 0, receiptRenewals or 0) + 1
+record.renewals = math.max(record.renewals or 0, receipt and receipt.renewals or 0) + 1
 record.turn = nextTurn ~= '' and nextTurn or record.turn
 advance(record, lastTimestamp, lastSequence)
 write(record)

@@ -6,37 +6,57 @@ local function isLaterEra(era)
   return number > present or (number == present and era ~= meta.era)
 end
 
--- `isForgotten` in rule/receipt.ts. `record`: of the receipt's worker ID. Each renewal passes here, and few receipts are evidence: what
--- only evidence needs of a receipt is read in `actOnEvidence`.
-local function isForgotten(id, era, fence, token, renewals, record)
-  if (meta.id ~= nil and meta.id ~= id) or (era ~= meta.era and isLaterEra(era)) or record == nil or record.fence < fence then
+-- The text of the receipt for a record: `receiptOf` in rule/receipt.ts. '' where there is none.
+local function receiptOf(record)
+  if not (meta.id and meta.era and record.token) then
+    return ''
+  end
+  return string.format(
+    '1.%s.%s.%.0f.%.0f.%s.%.0f.%.0f.%.0f.%.0f', meta.id, meta.era, record.workerId, record.fence, record.token, record.renewals or 0,
+    record['until'], meta.maxWindow, meta.maxClockSkew
+  )
+end
+
+-- The receipt with this text; nil for ''. Only a caller's own `readReceipt` (rule/receipt.ts) accepts a text.
+local function readReceipt(text)
+  local id, era, workerId, fence, token, renewals, ends, maxWindow, maxClockSkew =
+    string.match(text, '^1%.(%x+)%.(%d+%-%x+)%.(%d+)%.(%d+)%.([%w_-]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$')
+  return id and {
+    id = id, era = era, workerId = tonumber(workerId), fence = tonumber(fence), token = token, renewals = tonumber(renewals),
+    ['until'] = tonumber(ends), maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew),
+  }
+end
+
+-- The receipt with this text; nil for that of the record itself, which proves nothing beside it. Most receipts are, so those are not read.
+local function otherReceipt(text, record)
+  if record ~= nil and text == receiptOf(record) then
+    return nil
+  end
+  return readReceipt(text)
+end
+
+-- `isForgotten` in rule/receipt.ts. `record`: of the receipt's worker ID.
+local function isForgotten(receipt, record)
+  if (meta.id ~= nil and meta.id ~= receipt.id) or isLaterEra(receipt.era) or record == nil or record.fence < receipt.fence then
     return true
   end
-  if record.fence > fence then
+  if record.fence > receipt.fence then
     return false
   end
-  return (record.token ~= nil and record.token ~= token) or (record.renewals or 0) < renewals
+  return (record.token ~= nil and record.token ~= receipt.token) or (record.renewals or 0) < receipt.renewals
 end
 
--- What a receipt says of the window. `limits`: of the namespace, maxWindow and maxClockSkew with a space between them.
-local function readReceipt(era, ends, limits)
-  local maxWindow, maxClockSkew = string.match(limits, '^(%d+) (%d+)$')
-  return { era = era, ['until'] = ends, maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew) }
-end
-
--- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts. Returns the receipt.
-local function actOnEvidence(era, ends, limits, maxLag, mark)
-  local receipt = readReceipt(era, ends, limits)
-  if era == meta.era or isLaterEra(era) or ends > meta.quarantineEnd then
+-- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts.
+local function actOnEvidence(receipt, maxLag, mark)
+  if receipt.era == meta.era or isLaterEra(receipt.era) or receipt['until'] > meta.quarantineEnd then
     beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark, receipt)
   end
-  return receipt
 end
 
--- The record's window reaches at least to where its holder knows that it does: `withEndOf` in rule/verdict.ts. `ends`: of the receipt.
-local function reachReceipt(ends, record)
-  if ends ~= nil and record['until'] < ends then
-    record['until'] = ends
+-- The record's window reaches at least to where its holder knows that it does: `withEndOf` in rule/verdict.ts.
+local function reachReceipt(receipt, record)
+  if receipt ~= nil and record['until'] < receipt['until'] then
+    record['until'] = receipt['until']
   end
 end
 
@@ -78,7 +98,7 @@ local function lostTo(record, fence)
   return { 'lost', 'reason', ended and 'released' or 'taken' }
 end
 
--- Whether it is this holder's turn: `isTurnOf` in rule/turn.ts. `turns`: those that the record may have, with a space between them.
+-- Whether it is this holder's turn: `isTurnOf` in rule/turn.ts. `turns`: those that the record may have, with a space around each.
 local function isTurnOf(record, turns)
-  return record.turn == nil or string.find(' ' .. turns .. ' ', ' ' .. record.turn .. ' ', 1, true) ~= nil
+  return record.turn == nil or string.find(turns, ' ' .. record.turn .. ' ', 1, true) ~= nil
 end

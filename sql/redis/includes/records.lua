@@ -127,8 +127,10 @@ end
 
 local function index(record)
   if record.band ~= nil and record.pinned == nil then
-    redis.call('ZADD', restingKey(record.band), record['until'], record.workerId)
-    redis.call('ZADD', hostKey(record.band, record.host), record['until'], record.workerId)
+    -- A command writes a number as text, which takes as long as the rest of it.
+    local score, member = string.format('%.0f', record['until']), string.format('%.0f', record.workerId)
+    redis.call('ZADD', restingKey(record.band), score, member)
+    redis.call('ZADD', hostKey(record.band, record.host), score, member)
   end
 end
 

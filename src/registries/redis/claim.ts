@@ -1,6 +1,7 @@
 import { isSnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkClaim, refusalOf } from "../../rule/window.ts";
@@ -8,7 +9,6 @@ import { checkLimits } from "../../rule/limits.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { bytesOf, numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
-import { recallArguments, receiptFrom } from "./holder-proof.ts";
 import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, lossOf, recordOf, stateOf } from "./records.ts";
@@ -38,9 +38,8 @@ export function claimOn(
 
   async function claimOnce(request: ClaimRequest, look: ProcessLook, deadline: number): Promise<ScriptAnswer> {
     const { namespace, token, clock, pool, preferred = [], holder, limits } = request;
-    const kept = storedToken(token);
     const args = {
-      token: kept,
+      token: storedToken(token),
       clock,
       window: request.window,
       layout: request.layout,
@@ -69,10 +68,10 @@ export function claimOn(
       there: look.there.join(" "),
       mark: eraMark(),
       ...namespaceSecrets(),
-      ...recallArguments(request.recall),
+      recall: readReceipt(request.recall) && request.recall,
     };
     const undo = async (answer: ScriptAnswer): Promise<void> => {
-      const { workerId, fence, from, recents } = grantedBy(answer, kept);
+      const { workerId, fence, from, recents } = grantedBy(answer);
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
@@ -104,7 +103,7 @@ export function claimOn(
 }
 
 function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string): Grant | Refusal | Lost {
-  if (answer.outcome === "granted") return grantedBy(answer, storedToken(request.token));
+  if (answer.outcome === "granted") return grantedBy(answer);
   const { outcome, fields } = answer;
   if (outcome === "lost") return lossOf(fields);
   const clock = numberOf(fields, "clock");
@@ -126,18 +125,17 @@ function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string)
   }
 }
 
-/** The order of the values is that of the header of claim.lua. `token`: as it is stored. */
-function grantedBy(answer: ScriptAnswer, token: string): Grant {
+/** The order of the values is that of the header of claim.lua. */
+function grantedBy(answer: ScriptAnswer): Grant {
   const [rollback, from] = [answer.value(5), answer.value(6)];
-  const [workerId, fence, until] = [answer.number(1), answer.number(2), answer.number(4)];
   return {
     outcome: "granted",
     clock: answer.number(0),
-    workerId,
-    fence,
+    workerId: answer.number(1),
+    fence: answer.number(2),
     from: answer.number(3),
-    until,
-    receipt: receiptFrom(answer, 8, { workerId, fence, token, until }),
+    until: answer.number(4),
+    receipt: answer.text(8),
     ...(typeof rollback === "number" && { rollback }),
     ...(typeof from === "number" && { recents: { from, bytes: bytesOf(answer.value(7)) } }),
   };

@@ -2,7 +2,7 @@ import { Layout } from "../../id/layout.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
-import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { ClaimKey, HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
   assumedLimits,
   checkLayout,
@@ -14,7 +14,7 @@ import {
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
-import { checkTurns } from "../../rule/turn.ts";
+import { mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { receiptIn } from "../../rule/verdict.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
@@ -23,7 +23,6 @@ import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unex
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
-import { receiptArguments, receiptFrom, turnsArgument } from "./holder-proof.ts";
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
 import { scriptsOn } from "./scripts.ts";
 
@@ -134,16 +133,15 @@ export async function redisRegistry(
           lastSequence,
           turns: turnsArgument(request),
           nextTurn: request.nextTurn,
-          ...receiptArguments(receiptIn({ ...request, token })),
+          receiptText: receiptArgument(request, token),
         },
         // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
         { undo: async () => undefined },
       );
       const { outcome } = answer;
       if (outcome === "renewed") {
-        const until = answer.number(2);
-        const receipt = receiptFrom(answer, 4, { workerId, fence, token, until });
-        return { outcome, clock: answer.number(0), from: answer.number(1), until, turn: answer.text(3), receipt };
+        const [from, until] = [answer.number(1), answer.number(2)];
+        return { outcome, clock: answer.number(0), from, until, turn: answer.text(3), receipt: answer.text(4) };
       }
       const { fields } = answer;
       if (outcome === "lost") return lossOf(fields);
@@ -170,7 +168,7 @@ export async function redisRegistry(
         maxLag,
         mark,
         turns: turnsArgument(request),
-        ...receiptArguments(receiptIn({ ...request, token })),
+        receiptText: receiptArgument(request, token),
       });
       if (outcome === "released") return { outcome };
       if (outcome === "lost") return lossOf(fields);
@@ -276,6 +274,19 @@ export async function redisRegistry(
 async function together<Result>(running: readonly Promise<Result>[]): Promise<readonly Result[]> {
   await Promise.allSettled(running);
   return Promise.all(running);
+}
+
+/** The receipt of the claim that the request names, as an argument of a script; any other one is left out. `token`: as it is stored. */
+function receiptArgument(
+  { namespace, workerId, fence, receipt }: ClaimKey & { readonly receipt?: string | undefined },
+  token: string,
+): string | undefined {
+  return receiptIn({ namespace, workerId, fence, token, receipt }) && receipt;
+}
+
+/** The turns that the record of a holder may have, as an argument of a script. */
+function turnsArgument({ turn, nextTurn, sentTurns = [] }: Turns): string {
+  return ["", turn, nextTurn, ...sentTurns.slice(0, mostSentTurns), ""].join(" ");
 }
 
 /** Why a namespace is not new. */
