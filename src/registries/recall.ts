@@ -95,6 +95,7 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
 function setLast<Value>(entries: Map<string, Value>, name: string, value: Value, most: number): void {
   entries.delete(name);
   entries.set(name, value);
+  if (entries.size <= most) return;
   const [first] = entries.keys();
-  if (entries.size > most && first !== undefined) entries.delete(first);
+  entries.delete(first as string);
 }

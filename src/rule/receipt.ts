@@ -63,6 +63,12 @@ export function readReceipt(text: string | undefined): Receipt | undefined {
   return isPossible(receipt) ? receipt : undefined;
 }
 
+/** The namespace's id in a receipt that a registry wrote, without reading the rest. Anything for another text. */
+export function namespaceIdIn(receipt: string): string {
+  const begin = version.length + 1;
+  return receipt.slice(begin, receipt.indexOf(".", begin));
+}
+
 /** A clock that showed later times was wrong: fences and windows behind them would be no exact numbers. */
 function isPossible({ era, workerId, fence, renewals, until, maxWindow, maxClockSkew }: Receipt): boolean {
   if (until > lastTime || Number.parseInt(era, 10) > lastTime) return false;

@@ -1,8 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { receiptPattern } from "../../api/call.ts";
 import { ignoreRefusal, SnowleaseError } from "../../id/errors.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
-import { readReceipt } from "../../rule/receipt.ts";
+import { namespaceIdIn, readReceipt } from "../../rule/receipt.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
@@ -55,7 +54,7 @@ export class Receipts {
     const key = this.#configured?.list[0] ?? (await this.#ownKey(namespace, receipt).catch(ignoreRefusal));
     if (key === undefined) return undefined;
     const text = `${receipt}.${key.name}`;
-    return `${text}.${hmac(key, namespace, text).toString("base64url")}`;
+    return `${text}.${signatureOf(key, namespace, text)}`;
   }
 
   /**
@@ -66,24 +65,25 @@ export class Receipts {
     if (sent === null) return undefined;
     if (this.#registry.receiptKey === undefined) return receiptPattern.test(sent) ? sent : undefined;
     const [, receipt, name, signature = ""] = signedPattern.exec(sent) ?? [];
-    const content = readReceipt(receipt);
-    if (receipt === undefined || content === undefined) return undefined;
+    if (receipt === undefined) return undefined;
     const isSignedBy = (key: ReceiptKey | undefined): boolean => {
       if (key === undefined || key.name !== name) return false;
-      const expected = hmac(key, namespace, `${receipt}.${name}`);
-      const given = Buffer.from(signature, "base64url");
-      return given.length === expected.length && timingSafeEqual(given, expected);
+      const expected = signatureOf(key, namespace, `${receipt}.${name}`);
+      return timingSafeEqual(Buffer.from(signature), Buffer.from(expected));
     };
     if (this.#configured?.list.some(isSignedBy) === true) return receipt;
-    const remembered = this.#own.get(`${namespace}/${content.namespaceId}`);
+    const remembered = this.#own.get(`${namespace}/${namespaceIdIn(receipt)}`);
     if (remembered !== undefined) return isSignedBy(remembered) ? receipt : undefined;
-    const { exists, id, own } = await this.#look(namespace, this.#now - lookPause);
+    // A registry wrote what is signed. Other texts are read first: one that is no receipt costs no look-up.
+    const content = readReceipt(receipt);
+    if (content === undefined) return undefined;
+    const { exists, id, own } = await this.#look(namespace);
     if (exists && (id === undefined || id === content.namespaceId)) return isSignedBy(own) ? receipt : undefined;
     throw otherRegistry(namespace);
   }
 
   async #ownKey(namespace: string, receipt: string): Promise<ReceiptKey | undefined> {
-    const id = readReceipt(receipt)?.namespaceId;
+    const id = namespaceIdIn(receipt);
     const remembered = this.#own.get(`${namespace}/${id}`);
     if (remembered !== undefined) return remembered;
     const answered = this.#now;
@@ -129,6 +129,6 @@ export function otherRegistry(namespace: string): SnowleaseError {
 }
 
 /** The namespace's name is signed, too: no receipt proves anything in another namespace. */
-function hmac({ key }: ReceiptKey, namespace: string, text: string): Buffer {
-  return createHmac("sha256", key).update(`${namespace} ${text}`).digest();
+function signatureOf({ key }: ReceiptKey, namespace: string, text: string): string {
+  return createHmac("sha256", key).update(`${namespace} ${text}`).digest("base64url");
 }
