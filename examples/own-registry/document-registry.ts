@@ -1,7 +1,7 @@
 // A registry in one document of any store that has a compare-and-set: an object store with If-Match, etcd, Consul, a file. Every
 // operation reads the document, lets the rule decide, and replaces it only if no other client has replaced it in between.
 
-import { type HistoryRow, Layout, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
+import { type HistoryRow, Layout, type Lost, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
 import {
   admitClaim,
   answerOrError,
@@ -13,12 +13,13 @@ import {
   decideClaim,
   decideRelease,
   decideRenewal,
+  decideUnknownRelease,
+  decideUnknownRenewal,
   type Era,
   eraMark,
   forced,
   forceRefusal,
   infoOf,
-  lostNamespace,
   type NamespaceState,
   newNamespace,
   type NewNamespace,
@@ -31,7 +32,7 @@ import {
   stateOf,
   storedToken,
   type Stored,
-  unknownNamespace,
+  type UnknownNamespace,
   unpinnedRecord,
   unusedRecord,
   type Verdict,
@@ -51,6 +52,12 @@ interface Namespace extends NewNamespace {
   history: HistoryRow[];
 }
 
+/** The namespaces by name. */
+class State extends Map<string, Namespace> {
+  /** What holders proved of namespaces that do not exist: the eras with which these begin. */
+  readonly noted = new Map<string, Era>();
+}
+
 /** Names the store in errors. */
 const title = "The document";
 
@@ -61,9 +68,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   let last: Promise<unknown> = Promise.resolve();
 
   /** One atomic step. Throws the error that it answers; what the step changed is stored then, unlike what it throws itself. */
-  async function step<Answer>(
-    decide: (state: Map<string, Namespace>, now: number) => Answer | SnowleaseError,
-  ): Promise<Answer> {
+  async function step<Answer>(decide: (state: State, now: number) => Answer | SnowleaseError): Promise<Answer> {
     const deadline = performance.now() + operationTimeout;
     const decision = last.then(() => decided(decide, deadline));
     last = decision.catch(() => undefined);
@@ -73,16 +78,13 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   }
 
   /** Decides again where another client has replaced the document in between: nothing was applied then. */
-  async function decided<Answer>(
-    decide: (state: Map<string, Namespace>, now: number) => Answer,
-    deadline: number,
-  ): Promise<Answer> {
+  async function decided<Answer>(decide: (state: State, now: number) => Answer, deadline: number): Promise<Answer> {
     while (!closed && performance.now() < deadline) {
       const { version, text } = await document.read();
       const state = parse(text);
       const answer = decide(state, Date.now());
       const after = format(state);
-      if (after === (text || format(new Map())) || (await document.replace(version, after))) return answer;
+      if (after === (text || format(new State())) || (await document.replace(version, after))) return answer;
     }
     const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: other clients are faster`;
     throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${title} ${why}.`);
@@ -93,7 +95,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
 
     async init(request) {
       const info = await step((state, now) => {
-        const space = state.get(request.namespace) ?? created(request.layout, request, now);
+        const space = state.get(request.namespace) ?? created(state, request.namespace, request, now);
         checkLayout(request.namespace, request.layout, space.info);
         checkLimits(request.namespace, request, space.info);
         state.set(request.namespace, space);
@@ -114,7 +116,8 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
     claim: (asked) =>
       step((state, now) => {
         const request = { ...asked, token: storedToken(asked.token) };
-        const space = state.get(request.namespace) ?? created(request.layout, request.limits, now);
+        const { namespace, layout, limits } = request;
+        const space = state.get(namespace) ?? created(state, namespace, { layout, ...limits }, now);
         const view = viewOf(space.records);
         const { begins, refusal } = admitClaim(view, request, present(space, now), eraMark);
         state.set(request.namespace, space);
@@ -134,7 +137,9 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
       step((state, now) => {
         const request = { ...asked, token: storedToken(asked.token) };
         const space = state.get(request.namespace);
-        if (space === undefined) return unknownNamespace(title, request);
+        if (space === undefined) {
+          return noted(state, request.namespace, decideUnknownRenewal(unknown(state, request, now), request, eraMark));
+        }
         const before = recordOf(space, request.workerId);
         return applied(space, decideRenewal(present(space, now), before, request, eraMark));
       }),
@@ -143,7 +148,9 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
       step((state, now) => {
         const request = { ...asked, token: storedToken(asked.token) };
         const space = state.get(request.namespace);
-        if (space === undefined) return lostNamespace(request);
+        if (space === undefined) {
+          return noted(state, request.namespace, decideUnknownRelease(unknown(state, request, now), request, eraMark));
+        }
         const before = recordOf(space, request.workerId);
         const verdict = decideRelease(present(space, now), before, request, eraMark);
         if (verdict.record !== undefined) end(space, verdict.record, now, "released");
@@ -246,8 +253,24 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   return registry;
 }
 
-function created(layout: string, limits: Partial<NamespaceLimits> = {}, now: number): Namespace {
-  return { ...newNamespace(layout, limits, now), records: [], history: [] };
+function created(
+  state: State,
+  namespace: string,
+  { layout, ...limits }: Partial<NamespaceLimits> & { readonly layout: string },
+  now: number,
+): Namespace {
+  return { ...newNamespace(layout, limits, now, state.noted.get(namespace)), records: [], history: [] };
+}
+
+/** What the rule wants to know of a namespace that does not exist. */
+function unknown(state: State, { namespace }: { readonly namespace: string }, clock: number): UnknownNamespace {
+  return { clock, noted: state.noted.get(namespace) };
+}
+
+/** Notes that a holder proved a namespace which does not exist: this document was emptied. */
+function noted(state: State, namespace: string, { begins, answer }: Verdict<Lost>): Lost | SnowleaseError {
+  if (begins !== undefined) state.noted.set(namespace, begins);
+  return answerOrError(title, answer);
 }
 
 /** The namespace as the rule wants to see it. */
@@ -316,16 +339,19 @@ function viewOf(records: readonly Stored[]): PoolView {
 }
 
 /** Recents are bytes, which JSON does not have. */
-function format(state: Map<string, Namespace>): string {
-  return JSON.stringify([...state], (_, value: unknown) =>
+function format(state: State): string {
+  return JSON.stringify([[...state], [...state.noted]], (_, value: unknown) =>
     value instanceof Uint8Array ? { base64: Buffer.from(value).toString("base64") } : value,
   );
 }
 
-function parse(text: string): Map<string, Namespace> {
-  if (text === "") return new Map();
-  const entries = JSON.parse(text, (_, value: { base64?: unknown } | null) =>
+function parse(text: string): State {
+  const state = new State();
+  if (text === "") return state;
+  const [namespaces, noted] = JSON.parse(text, (_, value: { base64?: unknown } | null) =>
     typeof value?.base64 === "string" ? new Uint8Array(Buffer.from(value.base64, "base64")) : value,
-  ) as [string, Namespace][];
-  return new Map(entries);
+  ) as [[string, Namespace][], [string, Era][]];
+  for (const [name, space] of namespaces) state.set(name, space);
+  for (const [name, era] of noted) state.noted.set(name, era);
+  return state;
 }

@@ -25,3 +25,12 @@ WHERE namespace_id = $namespace_id;
 
 -- name: add-gap
 INSERT INTO gap (namespace_id, first, last) VALUES ($namespace_id, 0, 9007199254740991);
+
+-- name: noted
+SELECT era, quarantine_end, opens_at FROM unknown_namespace WHERE name = $name;
+
+-- name: note
+INSERT OR REPLACE INTO unknown_namespace (name, era, quarantine_end, opens_at) VALUES ($name, $era, $quarantine_end, $opens_at);
+
+-- name: forget-note
+DELETE FROM unknown_namespace WHERE name = $name;

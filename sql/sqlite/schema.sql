@@ -29,6 +29,14 @@ CREATE TABLE namespace (
   clock_ahead INTEGER
 ) STRICT;
 
+-- Namespaces that a holder proved and that do not exist: src/rule/unknown-namespace.ts.
+CREATE TABLE unknown_namespace (
+  name TEXT PRIMARY KEY,
+  era TEXT NOT NULL,
+  quarantine_end INTEGER NOT NULL,
+  opens_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- One row for each worker ID that was ever claimed, or is pinned.
 CREATE TABLE worker (
   namespace_id INTEGER NOT NULL,

@@ -1,10 +1,10 @@
-import { defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
+import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../rule/limits.ts";
 import { readReceipt, type Receipt } from "../rule/receipt.ts";
 import type { RenewRequest } from "../rule/registry.ts";
 import { storedToken } from "../rule/token.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, checkNew, type ConformanceCheck } from "./check.ts";
-import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
+import { hour, long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
 /** The fields of a receipt's text in their order, behind its version. */
 const order: readonly (keyof Receipt)[] = [
@@ -414,4 +414,71 @@ export const receipts: readonly ConformanceCheck[] = [
     // Where it is missing, a registry without this one takes it for forgotten, receipt or not.
     "creates-namespaces",
   ),
+
+  checkNew(
+    "a namespace that a renewal proved is made in quarantine, by a claim or by `init`",
+    async (trial) => {
+      const [lost, receipt] = await ofMissing(trial, defaultLimits);
+      await refuses("QUARANTINE", "a renewal", trial.renew(lost, { receipt }));
+      await refuses("CONFIG_INVALID", "`new`", trial.init({ new: true }));
+      equal(await trial.describe(), undefined, "what is known of the namespace after it");
+      await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0 }));
+      equal(await trial.describe(), undefined, "what is known of the namespace after that claim");
+      const longer = edited(receipt, { until: lost.grant.until + hour });
+      await refuses("QUARANTINE", "a renewal of a later window", trial.renew(lost, { receipt: longer }));
+      await refuses("QUARANTINE", "a claim", trial.ask({ holder: on("beta") }));
+      const info = await known(trial);
+      ensure(info.quarantineUntil === info.quarantineEnd, "a quarantine", info);
+      between(info.quarantineEnd, lost.grant.until + hour, lost.grant.until + hour, "its end");
+      equal(await trial.init({}), info, "the answer to `init`");
+      await refuses("QUARANTINE", "a renewal after it", trial.renew(lost, { receipt }));
+      equal(await known(trial), info, "what is known of the namespace after the same evidence");
+    },
+    "plain-receipts",
+    "creates-namespaces",
+  ),
+
+  checkNew(
+    "a namespace that a give-back proved is made in quarantine",
+    async (trial) => {
+      const [lost, receipt] = await ofMissing(trial, defaultLimits);
+      outcome(await trial.release(lost, undefined, { receipt }), "lost", "a give-back");
+      const { quarantineUntil } = await trial.init({});
+      const { clock } = lost.grant;
+      const length = defaultLimits.maxWindow + 2 * defaultLimits.maxClockSkew;
+      between(quarantineUntil, clock + length, clock + length + long, "the end of the quarantine");
+      await refuses("QUARANTINE", "a claim", trial.ask());
+    },
+    "plain-receipts",
+    "creates-namespaces",
+  ),
+
+  checkNew(
+    "a holder of a namespace that does not exist is lost once every forgotten window has passed",
+    async (trial) => {
+      const [lost, receipt] = await ofMissing(trial, { maxWindow: 100, maxClockSkew: 700 });
+      const ask = () => trial.renew(lost, { receipt, window: short });
+      await refuses("QUARANTINE", "a renewal", ask());
+      const { clock } = await trial.registry.ping();
+      await refuses("QUARANTINE", "the same renewal", ask());
+      const end = clock + 100 + 2 * 700;
+      await trial.passed(end);
+      equal(outcome(await ask(), "lost", "a renewal after it").reason, "forgotten", "its reason");
+      const { grant } = await trial.claim({ workerId: 7, window: short });
+      // Behind all forgotten windows and fences.
+      between(grant.fence, lost.grant.clock + 100 + 2 * 700, end + 1, "the fence");
+      equal(outcome(await ask(), "lost", "a renewal after a claim").reason, "forgotten", "its reason");
+      ensure((await known(trial)).quarantineUntil === undefined, "no quarantine", await known(trial));
+    },
+    "plain-receipts",
+    "creates-namespaces",
+  ),
 ];
+
+/** A claim of a namespace with these limits that does not exist any more, with its receipt: one of another namespace stands for it. */
+async function ofMissing(trial: Trial, limits: NamespaceLimits): Promise<readonly [GrantedClaim, string]> {
+  const namespace = `${trial.namespace}_b`;
+  await trial.init({ namespace, ...limits, new: true });
+  const held = await trial.claim({ namespace, window: short });
+  return [{ ...held, key: { ...held.key, namespace: trial.namespace } }, receiptOf(held)];
+}

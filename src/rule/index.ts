@@ -9,6 +9,7 @@ export { eraMark, newNamespace, type NewNamespace, separated } from "./new-names
 export { storedToken } from "./token.ts";
 export { admitClaim, decideRelease, decideRenewal, type Verdict } from "./verdict.ts";
 export { decideClaim, type PoolView } from "./pool.ts";
-export { answerOrError, checkEra, infoOf, lostNamespace, unknownNamespace } from "./quarantine.ts";
+export { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "./unknown-namespace.ts";
+export { answerOrError, checkEra, infoOf } from "./quarantine.ts";
 export { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "./pin.ts";
 export { forced, forceRefusal, noNamespace, shownRecord, stateOf, type Stored } from "./window.ts";

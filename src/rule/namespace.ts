@@ -26,13 +26,17 @@ export async function checkNew(
   { quarantineEnd }: NamespaceInfo,
 ): Promise<void> {
   if (!isNew) return;
-  if (quarantineEnd !== undefined) {
-    throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`);
-  }
+  checkUnnoted(namespace, quarantineEnd);
   for (const state of ours) {
     const [found] = await registry.workers(namespace, { state, limit: 1 });
     if (found !== undefined) throw notNew(namespace, `worker ${found.workerId} of it was used or is pinned`);
   }
+}
+
+/** Refuses `new` where a quarantine is recorded. @throws SnowleaseError CONFIG_INVALID */
+export function checkUnnoted(namespace: string, quarantineEnd: number | undefined): void {
+  if (quarantineEnd === undefined) return;
+  throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`);
 }
 
 /** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. */

@@ -10,11 +10,19 @@ export interface NewNamespace {
   readonly receiptKey: string;
 }
 
-/** A namespace that does not exist yet, with the default of each limit that is left out. `clock`: the registry's, Unix ms. */
-export function newNamespace(layout: string, limits: Partial<NamespaceLimits>, clock: number): NewNamespace {
+/**
+ * A namespace that does not exist yet, with the default of each limit that is left out. `clock`: the registry's, Unix ms. `noted`: the era
+ * that the store noted under its name.
+ */
+export function newNamespace(
+  layout: string,
+  limits: Partial<NamespaceLimits>,
+  clock: number,
+  noted: Era | undefined,
+): NewNamespace {
   const { maxWindow = defaultLimits.maxWindow, maxClockSkew = defaultLimits.maxClockSkew } = limits;
   const { id, receiptKey } = namespaceSecrets();
-  return { info: { id, layout, maxWindow, maxClockSkew }, era: firstEra(clock, eraMark), receiptKey };
+  return { info: { id, layout, maxWindow, maxClockSkew }, era: noted ?? firstEra(clock, eraMark), receiptKey };
 }
 
 /**

@@ -26,6 +26,8 @@ export interface Verdict<Answer> {
 /** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
 export interface InQuarantine extends Pick<NamespaceState, "clock" | "opensAt"> {
   readonly outcome: "quarantine";
+  /** The name of the namespace, where it does not exist. */
+  readonly unknown?: string;
 }
 
 export function isInQuarantine(answer: { readonly outcome: string }): answer is InQuarantine {

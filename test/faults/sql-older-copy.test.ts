@@ -12,6 +12,7 @@ import { databases, type DatabaseServer } from "../support/databases.ts";
 import { eventually } from "../support/holder.ts";
 import { Maker } from "../support/maker.ts";
 import { copyOfMysql, dumpOfPostgres, type PutBack, rowsOf } from "../support/older-copy.ts";
+import { expectRemembered } from "../support/put-back.ts";
 import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
@@ -229,6 +230,23 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect((await registry.describe(namespace))?.quarantineUntil).toBeGreaterThan(lease.until);
       const claim = registry.claim(claimRequest({ window: 1000 }));
       await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
+    });
+
+    test("or empty ones: the first renewal is noted in them, and the namespace that `init` makes begins in quarantine", async () => {
+      const server = await start();
+      ends.push(() => server.remove());
+      await expectRemembered(
+        {
+          url: server.url(),
+          needsInit: true,
+          async empty() {
+            for (const name of ["meta", "assign", "window", "history"]) {
+              await server.query(`DELETE FROM workerid_${name}_${namespace}`);
+            }
+          },
+        },
+        namespace,
+      );
     });
 
     test("and a claimer that remembers a lease of before: its claim begins the quarantine", async () => {

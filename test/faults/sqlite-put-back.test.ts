@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "vitest";
-import { expectFoundOut } from "../support/put-back.ts";
-import { backUp, restore } from "../support/sqlite-copy.ts";
+import { openRegistry, parseAddress } from "../../src/registries/index.ts";
+import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
 
 let folder: string;
 
@@ -19,5 +19,16 @@ test("an older copy that is written into the open file is found out by the next 
     url: `sqlite:${path}`,
     copy: () => backUp(path, copy),
     putBack: () => restore(path, copy),
+  });
+});
+
+test("an empty registry that is written into the open file is found out by the next renewal, and every claim waits", async () => {
+  const [path, empty] = [join(folder, "registry.db"), join(folder, "empty.db")];
+  const other = await openRegistry(parseAddress(`sqlite:${empty}`), { operationTimeout: 5000 });
+  await other.ping();
+  await other.close();
+  await expectRemembered({
+    url: `sqlite:${path}`,
+    empty: async () => void (await run("sqlite3", ["-cmd", ".timeout 5000", path, `.restore ${empty}`])),
   });
 });

@@ -1,7 +1,8 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, onTestFinished, test } from "vitest";
-import { expectFoundOut } from "../support/put-back.ts";
+import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
+import { deleteAll } from "../support/zookeeper-tree.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
@@ -28,6 +29,17 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
           rmSync(server.data, { recursive: true });
           cpSync(kept, server.data, { recursive: true });
         }),
+    });
+  });
+
+  test("nodes that an operator deletes are missed by the next renewal, and every claim waits", async () => {
+    const ensemble = await ZooKeeper.start();
+    onTestFinished(() => ensemble.remove());
+    const [server] = ensemble.servers;
+    if (server === undefined) throw new Error("there is no server");
+    await expectRemembered({
+      url: ensemble.url(),
+      empty: () => deleteAll(server.port, "/snowlease"),
     });
   });
 });

@@ -94,3 +94,48 @@ function duplicatesOf(makers: readonly Maker[]): readonly bigint[] {
     }),
   );
 }
+
+/** A store whose data an operator can take away while holders live. */
+export interface EmptiedStore {
+  readonly url: string;
+  /** Takes all of the namespace away, and leaves a store in which it can be made anew. */
+  empty(): Promise<void>;
+  /** Where no claim makes a namespace: `init`. */
+  readonly needsInit?: boolean;
+}
+
+/**
+ * Empties a store under a live holder. A newcomer comes once the holder has spoken, and another store made the holder wait. Compares all IDs.
+ */
+export async function expectRemembered(
+  { url, empty, needsInit = false }: EmptiedStore,
+  namespace = "default",
+): Promise<void> {
+  const registry = await openRegistry(parseAddress(url), { operationTimeout: 5000 });
+  onTestFinished(() => registry.close());
+  await registry.init({ namespace, layout: layout.fingerprint, ...limits, new: true });
+  const options = { registry: url, namespace, layout: "westid", window: 3000, onLost: "stop", pool: "0-2" } as const;
+  const holder = await startMaker({ ...options, claimTimeout: 0 });
+  const heard = hear(holder);
+  await holder.made(100);
+  await empty();
+  await eventually(
+    async () => heard.quarantinedAt.length,
+    (count) => count > 0,
+  );
+  if (needsInit) await registry.init({ namespace, layout: layout.fingerprint, ...limits });
+  const newcomer = await startMaker({ ...options, claimTimeout: 30_000 });
+  await newcomer.made(500);
+  await eventually(
+    async () => heard.lost.length,
+    (lost) => lost > 0,
+  );
+  expect(heard.lost[0]).toMatchObject({ reason: "forgotten", workerId: 0 });
+  await Promise.all([holder, newcomer].map((maker) => maker.stop()));
+  if (process.env["FIGURES"])
+    console.log(
+      `worker IDs ${holder.snowflake.lease.workerId} and ${newcomer.snowflake.lease.workerId}; IDs ${holder.ids.length} and ${newcomer.ids.length}; twice: ${duplicatesOf([holder, newcomer]).length}`,
+    );
+  expect(newcomer.snowflake.lease.workerId).toBe(holder.snowflake.lease.workerId);
+  expect(duplicatesOf([holder, newcomer])).toEqual([]);
+}

@@ -72,6 +72,14 @@ export function removeNode(port: number, path: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.remove(path, -1, done)));
 }
 
+/** Deletes a node and all below it, as `deleteall` of the command line does. */
+export function deleteAll(port: number, path: string): Promise<void> {
+  return withDriver(port, async (client) => {
+    for (const each of (await pathsOf(client, path)).toReversed())
+      await called((done) => client.remove(each, -1, done));
+  });
+}
+
 /** Makes the nodes of worker IDs that nobody holds, as they are after their holders died. Their folders may be there. */
 export function makeRecords(
   port: number,

@@ -6,6 +6,12 @@ import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { grantOf } from "../../rule/pool.ts";
 import { readReceipt } from "../../rule/receipt.ts";
+import {
+  decideUnknownRelease,
+  decideUnknownRenewal,
+  eraToNote,
+  type UnknownNamespace,
+} from "../../rule/unknown-namespace.ts";
 import type { ClaimRequest, Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../rule/verdict.ts";
@@ -66,9 +72,10 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         const request = { ...presentRequest(asked, attempt.waited), holder: labelOf(asked.holder) };
         const { namespace, layout, limits = {} } = request;
         const claim = await attempt.claim(request);
-        const { state, clock } = claim;
+        const { state, unknown, clock } = claim;
         if (state === undefined) {
-          checkClaim(request, clock, newNamespace(layout, limits, clock).info);
+          await noteRecallOfUnknown(attempt, unknown, request);
+          checkClaim(request, clock, newNamespace(layout, limits, clock, unknown?.noted).info);
           await attempt.create(layout, limits);
           throw new Changed("the namespace was created");
         }
@@ -86,9 +93,12 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       store.attempt(asked.namespace, repeatable, async (attempt) => {
         const request = presentRequest(asked, attempt.waited);
         const { workerId } = request;
-        const { state, records } = await attempt.snapshot("renew", [workerId]);
+        const { state, unknown, records } = await attempt.snapshot("renew", [workerId]);
         const [before] = records;
-        if (state === undefined) return withoutNamespace(request);
+        if (state === undefined) {
+          if (unknown === undefined) return withoutPlace(request);
+          return noted(attempt, unknown, decideUnknownRenewal(unknown, request, eraMark));
+        }
         const verdict = decideRenewal(state, before?.record, request, eraMark);
         const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
         const isTaken = before !== undefined && !isHeld(before);
@@ -104,9 +114,12 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       store.attempt(asked.namespace, repeatable, async (attempt) => {
         const request = presentRequest(asked, attempt.waited);
         const { workerId } = request;
-        const { state, records } = await attempt.snapshot("release", [workerId]);
+        const { state, unknown, records } = await attempt.snapshot("release", [workerId]);
         const [before] = records;
-        if (state === undefined) return lostNamespace(request);
+        if (state === undefined) {
+          if (unknown === undefined) return lostNamespace(request);
+          return noted(attempt, unknown, decideUnknownRelease(unknown, request, eraMark));
+        }
         const verdict = decideRelease(state, before?.record, request, eraMark);
         const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
         if (answer.outcome === "lost") await attempt.lost?.(request, before);
@@ -178,8 +191,36 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
   };
   return registry;
 
-  /** The answer to a renewal whose namespace does not exist. */
-  function withoutNamespace(request: RenewRequest): Lost {
+  /** Notes that the namespace was forgotten, where a holder proves it. */
+  async function noted(
+    attempt: StoreAttempt<Row>,
+    unknown: UnknownNamespace,
+    { begins = unknown.noted, answer }: Verdict<Lost>,
+  ): Promise<Lost> {
+    if (isInQuarantine(answer) || answer.reason === "forgotten") {
+      // Written even where it stays: a read that lags does not know the namespace.
+      if (begins !== undefined) await attempt.note(begins);
+    }
+    if (isInQuarantine(answer)) throw quarantineError(title, answer);
+    return answer;
+  }
+
+  /** The same where the claimer remembers a lease. */
+  async function noteRecallOfUnknown(
+    attempt: StoreAttempt<Row>,
+    unknown: UnknownNamespace | undefined,
+    { recall: text }: ClaimRequest,
+  ): Promise<void> {
+    const recall = readReceipt(text);
+    if (recall === undefined || unknown === undefined) return;
+    const begins = eraToNote(unknown, recall, eraMark);
+    if (begins === undefined) return;
+    await attempt.note(begins);
+    throw new Changed("a quarantine was noted");
+  }
+
+  /** The answer to a renewal in a namespace that does not exist, where nothing can be noted. */
+  function withoutPlace(request: RenewRequest): Lost {
     const answer = unknownNamespace(title, request);
     if (answer instanceof SnowleaseError) throw answer;
     return answer;

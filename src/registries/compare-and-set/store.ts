@@ -5,12 +5,13 @@ import type {
   ClaimRequest,
   HistoryRow,
   HolderLabel,
+  InitRequest,
   Registry,
   WorkerRecord,
   WorkersPage,
 } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -45,6 +46,8 @@ export interface StoredNamespace extends NamespaceState {
 export interface Snapshot<Row> {
   /** Undefined where the namespace does not exist. */
   readonly state: StoredNamespace | undefined;
+  /** Where it does not exist; absent where nothing can be noted either, as in a database without tables. */
+  readonly unknown?: UnknownNamespace | undefined;
   /** The records that were asked for, in that order; undefined for a worker ID without one. */
   readonly records: readonly (Row | undefined)[];
 }
@@ -64,8 +67,13 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   readonly waited: number;
   /** Reads what is fixed for the namespace; undefined where it does not exist. */
   look(): Promise<StoredNamespace | undefined>;
-  /** Creates the namespace where it does not exist. */
-  create(layout: string, limits: Partial<NamespaceLimits>): Promise<StoredNamespace>;
+  /**
+   * Creates the namespace where it does not exist, in the era that is noted under its name.
+   * @throws SnowleaseError CONFIG_INVALID where the request says that it is `new`, and an era is noted.
+   */
+  create(layout: string, request: Partial<NamespaceLimits> & Pick<InitRequest, "new">): Promise<StoredNamespace>;
+  /** Notes an era under the name. Takes effect only where the namespace still does not exist, and the note is as it was read. */
+  note(era: Era): Promise<void>;
   /**
    * Stores another era of the namespace that was read. Takes effect only where `before`, the record that a receipt contradicts, still
    * stands; it is left out where an operator ends a quarantine.
@@ -94,6 +102,8 @@ export interface ClaimAttempt {
   readonly clock: number;
   /** Undefined where the namespace does not exist yet. */
   readonly state: StoredNamespace | undefined;
+  /** As in a snapshot. */
+  readonly unknown?: UnknownNamespace | undefined;
   /** Finds a worker ID and decides about it. */
   decide(): Promise<Decision>;
   /** Writes the record of the claim that was decided. */

@@ -1,24 +1,18 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
 import { type NamespaceState, openedEra } from "../../rule/era.ts";
-import { checkNew } from "../../rule/namespace.ts";
+import { checkNew, checkUnnoted } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { decideClaim, grantOf } from "../../rule/pool.ts";
-import type { ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
-import { checkLayout, checkLimits } from "../../rule/limits.ts";
+import type { ClaimKey, ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
+import { checkLayout, checkLimits, type NamespaceLimits } from "../../rule/limits.ts";
 import { storedToken } from "../../rule/token.ts";
 import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
-import { forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
+import { checkClaim, forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
-import {
-  answerOrError,
-  checkEra,
-  infoOf,
-  lostNamespace,
-  quarantineError,
-  unknownNamespace,
-} from "../../rule/quarantine.ts";
+import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
+import { answerOrError, checkEra, infoOf, quarantineError } from "../../rule/quarantine.ts";
+import { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 
 /** Rows that one answer lists at most. */
@@ -30,7 +24,8 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
     async init(request) {
       const { namespace, layout } = request;
       const info = await write((step) => {
-        const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, request, step.now));
+        if (request.new === true) checkUnnoted(namespace, step.noted(namespace)?.quarantineEnd);
+        const space = step.find(namespace) ?? created(step, namespace, layout, request);
         checkLayout(namespace, layout, space.info);
         checkLimits(namespace, request, space.info);
         return infoOf(stateOf(step, space));
@@ -54,7 +49,8 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
         write((step) => {
           const asked = atItsTurn(request, step);
           const space = step.find(asked.namespace);
-          if (space === undefined) return unknownNamespace(title, asked);
+          if (space === undefined)
+            return noted(step, asked, decideUnknownRenewal(unknownIn(step, asked), asked, eraMark));
           space.checkClock?.();
           const before = space.byId(asked.workerId);
           const { answer, record } = decided(space, decideRenewal(stateOf(step, space), before, asked, eraMark));
@@ -68,7 +64,8 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
         write((step) => {
           const asked = atItsTurn(request, step);
           const space = step.find(asked.namespace);
-          if (space === undefined) return lostNamespace(asked);
+          if (space === undefined)
+            return noted(step, asked, decideUnknownRelease(unknownIn(step, asked), asked, eraMark));
           const before = space.byId(asked.workerId);
           const { answer, record } = decided(space, decideRelease(stateOf(step, space), before, asked, eraMark));
           if (record !== undefined) {
@@ -161,6 +158,12 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
     return { answer: answerOrError(title, answer), record };
   }
 
+  /** Notes that a namespace was forgotten, where a holder proves it. */
+  function noted(step: Step, { namespace }: ClaimKey, { begins, answer }: Verdict<Lost>): Lost | SnowleaseError {
+    if (begins !== undefined) step.note(namespace, begins);
+    return answerOrError(title, answer);
+  }
+
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return write((step) => {
       const space = present(step, namespace);
@@ -194,7 +197,12 @@ export function claimInStep(step: Step, request: ClaimRequest, title: string): G
   const { now } = step;
   const asked = atItsTurn(request, step);
   const { namespace, layout, limits = {}, holder } = asked;
-  const space = step.find(namespace) ?? step.create(namespace, newNamespace(layout, limits, now));
+  let space = step.find(namespace);
+  if (space === undefined) {
+    // In the quarantine of an era that is noted, nothing else would refuse it. What a claimer remembers counts whatever it asks.
+    if (asked.recall === undefined) checkClaim(asked, now, newNamespace(layout, limits, now, undefined).info);
+    space = created(step, namespace, layout, limits);
+  }
   space.checkClock?.();
   const state = stateOf(step, space);
   const { begins, refusal } = admitClaim(space, asked, state, eraMark);
@@ -216,6 +224,14 @@ async function answered<Answer>(step: Promise<Answer | SnowleaseError>): Promise
   const answer = await step;
   if (answer instanceof SnowleaseError) throw answer;
   return answer;
+}
+
+function created(step: Step, namespace: string, layout: string, limits: Partial<NamespaceLimits>): StepNamespace {
+  return step.create(namespace, newNamespace(layout, limits, step.now, step.noted(namespace)));
+}
+
+function unknownIn(step: Step, { namespace }: ClaimKey): UnknownNamespace {
+  return { clock: step.now, noted: step.noted(namespace) };
 }
 
 function stateOf({ now }: Step, { info, era }: StepNamespace): NamespaceState {

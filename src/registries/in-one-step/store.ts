@@ -30,7 +30,11 @@ export interface Step {
   /** How long the operation waited for its turn, ms. */
   readonly waited: number;
   find(namespace: string): StepNamespace | undefined;
-  /** Creates a namespace that does not exist yet. */
+  /** The era that was noted under a name without a namespace. */
+  noted(namespace: string): Era | undefined;
+  /** Notes an era under a name without a namespace: `rule/unknown-namespace.ts`. */
+  note(namespace: string, era: Era): void;
+  /** Creates a namespace that does not exist yet, in place of what was noted under its name. */
   create(namespace: string, made: NewNamespace): StepNamespace;
 }
 

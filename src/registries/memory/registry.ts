@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
+import type { Era } from "../../rule/era.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { operationsInOneStep } from "../in-one-step/registry.ts";
 import type { StepWork } from "../in-one-step/store.ts";
@@ -9,6 +10,8 @@ const durability = "Nothing survives this process: for tests, and for handing a 
 /** A registry in this process's memory. Each operation is one synchronous step, so it is atomic by itself. */
 export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock } = {}): Registry {
   const namespaces = new Map<string, MemoryNamespace>();
+  /** By the names of namespaces that do not exist. */
+  const noted = new Map<string, Era>();
 
   async function step<Answer>(work: StepWork<Answer>): Promise<Answer> {
     let created: (() => void) | undefined;
@@ -16,9 +19,14 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       now: clock.now(),
       waited: 0,
       find: (namespace) => namespaces.get(namespace),
+      noted: (namespace) => noted.get(namespace),
+      note: (namespace, era) => void noted.set(namespace, era),
       create(namespace, made) {
         const space = new MemoryNamespace(made);
-        created = () => namespaces.set(namespace, space);
+        created = () => {
+          namespaces.set(namespace, space);
+          noted.delete(namespace);
+        };
         return space;
       },
     });

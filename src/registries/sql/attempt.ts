@@ -1,9 +1,10 @@
 import { forgottenNamespace } from "../../rule/quarantine.ts";
 import { readReceipt } from "../../rule/receipt.ts";
-import type { ClaimRequest, HistoryRow } from "../../rule/registry.ts";
+import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import type { NewNamespace } from "../../rule/new-namespace.ts";
+import { eraMark } from "../../rule/new-namespace.ts";
+import { eraToNote, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
@@ -12,8 +13,17 @@ import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
 import { makeTables } from "./init.ts";
-import { guard, readNamespace, setEntry, setEra, type SqlNamespace } from "./namespace-state.ts";
-import { readRecord, type StoredRow } from "./records.ts";
+import {
+  entriesOf,
+  guard,
+  type MetaEntries,
+  noteIn,
+  putNote,
+  readNamespace,
+  setEra,
+  type SqlNamespace,
+} from "./namespace-state.ts";
+import { numberOf, readRecord, type StoredRow } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { hold, put, putPinned, unpin } from "./write.ts";
@@ -40,6 +50,8 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
   readonly #database: SqlDatabase;
   readonly #memory: SqlMemory;
   #read: SqlNamespace | undefined;
+  /** The rows of the table `meta` where there is no namespace. */
+  #entries: MetaEntries = new Map();
 
   constructor(tried: SqlTry, database: SqlDatabase, memory: SqlMemory) {
     this.waited = tried.waited;
@@ -59,9 +71,14 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
     }
   }
 
-  async create(layout: string, limits: Partial<NamespaceLimits>): Promise<SqlNamespace> {
-    await makeTables(this.tx, this.#try.place, this.#database.migrations, layout, limits);
+  async create(layout: string, request: Partial<NamespaceLimits> & Pick<InitRequest, "new">): Promise<SqlNamespace> {
+    await makeTables(this.tx, this.#try.place, this.#database.migrations, layout, request);
     return this.#guarded();
+  }
+
+  async note(era: Era): Promise<void> {
+    const { tx } = this;
+    await tx.write(() => putNote({ tx, entries: this.#entries }, era));
   }
 
   async putEra(era: Era, before?: ReadRow): Promise<void> {
@@ -81,12 +98,12 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
     await this.tx.write(() => [hold(this.#state, row, workerId)]);
   }
 
-  snapshot(_: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredRow>> {
+  async snapshot(_: SnapshotPurpose, workerIds: readonly number[]): Promise<Snapshot<StoredRow>> {
     const read = async (): Promise<Snapshot<StoredRow>> => {
       const [state, ...records] = await together([this.#guarded(), ...workerIds.map((id) => this.record(id))]);
       return { state, records };
     };
-    return this.ifPresent(read, () => ({ state: undefined, records: [] }));
+    return this.ifPresent(read, async () => ({ state: undefined, unknown: await this.#unknown(), records: [] }));
   }
 
   claim(request: ClaimRequest): Promise<ClaimAttempt> {
@@ -96,7 +113,10 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
       beginClaim(this.tx, this.#guarded(), request, { races, settings, memory: this.#memory });
     const recall = readReceipt(request.recall);
     if (recall === undefined) return begin();
-    return this.ifPresent(begin, () => {
+    return this.ifPresent(begin, async () => {
+      const unknown = await this.#unknown();
+      const noted = unknown && eraToNote(unknown, recall, eraMark);
+      if (noted !== undefined) await this.note(noted);
       throw forgottenNamespace(`${place.title} ${place.where}`, place.namespace, recall, request.clock);
     });
   }
@@ -135,12 +155,25 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
    * Answers `absent` for a namespace without tables, as other stores do for one that does not exist. Where the table `meta` is there
    * and another one is missing, the error stays.
    */
-  async ifPresent<Answer>(work: () => Promise<Answer>, absent: () => Answer): Promise<Answer> {
+  async ifPresent<Answer>(work: () => Promise<Answer>, absent: () => Answer | Promise<Answer>): Promise<Answer> {
     try {
       return await work();
     } catch (error) {
       if (!this.#isMissing(error) || (await this.look()) !== undefined) throw error;
       return absent();
+    }
+  }
+
+  /** Reads what is noted of a namespace that does not exist; undefined without the table for it. */
+  async #unknown(): Promise<UnknownNamespace | undefined> {
+    const { tx } = this;
+    try {
+      const [rows, server] = await together([tx.all("meta.read"), tx.get("session.touch")]);
+      this.#entries = entriesOf(rows);
+      return { clock: numberOf(server ?? {}, "clock"), noted: noteIn(this.#entries) };
+    } catch (error) {
+      if (this.#isMissing(error)) return undefined;
+      throw error;
     }
   }
 

@@ -1,8 +1,11 @@
 import type { NamespaceLimits } from "../../rule/limits.ts";
+import { checkUnnoted } from "../../rule/namespace.ts";
+import type { InitRequest } from "../../rule/registry.ts";
 import { newNamespace } from "../../rule/new-namespace.ts";
 import type { Dialect, SqlRow } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
+import { entriesOf, noteIn, putNote } from "./namespace-state.ts";
 import { numberOf, textOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
@@ -21,7 +24,7 @@ export async function makeTables(
   place: SqlPlace,
   migrations: Migrations,
   layout: string,
-  limits: Partial<NamespaceLimits>,
+  request: Partial<NamespaceLimits> & Pick<InitRequest, "new">,
 ): Promise<void> {
   const names = namesOf(place.namespace);
   const known = migrations.length;
@@ -43,7 +46,9 @@ export async function makeTables(
       await tx.all("meta.unlock", table);
     });
   }
-  if (!found.fixed) await noteFixed(tx, layout, limits);
+  if (found.fixed) return;
+  if (request.new === true) checkUnnoted(place.namespace, found.noted?.quarantineEnd);
+  await noteFixed(tx, layout, request);
 }
 
 /**
@@ -55,35 +60,39 @@ async function look(tx: Transaction, names: Names) {
     (await tx.get("meta.exists", { table_name: names[name] ?? "" }))?.["present"] === 1;
   const tables = ["assign", "window", "history"];
   const [meta, ...others] = await together(["meta", ...tables].map(isThere));
-  if (meta !== true) return { schema: 0, lost: [] as string[], fixed: false, identity: undefined };
+  if (meta !== true) return { schema: 0, lost: [] as string[], fixed: false, noted: undefined, identity: undefined };
   const rows = new Map((await tx.all("meta.read")).map((row) => [textOf(row, "name"), row]));
   const [schema, identity] = [rows.get("schema"), rows.get("identity")];
   return {
     schema: schema === undefined ? 0 : Number(textOf(schema, "value")),
     lost: schema === undefined ? [] : tables.filter((_, i) => others[i] !== true),
     fixed: rows.has("layout"),
+    noted: noteIn(entriesOf([...rows.values()])),
     identity: identity && numberOf(identity, "version"),
   };
 }
 
 async function noteFixed(tx: Transaction, layout: string, limits: Partial<NamespaceLimits>): Promise<void> {
-  const [[row = {} as SqlRow], foreign, used] = await together([
+  const [rows, foreign, used] = await together([
     tx.all("meta.read"),
     tx.get("assign.any-foreign"),
     tx.get("meta.used"),
   ]);
-  const { info, era, receiptKey } = newNamespace(layout, limits, numberOf(row, "clock"));
+  const [row = {} as SqlRow] = rows;
+  const entries = entriesOf(rows);
+  const noted = noteIn(entries);
+  const { info, era, receiptKey } = newNamespace(layout, limits, numberOf(row, "clock"), noted);
   const fixed = {
     ...info,
-    ...era,
     receiptKey,
     // Where this table was lost, a quarantine that it may have recorded was lost with it.
     identity: used === undefined ? textOf(row, "identity") : "lost",
     beside: foreign === undefined ? 0 : 1,
   };
-  await tx.write(() =>
-    Object.entries(fixed).map(([name, value]) => tx.change("meta.add", { name, value: String(value) })),
-  );
+  await tx.write(() => [
+    ...putNote({ tx, entries }, era),
+    ...Object.entries(fixed).map(([name, value]) => tx.change("meta.add", { name, value: String(value) })),
+  ]);
 }
 
 /** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */

@@ -3,12 +3,12 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { together } from "../compare-and-set/decide.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
-import type { Dialect } from "./dialect.ts";
+import type { Dialect, SqlRow } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
 import { numberOf, textOf } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 
-type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
+export type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
 
 /** What an operation reads first: the table `meta` of the namespace, and which server this is. */
 export interface SqlNamespace extends StoredNamespace {
@@ -31,9 +31,7 @@ export const ownedEntry = "owned";
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where the tables are missing, or of another version. */
 export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
   const rows = await tx.all("meta.read");
-  const entries: MetaEntries = new Map(
-    rows.map((row) => [textOf(row, "name"), { value: textOf(row, "value"), version: numberOf(row, "version") }]),
-  );
+  const entries = entriesOf(rows);
   const [first] = rows;
   const layout = entries.get("layout")?.value;
   if (first === undefined || layout === undefined) throw missingTables(place);
@@ -49,13 +47,42 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
     receiptKey: textIn(entries, "receiptKey", /^[\da-f]{64}$/),
     clock: numberOf(first, "clock"),
     identity: textOf(first, "identity"),
-    era: textIn(entries, "era", /^\d{1,16}-[\da-f]{1,64}$/),
-    quarantineEnd: numberIn(entries, "quarantineEnd"),
-    opensAt: numberIn(entries, "opensAt"),
+    ...eraIn(entries),
     beside: entries.get("beside")?.value === "1",
     entries,
     tx,
   };
+}
+
+export function entriesOf(rows: readonly SqlRow[]): MetaEntries {
+  return new Map(
+    rows.map((row) => [textOf(row, "name"), { value: textOf(row, "value"), version: numberOf(row, "version") }]),
+  );
+}
+
+function eraIn(entries: MetaEntries): Era {
+  return {
+    era: textIn(entries, "era", /^\d{1,16}-[\da-f]{1,64}$/),
+    quarantineEnd: numberIn(entries, "quarantineEnd"),
+    opensAt: numberIn(entries, "opensAt"),
+  };
+}
+
+/** The era that is noted where there is no namespace: `rule/unknown-namespace.ts`. */
+export function noteIn(entries: MetaEntries): Era | undefined {
+  return entries.has("era") ? eraIn(entries) : undefined;
+}
+
+/** Notes an era, in one transaction. Beaten by one that makes the namespace: that writes the row of the era, too. */
+export function putNote(
+  namespace: Pick<SqlNamespace, "tx" | "entries">,
+  { era, quarantineEnd, opensAt }: Era,
+): readonly Promise<void>[] {
+  return [
+    setEntry(namespace, "era", era),
+    setEntry(namespace, "quarantineEnd", quarantineEnd),
+    setEntry(namespace, "opensAt", opensAt),
+  ];
 }
 
 function numberIn(entries: MetaEntries, name: string, otherwise = Number.NaN): number {
@@ -106,7 +133,11 @@ export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt 
 }
 
 /** Changes an entry where it is as it was read; adds it where there was none. */
-export async function setEntry({ tx, entries }: SqlNamespace, name: string, value: string | number): Promise<void> {
+export async function setEntry(
+  { tx, entries }: Pick<SqlNamespace, "tx" | "entries">,
+  name: string,
+  value: string | number,
+): Promise<void> {
   const before = entries.get(name);
   const entry = { name, value: String(value) };
   if (before === undefined) await tx.change("meta.add", entry);

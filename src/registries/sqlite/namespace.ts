@@ -32,8 +32,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
     super(sql, transaction.now);
     const [maxWindow, maxClockSkew] = [Number(row["max_window"]), Number(row["max_clock_skew"])];
     this.info = { id: String(row["id"]), layout: String(row["layout"]), maxWindow, maxClockSkew };
-    const [quarantineEnd, opensAt] = [Number(row["quarantine_end"]), Number(row["opens_at"])];
-    this.#era = { era: String(row["era"]), quarantineEnd, opensAt };
+    this.#era = eraOf(row);
     const boot = row["clock_boot"] ?? undefined;
     this.#acceptance = { id, maxClockSkew, boot, ahead: Number(row["clock_ahead"]) };
     this.#transaction = transaction;
@@ -106,7 +105,13 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   }
 }
 
-/** An era as columns of a namespace. */
+/** The inverse of `eraColumns`. */
+export function eraOf(row: SqliteRow): Era {
+  const [quarantineEnd, opensAt] = [Number(row["quarantine_end"]), Number(row["opens_at"])];
+  return { era: String(row["era"]), quarantineEnd, opensAt };
+}
+
+/** An era as columns. */
 export function eraColumns({
   era,
   quarantineEnd,

@@ -1,8 +1,9 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
-import type { ClaimKey, ClaimRequest, HistoryRow } from "../../rule/registry.ts";
+import type { ClaimKey, ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
+import { checkUnnoted } from "../../rule/namespace.ts";
+import { newNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,
@@ -57,11 +58,28 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     return (await this.begin(async () => undefined)).state;
   }
 
-  async create(layout: string, limits: Partial<NamespaceLimits>): Promise<StoredNamespace> {
-    const { state, clock } = this.#begun ?? (await this.begin(async () => undefined));
+  async create(layout: string, request: Partial<NamespaceLimits> & Pick<InitRequest, "new">): Promise<StoredNamespace> {
+    const { state, unknown, clock } = this.#begun ?? (await this.begin(async () => undefined));
     if (state !== undefined) return state;
-    await this.store.makeNamespace(this.tried.exchange, this.nodes, newNamespace(layout, limits, clock));
+    const { nodes } = this;
+    if (request.new === true) checkUnnoted(nodes.namespace, unknown?.noted?.quarantineEnd);
+    await this.store.makeNamespace(this.tried.exchange, nodes, newNamespace(layout, request, clock, unknown?.noted));
     throw new Changed("the namespace was created");
+  }
+
+  /** The node of the era, which the namespace keeps when it is made. */
+  async note(era: Era): Promise<void> {
+    const { nodes } = this;
+    const { era: node } = this.#reading;
+    const data = eraBytes(era, node);
+    await commit(this.tried.exchange, [
+      // Proves that there is still no namespace.
+      { op: "create", path: nodes.meta, contested: true },
+      { op: "remove", path: nodes.meta },
+      node === undefined
+        ? { op: "create", path: nodes.era, data, contested: true }
+        : { op: "set", path: nodes.era, data, version: node.version },
+    ]);
   }
 
   async putEra(era: Era, before?: { readonly row: StoredNode | undefined; readonly workerId: number }): Promise<void> {
@@ -94,7 +112,7 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     const ends = purpose === "release" || purpose === "force";
     const pins = purpose === "pin" || purpose === "unpin";
     const [workerId = 0] = workerIds;
-    const { state, read } = await this.begin((session) =>
+    const { state, unknown, read } = await this.begin((session) =>
       Promise.all([
         Promise.all(workerIds.map((id) => readNode(session, nodes, id))),
         ends ? ephemeralsOf(session, nodes, workerId) : undefined,
@@ -106,9 +124,9 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     this.#ephemerals = ephemerals;
     this.#hints = hints;
     if (purpose === "unpin" && records[0]?.record.fence === 0) this.#lowered = await this.#lowerHints(workerId, pools);
-    if (!ends) return { state, records };
+    if (!ends) return { state, unknown, records };
     const shown = records.map((each) => each && { ...each, shown: asShown(each.record, ephemerals) });
-    return { state, records: shown };
+    return { state, unknown, records: shown };
   }
 
   claim(request: ClaimRequest): Promise<ClaimAttempt> {

@@ -26,7 +26,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
   const { token, workerId: wanted, preferred = [], pool, holder } = request;
   const wishes = wanted === undefined ? preferred.slice(0, look) : [wanted];
   const named = wishes.filter((id) => isIn(pool, id));
-  const { clock, state, read } = await attempt.begin((session) =>
+  const { clock, state, unknown, read } = await attempt.begin((session) =>
     Promise.all([
       session.get(nodes.token(token)),
       session.list(nodes.host(holder.host)),
@@ -101,7 +101,7 @@ export async function beginClaim(attempt: ZooKeeperAttempt, request: ClaimReques
     return raises ? [session.set(path, jsonBytes(to), hint.version)] : [];
   }
 
-  return { clock, state, decide, commit };
+  return { clock, state, unknown, decide, commit };
 }
 
 /** A refusal that says whether the session of the holder lives. */

@@ -7,7 +7,8 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
  *
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version; made last
- *                         /era                      the present era; each write of a record expects its version
+ *                         /era                      the present era; each write of a record expects its version. Without `meta`: the era
+ *                                                   that is noted for a namespace which does not exist: src/rule/unknown-namespace.ts
  *                         /state/BUCKET/ID          the record of a worker ID
  *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
  *                         /rest/BUCKET              until when its idle numbers rest: see rests.ts
@@ -26,6 +27,7 @@ export const bucketSize = 1000;
 
 /** The paths of the nodes of one namespace. */
 export class Nodes {
+  readonly namespace: string;
   readonly root: string;
   readonly meta: string;
   readonly era: string;
@@ -38,6 +40,7 @@ export class Nodes {
 
   /** `base`: the node above all namespaces. */
   constructor(base: string, namespace: string) {
+    this.namespace = namespace;
     this.root = `${base}/${namespace}`;
     this.meta = `${this.root}/meta`;
     this.era = `${this.root}/era`;

@@ -1,5 +1,6 @@
 import { configInvalid } from "../../id/errors.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
@@ -14,8 +15,9 @@ export interface Beginning<Read> {
   readonly clock: number;
   /** Undefined where the namespace does not exist. */
   readonly state: StoredNamespace | undefined;
-  /** The nodes of what is fixed for the namespace, and of the era. */
-  readonly meta: Node | undefined;
+  /** Where it does not exist. */
+  readonly unknown: UnknownNamespace | undefined;
+  /** The node of the era. */
   readonly era: Node | undefined;
   readonly read: Read;
   readonly session: number;
@@ -80,7 +82,8 @@ export class ZooKeeperStore {
     ]);
     if (clock !== undefined) {
       const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
-      return { clock, state, meta, era, read, session };
+      const unknown = meta ? undefined : { clock, noted: era && readEra(era, nodes.era) };
+      return { clock, state, unknown, era, read, session };
     }
     await this.#makeClock(exchange);
     return this.begin(exchange, nodes, reads);

@@ -398,6 +398,38 @@ const proofFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "does not remember which namespace a holder proved",
+    rejectedBy: [
+      "a namespace that a renewal proved is made in quarantine, by a claim or by `init`",
+      "a namespace that a give-back proved is made in quarantine",
+    ],
+    wrap: (registry) => {
+      const exists = async ({ namespace }: ClaimKey): Promise<boolean> =>
+        (await registry.describe(namespace)) !== undefined;
+      return {
+        renew: async (request) => {
+          if (request.receipt === undefined || (await exists(request))) return registry.renew(request);
+          throw quarantine;
+        },
+        release: async (request) =>
+          request.receipt === undefined || (await exists(request))
+            ? registry.release(request)
+            : { outcome: "lost", reason: "forgotten" },
+      };
+    },
+  },
+  {
+    fault: "lets a holder wait for a namespace for ever",
+    rejectedBy: ["a holder of a namespace that does not exist is lost once every forgotten window has passed"],
+    wrap: (registry) => ({
+      renew: async (request) => {
+        const answer = await registry.renew(request);
+        if (request.receipt === undefined || (await registry.describe(request.namespace)) !== undefined) return answer;
+        throw quarantine;
+      },
+    }),
+  },
+  {
     fault: "makes a namespace for a holder that shows a receipt",
     rejectedBy: ["a receipt in a namespace that does not exist is answered QUARANTINE, and makes no namespace"],
     wrap: (registry) => ({
