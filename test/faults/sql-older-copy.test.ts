@@ -49,6 +49,13 @@ async function made(server: DatabaseServer, limits: typeof short): Promise<Regis
   return registry;
 }
 
+/** Deletes all rows, and leaves the tables. */
+async function emptied(server: DatabaseServer): Promise<void> {
+  for (const name of ["meta", "assign", "window", "history"]) {
+    await server.query(`DELETE FROM workerid_${name}_${namespace}`);
+  }
+}
+
 let tokens = 0;
 
 /** A lease, and what has happened to it. */
@@ -239,11 +246,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
         {
           url: server.url(),
           needsInit: true,
-          async empty() {
-            for (const name of ["meta", "assign", "window", "history"]) {
-              await server.query(`DELETE FROM workerid_${name}_${namespace}`);
-            }
-          },
+          empty: () => emptied(server),
         },
         namespace,
       );
@@ -379,6 +382,31 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       wire.isCached = false;
       expect(await lagging.renew({ ...next, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
       expect((await registry.describe(namespace))?.era).toBe(era);
+    });
+
+    test("note no era over that of a namespace: the transaction that makes it writes that era, too", async () => {
+      const { server, registry, wire, lagging } = await begun();
+      const request = claimRequest({ window, workerId: 3 });
+      const grant = await granted(registry, request);
+      const key = { ...keyOf(request, grant), window, receipt: grant.receipt };
+      const made = async (): Promise<unknown> => {
+        wire.isCached = false;
+        await read(lagging, 3);
+        const info = await registry.init({ namespace, layout: defaultLayout.fingerprint, ...long });
+        wire.isCached = true;
+        await expect(lagging.renew({ ...key, clock: Date.now() })).rejects.toMatchObject(unavailable);
+        return info;
+      };
+
+      await emptied(server);
+      const first = await made();
+      expect(first).not.toHaveProperty("quarantineEnd");
+      expect(await registry.describe(namespace)).toEqual(first);
+      await emptied(server);
+      await expect(registry.renew({ ...key, clock: Date.now() })).rejects.toMatchObject({ code: "QUARANTINE" });
+      const second = await made();
+      expect(second).toHaveProperty("quarantineEnd");
+      expect(await registry.describe(namespace)).toEqual(second);
     });
 
     test("end no lease: the server that writes is asked before a holder is told that its claim was forgotten", async () => {
