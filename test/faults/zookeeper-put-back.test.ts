@@ -1,9 +1,17 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { describe, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
+import { layouts } from "../../src/id/layout.ts";
+import { Beaten } from "../../src/registries/compare-and-set/store.ts";
+import { parseAddress } from "../../src/registries/index.ts";
+import type { ServerAddress } from "../../src/registries/url.ts";
+import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
+import { ZooKeeperAttempt } from "../../src/registries/zookeeper/attempt.ts";
+import { openConnection } from "../../src/registries/zookeeper/connection.ts";
+import { ZooKeeperStore } from "../../src/registries/zookeeper/store.ts";
 import { deleteAll } from "../support/zookeeper-tree.ts";
-import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
   test("an older data directory that is put back is found out by the next renewal", async () => {
@@ -40,6 +48,44 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
     await expectRemembered({
       url: ensemble.url(),
       empty: () => deleteAll(server.port, "/snowlease"),
+    });
+  });
+
+  test("an era is noted only where the namespace still does not exist", async () => {
+    const ensemble = await ZooKeeper.start();
+    onTestFinished(() => ensemble.remove());
+    const address = parseAddress(ensemble.url()) as ServerAddress;
+    const connection = await openConnection(address, readZooKeeperSettings(address), 5000);
+    const store = new ZooKeeperStore(connection, "");
+    const registry = await openZooKeeper(ensemble.url());
+    onTestFinished(async () => void (await Promise.all([store.close(), registry.close()])));
+    const era = { era: "1-a", quarantineEnd: 1, opensAt: 1 };
+
+    /** Notes an era; `made` comes between its read and its write. */
+    const note = (namespace: string, made: () => Promise<unknown>): Promise<unknown> =>
+      store.run(async (tried) => {
+        const attempt = new ZooKeeperAttempt(store, namespace, tried);
+        const { unknown } = await attempt.snapshot("renew", [0]);
+        await made();
+        return attempt
+          .note({ ...era, era: unknown?.noted === undefined ? "1-a" : "2-b" })
+          .catch((error: unknown) => error);
+      });
+    const nothing = async (): Promise<void> => undefined;
+    for (const isNoted of [false, true]) {
+      const namespace = isNoted ? "noted" : "new";
+      const init = () => registry.init({ namespace, layout: layouts.westid.fingerprint });
+      if (isNoted) expect(await note(namespace, nothing)).toBeUndefined();
+      expect(await note(namespace, init)).toBeInstanceOf(Beaten);
+      const info = await registry.describe(namespace);
+      expect(info?.era).toEqual(isNoted ? "1-a" : expect.not.stringMatching(/^[12]-/));
+      if (isNoted) expect(info?.quarantineEnd).toBe(1);
+    }
+    expect(await note("other", () => note("other", nothing))).toBeInstanceOf(Beaten);
+    expect(await note("other", nothing)).toBeUndefined();
+    expect(await registry.describe("other")).toBeUndefined();
+    expect(await registry.init({ namespace: "other", layout: layouts.westid.fingerprint })).toMatchObject({
+      era: "2-b",
     });
   });
 });
