@@ -2,7 +2,7 @@ import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import type { InitRequest } from "../../rule/registry.ts";
 import { newNamespace } from "../../rule/new-namespace.ts";
-import type { Dialect, SqlRow } from "./dialect.ts";
+import type { Dialect } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
 import { entriesOf, noteIn, putNote } from "./namespace-state.ts";
@@ -78,7 +78,7 @@ async function noteFixed(tx: Transaction, layout: string, limits: Partial<Namesp
     tx.get("assign.any-foreign"),
     tx.get("meta.used"),
   ]);
-  const [row = {} as SqlRow] = rows;
+  const [row = {}] = rows;
   const entries = entriesOf(rows);
   const noted = noteIn(entries);
   const { info, era, receiptKey } = newNamespace(layout, limits, numberOf(row, "clock"), noted);
