@@ -155,7 +155,8 @@ describe("a store that is made anew, empty", () => {
     const quarantines: number[] = [];
     maker.snowflake.lease.on("quarantine", () => void quarantines.push(Date.now()));
     await beneath([daemon], flags, removeFile);
-    await registry.init({ namespace: "default", layout, ...limits, new: true });
+    // Without `new`: the holder may have been heard already.
+    await registry.init({ namespace: "default", layout, ...limits });
     await eventually(
       async () => quarantines,
       (found) => found.length > 0,
