@@ -239,7 +239,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
-    test("or empty ones: the first renewal is noted in them, and the namespace that `init` makes begins in quarantine", async () => {
+    test("or empty ones: the first renewal is noted in them, and every claim waits once `init` has made the namespace anew", async () => {
       const server = await start();
       ends.push(() => server.remove());
       await expectRemembered(

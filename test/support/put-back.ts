@@ -105,7 +105,7 @@ export interface EmptiedStore {
 }
 
 /**
- * Empties a store under a live holder. A newcomer comes once the holder has spoken, and another store made the holder wait. Compares all IDs.
+ * Empties a store under a live holder. A newcomer comes once the holder has shown its receipt to the empty store. Compares all IDs.
  */
 export async function expectRemembered(
   { url, empty, needsInit = false }: EmptiedStore,
@@ -132,10 +132,6 @@ export async function expectRemembered(
   );
   expect(heard.lost[0]).toMatchObject({ reason: "forgotten", workerId: 0 });
   await Promise.all([holder, newcomer].map((maker) => maker.stop()));
-  if (process.env["FIGURES"])
-    console.log(
-      `worker IDs ${holder.snowflake.lease.workerId} and ${newcomer.snowflake.lease.workerId}; IDs ${holder.ids.length} and ${newcomer.ids.length}; twice: ${duplicatesOf([holder, newcomer]).length}`,
-    );
   expect(newcomer.snowflake.lease.workerId).toBe(holder.snowflake.lease.workerId);
   expect(duplicatesOf([holder, newcomer])).toEqual([]);
 }
