@@ -1,8 +1,12 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { Snowflake } from "../../src/generator/snowflake.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import { Lease } from "../../src/lease/lease.ts";
 import { eventually, type HolderError, HolderProcess } from "../support/holder.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openSql } from "../support/sql.ts";
+import { Wire } from "../support/wire.ts";
 
 const namespace = "orders";
 /** Longer than a promotion takes, ms: without a quarantine, two would make IDs in it. */
@@ -75,5 +79,71 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a PostgreSQL 
     const all = holders.flatMap((one) => one.ids());
     expect(unknown.ids().length).toBeGreaterThan(0);
     expect(new Set(all).size).toBe(all.length);
+  });
+
+  test("behind a proxy that sends reads to a standby which lags: no lease is lost, and no quarantine begins", async () => {
+    const primary = await PostgresServer.start();
+    ends.push(() => primary.remove());
+    const registry = await openSql(primary.url());
+    ends.push(() => registry.close());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    const standby = await primary.follower();
+    ends.push(() => standby.remove());
+    await standby.query("ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+    await standby.query("SELECT pg_reload_conf()");
+    const wire = await Wire.start(primary.port, standby.port);
+    ends.push(() => wire.stop());
+    const { era } = (await registry.describe(namespace)) ?? {};
+
+    const heard: unknown[] = [];
+    const failures = new Set<string>();
+    const holders: { lease: Lease; ids: Snowflake }[] = [];
+    for (let i = 0; i < 3; i++) {
+      const url = primary.url("?poolSize=1").replace(String(primary.port), String(wire.port));
+      const through = await openSql(url, 1500);
+      ends.push(() => through.close());
+      const makeToken = (): string => `${i}`.repeat(32);
+      const lease = await Lease.claim(
+        { registry: through, clock: systemClock, makeToken },
+        {
+          namespace,
+          layout: defaultLayout,
+          pool: { first: 0, last: 7 },
+          window: 60_000,
+          claimTimeout: 60_000,
+          maxWait: 500,
+          operationTimeout: 30_000,
+          reuse: "any",
+          onLost: "stop",
+          holder: { host: `host-${i}`, ip: "192.0.2.1", pid: 4711, instance: "" },
+        },
+      );
+      ends.push(() => lease.orphan());
+      lease.on("lost", (event) => heard.push(event));
+      lease.on("quarantine", (event) => heard.push(event));
+      lease.on("renew-failed", ({ error }) => failures.add(`${error.code} ${error.message}`));
+      holders.push({ lease, ids: new Snowflake(lease, {}) });
+    }
+    const made: bigint[] = [];
+    const make = (): void => {
+      for (const { ids } of holders) for (let i = 0; i < 100; i++) made.push(ids.next());
+    };
+    for (const { lease } of holders) expect(await lease.renew()).toBe(true);
+    make();
+    // The standby has none of these claims.
+    expect(await standby.query(`SELECT worker_id FROM workerid_window_${namespace} WHERE token IS NOT NULL`)).toEqual(
+      [],
+    );
+    wire.isSplit = true;
+    for (const { lease } of holders) expect(await lease.renew()).toBe(false);
+    make();
+    expect(wire.splits).toBeGreaterThan(0);
+    expect([...failures]).toEqual([expect.stringMatching(/^REGISTRY_UNAVAILABLE .*is read-only/)]);
+    wire.isSplit = false;
+    for (const { lease } of holders) await eventually(() => lease.renew(), Boolean);
+    make();
+    expect(heard).toEqual([]);
+    expect((await registry.describe(namespace))?.era).toBe(era);
+    expect(new Set(made).size).toBe(made.length);
   });
 });

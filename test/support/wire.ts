@@ -1,6 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
+/** The end of what a PostgreSQL answers. */
+const readyForQuery = Buffer.from("Z\0\0\0\u0005I", "latin1");
+
 /** Stands between a client and a server, and cuts them apart behind a piece of text that the client sends. */
 export class Wire {
   readonly #server: Server;
@@ -17,6 +20,10 @@ export class Wire {
    */
   readonly #reads = new Map<string, Buffer>();
   isCached = false;
+  /** Whether a replica answers the pieces that only read, as from a proxy that spares the server which writes. */
+  isSplit = false;
+  /** How many pieces the replica got. */
+  splits = 0;
   /** How often a client has spoken after it was answered. */
   turns = 0;
 
@@ -24,10 +31,14 @@ export class Wire {
     this.#server = server;
   }
 
-  static async start(target: number): Promise<Wire> {
+  /** @param replica the port of a PostgreSQL to which `isSplit` sends reads. */
+  static async start(target: number, replica?: number): Promise<Wire> {
     const server = createServer();
     const wire = new Wire(server);
-    server.on("connection", (client) => wire.#join(client, connect(target, "127.0.0.1")));
+    const to = (port: number): Socket => connect(port, "127.0.0.1");
+    server.on("connection", (client) =>
+      wire.#join(client, to(target), replica === undefined ? undefined : to(replica)),
+    );
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     return wire;
@@ -43,12 +54,12 @@ export class Wire {
     await once(this.#server, "close");
   }
 
-  #join(client: Socket, server: Socket): void {
+  #join(client: Socket, server: Socket, replica?: Socket): void {
+    const sockets = replica === undefined ? [client, server] : [client, server, replica];
     const end = (): void => {
-      client.destroy();
-      server.destroy();
+      for (const socket of sockets) socket.destroy();
     };
-    for (const socket of [client, server]) {
+    for (const socket of sockets) {
       this.#sockets.add(socket);
       socket.on("error", end);
       socket.on("close", end);
@@ -56,8 +67,19 @@ export class Wire {
     let torn = false;
     let asked: string | undefined;
     let answered = true;
+    let isGreeted = false;
+    let isReady = false;
+    const reads: Buffer[] = [];
+    replica?.on("data", (bytes: Buffer) => {
+      if (isReady) return void client.write(bytes);
+      // The server answers the first piece. From here on the replica waits for questions.
+      isReady = bytes.includes(readyForQuery);
+      if (isReady) for (const read of reads) replica.write(read);
+    });
     client.on("data", (bytes: Buffer) => {
       const { cut } = this;
+      if (!isGreeted) replica?.write(bytes);
+      isGreeted = true;
       if (answered) this.turns++;
       answered = false;
       const text = bytes.toString("latin1");
@@ -66,6 +88,10 @@ export class Wire {
       if (known !== undefined) {
         answered = true;
         return void client.write(known);
+      }
+      if (asked !== undefined && this.isSplit && replica !== undefined) {
+        this.splits++;
+        return void (isReady ? replica.write(bytes) : reads.push(bytes));
       }
       if (asked !== undefined && !this.isCached) this.#reads.set(asked, Buffer.alloc(0));
       if (cut !== undefined && bytes.includes(cut.text)) {
