@@ -88,6 +88,7 @@ interface Answer {
   readonly heard: string;
   readonly sent: number;
   readonly time: number;
+  readonly isRepeat: boolean;
 }
 
 /** How a holder stood from an ID on. */
@@ -318,8 +319,8 @@ class Life {
     });
   }
 
-  #hear({ time = 0, sent = time, turn }: Fact, heard: string): void {
-    const answer = { heard, sent, time };
+  #hear({ time = 0, sent = time, turn, isRepeat = false }: Fact, heard: string): void {
+    const answer = { heard, sent, time, isRepeat };
     this.answers.push(answer);
     if (heard === "granted") this.#granted = answer;
     else this.#lease?.answers.push(answer);
@@ -483,7 +484,7 @@ class Excuses {
   #isUnnoticed({ answers, copied }: Lease, restored: Restored): boolean {
     const isGiven = ({ heard }: Answer): boolean => heard === "granted" || heard === "renewed";
     const wasForgotten = answers.some(
-      (answer) => isGiven(answer) && answer.sent > restored.copied && answer.time < restored.begin,
+      (answer) => isGiven(answer) && !answer.isRepeat && answer.sent > restored.copied && answer.time < restored.begin,
     );
     const after = answers.find(({ sent }) => sent > restored.end);
     if (!wasForgotten || after === undefined) return false;

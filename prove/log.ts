@@ -30,6 +30,8 @@ export interface Fact {
   readonly heard?: string | undefined;
   /** When it asked for that, by the same clock. */
   readonly sent?: number | undefined;
+  /** It had asked for the same before: the registry may have done it then. */
+  readonly isRepeat?: boolean | undefined;
   /** The turn that a renewal was to pass on to. */
   readonly turn?: string | undefined;
   /** It was copied, or is that copy; `pending`: the turn that both had drawn, and had no answer to. */

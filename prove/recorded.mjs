@@ -99,6 +99,8 @@ class Record {
   #image;
   /** Of the present claim. */
   #claim;
+  /** The token of the last request for a worker ID. */
+  #asked;
 
   constructor(registry, note, image) {
     [this.#registry, this.#note, this.#image, this.isCopied] = [registry, note, image, image === undefined];
@@ -120,9 +122,11 @@ class Record {
       return grant;
     }
     const sent = now();
+    const isRepeat = token === this.#asked;
+    this.#asked = token;
     const answer = await this.#heard(sent, this.#registry.claim(request));
     if (answer.outcome !== "granted") return answer;
-    this.#note({ heard: "granted", sent });
+    this.#note({ heard: "granted", sent, isRepeat });
     this.#claim = { token, grant: answer, sent };
     return answer;
   };
@@ -130,6 +134,7 @@ class Record {
   renew = async (request) => {
     const { nextTurn, sentTurns = [] } = request;
     const claim = this.#claim;
+    const isRepeat = nextTurn === claim.pending;
     Object.assign(claim, { pending: nextTurn, isLate: sentTurns.length > 0 });
     if (!this.isCopied) {
       const { answered, pending } = this.#image;
@@ -144,7 +149,7 @@ class Record {
     const sent = now();
     const answer = await this.#heard(sent, this.#registry.renew(request));
     const reason = answer.outcome === "lost" ? `lost ${answer.reason}` : "renewed";
-    this.#note({ heard: reason, sent, turn: nextTurn });
+    this.#note({ heard: reason, sent, turn: nextTurn, isRepeat });
     if (answer.outcome === "renewed" && answer.turn === claim.pending) {
       Object.assign(claim, { answered: answer, pending: undefined, isLate: false, sent });
     }

@@ -247,6 +247,8 @@ describe("the checker of the proof suite, where the store was put back", () => {
       expect(await judged([...forgotten, fact])).toEqual({ unnoticed: 1 });
       expect(await judged([...forgotten, fact], [heard("quarantine", 1250)])).toEqual({});
       expect(await judged([...forgotten, fact], [heard("quarantine", 1350)])).toEqual({ unnoticed: 1 });
+      // The store may have done what was repeated before the copy was taken.
+      expect(await judged([{ ...heard("granted", 100), isRepeat: true }, window(100, 1000, 5), fact])).toEqual({});
       // What the copy knew is not forgotten.
       expect(await judged([heard("granted", 40), window(40, 1000, 5), fact])).toEqual({});
     },
