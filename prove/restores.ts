@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { chmodSync, copyFileSync, cpSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import mysql from "mysql2/promise";
 import type { MariadbServer } from "../test/support/mariadb.ts";
@@ -13,6 +14,8 @@ import type { ZooKeeper } from "../test/support/zookeeper.ts";
 import { namespace, type PutBack, type Restore } from "./scene.ts";
 
 const run = promisify(execFile);
+/** ms. */
+const [patience, betweenTries] = [30_000, 100];
 
 /** Puts something back of which nothing has to start again. */
 function inPlace(work: () => Promise<void>): PutBack {
@@ -20,6 +23,17 @@ function inPlace(work: () => Promise<void>): PutBack {
     await work();
     placed();
   };
+}
+
+/** A cluster of which a node has just started again is down for a moment. */
+async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (const end = performance.now() + patience; ; await sleep(betweenTries)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+  }
 }
 
 /** Into the open file; and another file in its place, where all processes of this machine see that by themselves. */
@@ -58,7 +72,8 @@ export function redisRestore(server: RedisServer, prefix = `workerId/${namespace
   return {
     how: "all keys by RESTORE",
     async copy() {
-      return inPlace(await copyOfKeys(server, `${prefix}:*`));
+      const putBack = await patiently(() => copyOfKeys(server, `${prefix}:*`));
+      return inPlace(() => patiently(putBack));
     },
   };
 }
@@ -135,6 +150,8 @@ export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<
         for (const { data } of servers) {
           await run("rm", ["-rf", keptBy(data)]);
           await run("cp", ["-a", data, keptBy(data)]);
+          // No ZooKeeper starts on a log that was just begun.
+          await run("find", [keptBy(data), "-name", "log.*", "-size", "0", "-delete"]);
         }
       } finally {
         for (const server of servers) server.process.signal("SIGCONT");
