@@ -398,9 +398,13 @@ class Excuses {
   }
 
   get restores(): Course {
-    const told = this.#restored.map((each) => (this.#told.get(each) ?? Infinity) - each.served);
-    const toldAfter = told.filter((ms) => ms < Infinity).map((ms) => Math.max(0, ms));
-    return { count: told.length, toldAfter, twice: this.#twice.restores };
+    const restored = this.#restored;
+    const toldAfter = restored.flatMap((each, i) => {
+      const told = this.#told.get(each) ?? Infinity;
+      // A word after the next restore is of that one.
+      return told < (restored[i + 1]?.begin ?? Infinity) ? [Math.max(0, told - each.served)] : [];
+    });
+    return { count: restored.length, toldAfter, twice: this.#twice.restores };
   }
 
   get copies(): Course {
