@@ -194,8 +194,8 @@ describe("the checker of the proof suite, where the store was put back", () => {
     expect(await judged(one ?? [], other ?? [])).toEqual({ excused: 1 });
     const { restores } = await verdictOf([one ?? [], other ?? []], undefined, restored);
     expect(restores).toEqual({ count: 1, toldAfter: [190], twice: 1 });
-    const later = { copied: 215, begin: 380, end: 385, served: 390, wall: start + 380 };
-    const twice = await verdictOf([word], undefined, { ...restored, restores: [...restored.restores, later] });
+    const next = { copied: 215, begin: 380, end: 385, served: 390, wall: start + 380 };
+    const twice = await verdictOf([word], undefined, { ...restored, restores: [...restored.restores, next] });
     expect(twice.restores).toEqual({ count: 2, toldAfter: [10], twice: 0 });
   });
 
