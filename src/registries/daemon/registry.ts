@@ -120,10 +120,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   }
 
   function release(request: ReleaseRequest): Promise<Released | Lost> {
-    const { namespace, workerId, fence, token, clock: now, used, receipt, ...rest } = request;
+    const { namespace, workerId, fence, token, clock: now, used, receipt } = request;
     doubted.delete(claimName(request));
     const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
-    const body = { token, fence, now, ...turnsJson(rest), ...usage };
+    const body = { token, fence, now, ...turnsJson(request), ...usage };
     return orLost(reply(leases.release, { namespace, workerId }, { body, receipt }), () => ({ outcome: "released" }));
   }
 
@@ -180,14 +180,14 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     claim: addresses.length > 1 ? claimComparing : claim,
 
     async renew(request) {
-      const { namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint, receipt, ...rest } = request;
+      const { namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint, receipt } = request;
       // Which of the registries would renew it is chance.
       const name = claimName(request);
       if (doubted.get(name) === true) {
         doubted.delete(name);
         return { outcome: "lost", reason: "forgotten" };
       }
-      const body = { token, fence, now, windowMs, ...turnsJson(rest), ...checkpointJson(checkpoint) };
+      const body = { token, fence, now, windowMs, ...turnsJson(request), ...checkpointJson(checkpoint) };
       const renewal = reply(leases.renew, { namespace, workerId }, { body, receipt });
       return orLost(renewal, ({ answer: { from, until, clock, turn }, receipt }) => {
         return { outcome: "renewed", from, until, clock, turn, receipt };
