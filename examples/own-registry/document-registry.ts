@@ -10,6 +10,7 @@ import {
   checkLimits,
   checkNew,
   checkPin,
+  checkUnnoted,
   decideClaim,
   decideRelease,
   decideRenewal,
@@ -95,7 +96,9 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
 
     async init(request) {
       const info = await step((state, now) => {
-        const space = state.get(request.namespace) ?? created(state, request.namespace, request, now);
+        const { namespace } = request;
+        if (request.new === true) checkUnnoted(namespace, state.noted.get(namespace)?.quarantineEnd);
+        const space = state.get(namespace) ?? created(state, namespace, request, now);
         checkLayout(request.namespace, request.layout, space.info);
         checkLimits(request.namespace, request, space.info);
         state.set(request.namespace, space);

@@ -4,7 +4,7 @@
  */
 export { checkLayout, checkLimits } from "./limits.ts";
 export { type Era, type NamespaceState, openedEra } from "./era.ts";
-export { checkNew } from "./namespace.ts";
+export { checkNew, checkUnnoted } from "./namespace.ts";
 export { eraMark, newNamespace, type NewNamespace, separated } from "./new-namespace.ts";
 export { storedToken } from "./token.ts";
 export { admitClaim, decideRelease, decideRenewal, type Verdict } from "./verdict.ts";

@@ -33,7 +33,7 @@ export async function checkNew(
   }
 }
 
-/** Refuses `new` where a quarantine is recorded. @throws SnowleaseError CONFIG_INVALID */
+/** Refuses `new` where the end of a quarantine is noted, before a namespace is made. @throws SnowleaseError CONFIG_INVALID */
 export function checkUnnoted(namespace: string, quarantineEnd: number | undefined): void {
   if (quarantineEnd === undefined) return;
   throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`);
