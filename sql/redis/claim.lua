@@ -51,9 +51,10 @@ local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
--- `recalledEra` in rule/verdict.ts: the caller may be wrong about its clock, and right about what it remembers.
-local recalled = readReceipt(recall)
-if recalled and not select(2, checkQuarantine(maxLag, mark, clock)) and isForgotten(recalled, load(recalled.workerId)) then
+-- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.
+local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
+local recalled = not isDoubtful and readReceipt(recall)
+if recalled and isForgotten(recalled, load(recalled.workerId)) then
   actOnEvidence(recalled, maxLag, mark)
 end
 if now < meta.opensAt and not isDoubtful then

@@ -33,11 +33,10 @@ local holds = record ~= nil and record.token == token and record.fence == fence
 if not holds and receipt ~= nil then
   if not isEvidence then
     local answer = lostTo(record, fence)
-    receipt = readReceipt(receiptEra, receiptUntil, receiptLimits)
-    return overlaps(fence, receipt, record) and lostInDoubt(answer[3], receipt, record) or answer
+    return overlaps(receipt, record) and lostInDoubt(answer[3], receipt, record) or answer
   end
   if isDoubled(record) then
-    return lostForgotten(receipt, fence, record)
+    return lostForgotten(receipt, record)
   end
 end
 if now < meta.opensAt then
@@ -50,7 +49,7 @@ then
   return { 'refused', info() }
 end
 if not holds then
-  return isEvidence and lostForgotten(receipt, fence, record) or lostTo(record, fence)
+  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
 -- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.

@@ -54,9 +54,7 @@ export function nextEra(
   const length = longest + 2 * widest;
   // An operator's word on the quarantines before still stands.
   const opens = Math.max(clock + length, opensAt, receipt?.until ?? 0);
-  // Behind every fence of the era before: from its `quarantineEnd` on they rise by less than one a ms.
-  const fences = quarantineEnd + Math.max(0, clock - opensAt) + length;
-  const end = Math.max(opens, opensAt < quarantineEnd ? fences : quarantineEnd);
+  const end = Math.max(opens, quarantineEnd);
   // Eras rise even if the store forgot the last ones.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
   return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: opens };

@@ -24,15 +24,13 @@ export function quarantineError(
   { clock, opensAt, unknown }: Omit<InQuarantine, "outcome">,
 ): SnowleaseError {
   const retryAfterMs = opensAt - clock;
-  const cause =
-    retryAfterMs > longestUsual
-      ? `the clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`
-      : undefined;
-  const what =
-    unknown === undefined
-      ? `${title} may have forgotten windows that it granted (it was restored, promoted, moved or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
-      : `${title} has no namespace \`${unknown}\`, and a holder proves that it had one: nothing is granted in it for ${retryAfterMs} ms, until the windows have passed that it may have forgotten; put its data back, or wait.`;
-  return new SnowleaseError("QUARANTINE", cause ?? what, { retryAfterMs, until: opensAt });
+  let cause = `${title} may have forgotten windows that it granted (it was restored, promoted, moved or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`;
+  if (retryAfterMs > longestUsual) {
+    cause = `The clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`;
+  } else if (unknown !== undefined) {
+    cause = `${title} has no namespace \`${unknown}\`, and a holder proves that it had one: nothing is granted in it for ${retryAfterMs} ms, until the windows have passed that it may have forgotten; put its data back, or wait.`;
+  }
+  return new SnowleaseError("QUARANTINE", cause, { retryAfterMs, until: opensAt });
 }
 
 /** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */

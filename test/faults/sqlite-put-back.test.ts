@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "vitest";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
 import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
+import { backUp, restore } from "../support/sqlite-copy.ts";
 
 let folder: string;
 
@@ -29,6 +30,6 @@ test("an empty registry that is written into the open file is found out by the n
   await other.close();
   await expectRemembered({
     url: `sqlite:${path}`,
-    empty: async () => void (await run("sqlite3", ["-cmd", ".timeout 5000", path, `.restore ${empty}`])),
+    empty: () => restore(path, empty),
   });
 });

@@ -59,7 +59,7 @@ describe("an operator who separates a copy", () => {
 });
 
 test("a write without an answer is not taken for that of another operator", async () => {
-  const made = newNamespace(defaultLayout.fingerprint, {}, 1000);
+  const made = newNamespace(defaultLayout.fingerprint, {}, 1000, undefined);
   let state = { ...made.era, info: made.info, clock: 1000 };
   let writes = 0;
   const attempt = {

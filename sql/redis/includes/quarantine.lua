@@ -52,10 +52,7 @@ local function beginQuarantine(replication, maxLag, mark, receipt)
   local length = longest + 2 * widest + (maxLag or 0)
   -- An operator's word on the quarantines before still stands.
   local opens = math.max(now + length, meta.opensAt, receipt and receipt['until'] or 0)
-  -- Behind every fence of the era before: from its `quarantineEnd` on they rise by less than one a ms.
-  local fences = meta.quarantineEnd + math.max(0, now - meta.opensAt) + length
-  local ends = math.max(opens, meta.opensAt < meta.quarantineEnd and fences or meta.quarantineEnd)
-  beginEra(replication, ends, opens, mark, receipt)
+  beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
 local function inQuarantine()

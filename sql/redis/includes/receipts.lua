@@ -72,21 +72,20 @@ local function lostInDoubt(reason, receipt, record)
   return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', ends }
 end
 
--- Whether the record alone shows that another claim used times of the receipt's window: `overlapOf` in rule/verdict.ts. `fence`: of the
--- receipt.
-local function overlaps(fence, receipt, record)
-  if record == nil or record.fence < fence then
+-- Whether the record alone shows that another claim used times of the receipt's window: `overlapOf` in rule/verdict.ts.
+local function overlaps(receipt, record)
+  if record == nil or record.fence < receipt.fence then
     return false
   end
-  local isOther = record.fence > fence or record.token ~= nil
+  local isOther = record.fence > receipt.fence or record.token ~= nil
   return (isOther and record.from or record['until']) < receipt['until']
 end
 
--- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts. `fence`: of the receipt.
-local function lostForgotten(receipt, fence, record)
+-- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts.
+local function lostForgotten(receipt, record)
   -- An old primary may not know yet that another one took over. The write shows whether the replicas still follow.
   redis.call('HSET', metaKey, 'era', meta.era)
-  if not isDoubled(record) and not overlaps(fence, receipt, record) then
+  if not isDoubled(record) and not overlaps(receipt, record) then
     return { 'lost', 'reason', 'forgotten' }
   end
   return lostInDoubt('forgotten', receipt, record)

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { receiptPattern } from "../../api/call.ts";
 import { ignoreRefusal, SnowleaseError } from "../../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 import { namespaceIdIn, readReceipt } from "../../rule/receipt.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
@@ -77,7 +78,7 @@ export class Receipts {
     // A registry wrote what is signed. Other texts are read first: one that is no receipt costs no look-up.
     const content = readReceipt(receipt);
     if (content === undefined) return undefined;
-    const { exists, id, own } = await this.#look(namespace);
+    const { exists, id, own } = await this.#look(namespace, this.#now - lookPause);
     if (exists && (id === undefined || id === content.namespaceId)) return isSignedBy(own) ? receipt : undefined;
     throw otherRegistry(namespace);
   }

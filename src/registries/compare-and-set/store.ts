@@ -12,6 +12,7 @@ import type {
 } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*

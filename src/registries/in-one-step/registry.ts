@@ -10,7 +10,7 @@ import { storedToken } from "../../rule/token.ts";
 import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
 import { checkClaim, forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { eraMark, newNamespace } from "../../rule/new-namespace.ts";
+import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import { answerOrError, checkEra, infoOf, quarantineError } from "../../rule/quarantine.ts";
 import { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";

@@ -14,7 +14,7 @@ import {
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
-import { mostSentTurns, type Turns } from "../../rule/turn.ts";
+import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { receiptIn } from "../../rule/verdict.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";

@@ -3,7 +3,7 @@ import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import { eraMark } from "../../rule/new-namespace.ts";
+import { eraMark, type NewNamespace } from "../../rule/new-namespace.ts";
 import { eraToNote, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
@@ -20,6 +20,7 @@ import {
   noteIn,
   putNote,
   readNamespace,
+  setEntry,
   setEra,
   type SqlNamespace,
 } from "./namespace-state.ts";

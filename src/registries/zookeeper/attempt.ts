@@ -3,7 +3,7 @@ import type { ClaimKey, ClaimRequest, HistoryRow, InitRequest } from "../../rule
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
-import { newNamespace } from "../../rule/new-namespace.ts";
+import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,

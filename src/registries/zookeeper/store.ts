@@ -17,7 +17,8 @@ export interface Beginning<Read> {
   readonly state: StoredNamespace | undefined;
   /** Where it does not exist. */
   readonly unknown: UnknownNamespace | undefined;
-  /** The node of the era. */
+  /** The nodes of what is fixed for the namespace, and of the era. */
+  readonly meta: Node | undefined;
   readonly era: Node | undefined;
   readonly read: Read;
   readonly session: number;
@@ -83,7 +84,7 @@ export class ZooKeeperStore {
     if (clock !== undefined) {
       const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
       const unknown = meta ? undefined : { clock, noted: era && readEra(era, nodes.era) };
-      return { clock, state, unknown, era, read, session };
+      return { clock, state, unknown, meta, era, read, session };
     }
     await this.#makeClock(exchange);
     return this.begin(exchange, nodes, reads);

@@ -13,6 +13,7 @@ import type {
 } from "../../../src/rule/registry.ts";
 import { storedToken } from "../../../src/rule/token.ts";
 import type { Turns } from "../../../src/rule/turn.ts";
+import { checkClaim } from "../../../src/rule/window.ts";
 import { type Fault, granting, keyOf, reset, type Wrap } from "./fault.ts";
 
 const bare = { turn: undefined, nextTurn: undefined, sentTurns: undefined };
