@@ -28,6 +28,7 @@ const unrun: Readonly<Record<string, string>> = {
   help: "the examples of --help: cli-usage reads them, and each names a registry of its own",
   npm: "installs packages",
   bench: "takes half an hour",
+  copy: "needs a copy of a database: cli-separate and the test of separated copies run the same commands",
   fleet: "needs the hosts of a fleet: cli-migrate and the migration tests run the same steps",
   host: "needs a machine of that name, with certificates: http-tls and cli-access run the same steps",
   oracle: "no Oracle can be had here",
