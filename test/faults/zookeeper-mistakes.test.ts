@@ -142,7 +142,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
   });
 
   describe("fields that a newer version added", () => {
-    const added = { turnOfLease: { text: "x", sent: ["y"] }, renewals: 7, "": null };
+    const added = { turnOfLease: { text: "x", sent: ["y"] }, sendings: 7, "": null };
 
     /** A value with these fields in each object of it. */
     function grown(value: unknown): unknown {
@@ -235,7 +235,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       await does(() => registry.rehearse?.(namespace) ?? Promise.resolve());
       expectWhole(await readTree(port), namespace);
       expect(await does(() => registry.prune(namespace, Date.now() + 60_000))).toBe(2);
-      expect(JSON.stringify(answers)).not.toMatch(/turnOfLease|renewals/);
+      expect(JSON.stringify(answers)).not.toMatch(/turnOfLease|sendings/);
     });
 
     test("stay in the record of a number that is pinned and was never claimed, and a claim of its owner keeps them", async () => {

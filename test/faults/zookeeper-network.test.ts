@@ -389,7 +389,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       );
       proxy.heal();
       const renewal = { ...keyOf(request, grant), clock: Date.now(), window: 60_000 };
-      expect(await answered(() => registry.renew(renewal))).toEqual({ outcome: "lost" });
+      expect(await answered(() => registry.renew(renewal))).toEqual({ outcome: "lost", reason: "released" });
       expect(await direct.worker(namespace, 0)).toMatchObject({ state: "resting", until: grant.until });
       await expectAllWhole();
     });
