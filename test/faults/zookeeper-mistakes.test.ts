@@ -64,7 +64,10 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     await registry.pin(namespace, 0, "looked at");
     expect(await registry.worker(namespace, 0)).toMatchObject({ state: "pinned", fence: 4 });
     expect(await registry.history(namespace, 0)).toMatchObject([{ fence: 1 }, { fence: 2 }, { fence: 3 }]);
-    expect(await registry.renew({ ...late, clock: Date.now(), window: 2000 })).toEqual({ outcome: "lost" });
+    expect(await registry.renew({ ...late, clock: Date.now(), window: 2000 })).toEqual({
+      outcome: "lost",
+      reason: "released",
+    });
     await registry.unpin(namespace, 0);
     const again = await eventually(
       () => registry.claim(ask({ workerId: 0 })),
@@ -230,8 +233,9 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       expect(await does(() => registry.workers(namespace))).toMatchObject([{ workerId: 0, state: "live" }]);
       expect(await does(() => registry.worker(namespace, 0))).toMatchObject({ holder: third.holder });
       const info = { layout: third.layout, maxWindow: 2500, maxClockSkew: 500 };
-      expect(await does(() => registry.describe(namespace))).toStrictEqual(info);
-      expect(await does(() => registry.init({ namespace, ...info }))).toStrictEqual(info);
+      const [id, era] = [expect.any(String), expect.any(String)];
+      expect(await does(() => registry.describe(namespace))).toStrictEqual({ ...info, id, era });
+      expect(await does(() => registry.init({ namespace, ...info }))).toStrictEqual({ ...info, id, era });
       await does(() => registry.rehearse?.(namespace) ?? Promise.resolve());
       expectWhole(await readTree(port), namespace);
       expect(await does(() => registry.prune(namespace, Date.now() + 60_000))).toBe(2);
