@@ -455,7 +455,7 @@ inline act(r) {
 #endif
 
 /* Another claim of the worker ID may use what the receipt allows (doubtAbout). */
-#define isDoubled (here.record.until + SKEW > registry)
+#define isDoubled (here.record.until > clock || here.record.until + SKEW > registry)
 
 /* A renewal by r, sent at `clock`. */
 inline renew(r) {

@@ -38,7 +38,7 @@ if record ~= nil and record.token == nil and record.fence == fence then
   return { 'lost', 'reason', 'released' }
 end
 if record == nil or record.token ~= token or record.fence ~= fence then
-  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
+  return isEvidence and lostForgotten(receipt, record, clock) or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
 -- A server that has forgotten renewals does not know the holder's turn.

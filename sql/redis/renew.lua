@@ -35,8 +35,8 @@ if not holds and receipt ~= nil then
     local answer = lostTo(record, fence)
     return overlaps(receipt, record) and lostInDoubt(answer[3], receipt, record) or answer
   end
-  if isDoubled(record) then
-    return lostForgotten(receipt, record)
+  if isDoubled(record, clock) then
+    return lostForgotten(receipt, record, clock)
   end
 end
 if now < meta.opensAt then
@@ -49,7 +49,7 @@ then
   return { 'refused', info() }
 end
 if not holds then
-  return isEvidence and lostForgotten(receipt, record) or lostTo(record, fence)
+  return isEvidence and lostForgotten(receipt, record, clock) or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
 -- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.

@@ -202,9 +202,9 @@ export const quarantines: readonly ConformanceCheck[] = [
       const { until } = held.grant;
       const token = newToken();
       const other = { ...held, key: { ...held.key, token } };
-      const ask = (end: number): ReturnType<Trial["renew"]> => {
+      const ask = (end: number, clock = trial.now()): ReturnType<Trial["renew"]> => {
         const receipt = edited(receiptOf(held), { token: storedToken(token), until: end });
-        return trial.renew(other, { receipt, window: short });
+        return trial.renew(other, { receipt, window: short, clock });
       };
       await trial.passed(until);
       for (const [end, last] of [
@@ -217,6 +217,7 @@ export const quarantines: readonly ConformanceCheck[] = [
       }
       await trial.passed(until + endless.maxClockSkew);
       await refuses("QUARANTINE", "a renewal after that claim", ask(until));
+      outcome(await ask(until, until - 1), "lost", "a renewal by a clock that shows a time of that claim");
     },
   ),
 

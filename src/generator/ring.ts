@@ -1,7 +1,7 @@
 import { checkInteger, refuse } from "../id/check.ts";
 import { longestTimer } from "../lease/clock.ts";
 import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
-import { isOver } from "../lease/lease-view.ts";
+import { isOver, type LeaseSnapshot } from "../lease/lease-view.ts";
 import type { Snowflake } from "./snowflake.ts";
 
 /** The size of a ring, and when it is refilled. */
@@ -145,13 +145,17 @@ export class Ring {
     return layout.decompose(this.#slots[this.#head] as bigint, now).timestamp + layout.tick <= now;
   }
 
-  /**
-   * Drops IDs of a lease that has ended or switched since, and refills when a window was extended. IDs behind the clock are dropped, too: a
-   * store that went back in time lets a holder go on beside a claim that has ended, where it makes no ID of that claim's times any more.
-   */
+  /** Whether the next ID lies before the begin of the window: a quarantine has raised that. */
+  #isClosed({ from }: LeaseSnapshot): boolean {
+    const { clock, layout } = this.ids.lease;
+    if (this.#left === 0) return false;
+    return layout.decompose(this.#slots[this.#head] as bigint, clock.now()).timestamp < from;
+  }
+
+  /** Drops IDs of a lease that has ended or switched since, and of a window that begins later now. Refills when a window was extended. */
   #follow(): void {
     const { snapshot, state } = this.ids.lease;
-    if (snapshot?.generation !== this.#generation || this.#lags()) this.#left = 0;
+    if (snapshot?.generation !== this.#generation || (snapshot && this.#isClosed(snapshot))) this.#left = 0;
     if (snapshot !== undefined && this.#left <= this.#padding) void this.#refillSoon();
     if (isOver(state)) this.#stop.abort();
   }

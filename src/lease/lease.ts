@@ -329,8 +329,8 @@ export class Lease implements LeaseView {
     const { token, turns, receipt } = secrets;
     // Counted from before the request: the registry's window may begin then.
     const sent = monotonic(clock);
+    const asking = clock.now();
     try {
-      const asking = clock.now();
       const checkpoint = this.#tracker?.checkpoint();
       const claim = { namespace, workerId, fence, token, ...turns.forRenewal(asking, asked.until), receipt };
       const renewal = { ...claim, window, clock: asking, checkpoint };
@@ -363,12 +363,22 @@ export class Lease implements LeaseView {
       this.#renewAt = monotonic(clock) + (quarantineRetryIn(error, window, token) ?? pause);
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
       if (error.code === "QUARANTINE") {
+        this.#closeBefore(asking);
         this.#events.emit("quarantine", { error });
-        // Prepared IDs behind the clock may be another claim's, too.
         this.#notify();
       }
       return false;
     }
+  }
+
+  /**
+   * Gives up the times before this one. A registry in quarantine compared the clock of the request with the windows of other claims that it
+   * had granted meanwhile: these have ended before, whatever the clock shows later.
+   */
+  #closeBefore(asking: number): void {
+    const { from, until, knownFrom } = this.#snapshot;
+    const floor = Math.min(asking, until);
+    this.#snapshot = { ...this.#snapshot, from: Math.max(from, floor), knownFrom: Math.max(knownFrom, floor) };
   }
 
   #lose(loss: LossReason | "replaced", doubt?: Lost["doubt"]): void {

@@ -64,13 +64,13 @@ function judgeRenewal(
   // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
   if (!holds && receipt !== undefined) {
     if (!isEvidence) return { answer: { ...lostTo(before, request), doubt: overlapOf(receipt, before) } };
-    if (isDoubled(before, state)) return { answer: forgottenTo(receipt, before, state) };
+    if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
   }
   if (clock < state.opensAt) return { answer: { outcome: "quarantine", clock, opensAt: state.opensAt } };
   checkWindow(request.window, info);
   checkSkew(request.clock, clock, info);
   if (!holds) {
-    return { answer: receipt && isEvidence ? forgottenTo(receipt, before, state) : lostTo(before, request) };
+    return { answer: receipt && isEvidence ? forgottenTo(receipt, before, state, request) : lostTo(before, request) };
   }
 
   const isOlder = before.era !== era;
@@ -116,7 +116,7 @@ function judgeRelease(
   }
   if (!isHolders(before, request)) {
     if (!isEvidence || receipt === undefined) return { answer: lostTo(before, request) };
-    return { answer: forgottenTo(receipt, before, state) };
+    return { answer: forgottenTo(receipt, before, state, request) };
   }
   if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
     return { answer: { outcome: "lost", reason: "cloned" } };
@@ -206,16 +206,26 @@ function withEndOf(receipt: Receipt | undefined, record: Stored | undefined, req
 }
 
 /**
- * Whether other claims may use the same times as the holder of the receipt from now on. Where all of them have passed, a quarantine
- * protects the holder. The record's `from` says nothing of the claims before its last one.
+ * Whether other claims may use the same times as the holder of the receipt from now on. Where all of them have passed, by its clock as
+ * well, a quarantine protects the holder: it uses no time before that clock any more. The record's `from` says nothing of the claims
+ * before its last one.
  */
-function isDoubled(record: Stored | undefined, { clock, info }: NamespaceState): record is Stored {
-  return record !== undefined && record.until > clock - info.maxClockSkew;
+function isDoubled(
+  record: Stored | undefined,
+  { clock, info }: NamespaceState,
+  { clock: holderClock }: Pick<RenewRequest, "clock">,
+): record is Stored {
+  return record !== undefined && record.until > Math.min(clock - info.maxClockSkew, holderClock);
 }
 
 /** The answer to a holder whose claim the registry has forgotten. */
-function forgottenTo(receipt: Receipt, record: Stored | undefined, state: NamespaceState): Lost {
-  const doubt = isDoubled(record, state) ? spanOf(receipt, record) : overlapOf(receipt, record);
+function forgottenTo(
+  receipt: Receipt,
+  record: Stored | undefined,
+  state: NamespaceState,
+  request: Pick<RenewRequest, "clock">,
+): Lost {
+  const doubt = isDoubled(record, state, request) ? spanOf(receipt, record) : overlapOf(receipt, record);
   return { outcome: "lost", reason: "forgotten", doubt };
 }
 

@@ -32,6 +32,8 @@ interface Window {
   end: number;
   /** What the store held that took it back. */
   takenBack: Content | undefined;
+  /** Each give-back, though the store may have forgotten it: what the store held after it, and where the window ended. */
+  readonly givenBack: { readonly content: Content | undefined; readonly end: number }[];
 }
 
 /** An ID as it was made. */
@@ -186,9 +188,10 @@ export class Judge {
       },
       release: async (request) => {
         const asked = store.release(request);
-        this.#compareEras(store.standing, readReceipt(request.receipt), request.receipt);
+        const { standing } = store;
+        this.#compareEras(standing, readReceipt(request.receipt), request.receipt);
         const answer = await asked;
-        if (answer.outcome === "released") this.#released(request);
+        if (answer.outcome === "released") this.#released(request, standing);
         return answer;
       },
       forceRelease: (request) => store.forceRelease(request),
@@ -307,6 +310,7 @@ export class Judge {
       releasedBy: undefined,
       end: Infinity,
       takenBack: undefined,
+      givenBack: [],
     };
     this.#open(workerId, open);
   }
@@ -329,6 +333,7 @@ export class Judge {
         releasedBy: undefined,
         end: Infinity,
         takenBack: undefined,
+        givenBack: [],
       });
     } else {
       // It was given back by a copy, and the store forgot that.
@@ -340,12 +345,13 @@ export class Judge {
   }
 
   /** What is given back is nobody's until it is granted again. */
-  #released({ workerId, fence, token, clock, used }: ReleaseRequest): void {
+  #released({ workerId, fence, token, clock, used }: ReleaseRequest, standing?: Standing): void {
     const window = this.#of(workerId).findLast((each) => each.token === token && each.fence === fence);
     if (window === undefined) return;
     const family = [...window.families].at(0) ?? last;
     window.releasedBy ??= window.families.size > 1 ? last : family;
-    window.takenBack = this.#store?.standing?.before;
+    window.takenBack = standing?.before;
+    window.givenBack.push({ content: standing?.after, end: used?.until ?? Infinity });
     if (used === undefined) return;
     // A store that was put back granted a repeated claim anew: both windows are this one's.
     for (const each of this.#of(workerId)) {
@@ -428,7 +434,7 @@ export class Judge {
 /** Whether both IDs are of two copies that no answer has parted, or of one and the next holder of what the other one gave back. */
 function isOfCopies({ isDoubled, window }: Making, other: Making): boolean {
   if (!isDoubled || window === undefined) return false;
-  return window.token === other.window?.token || window.releasedBy !== undefined;
+  return window.token === other.window?.token || window.givenBack.length > 0;
 }
 
 /** Whether a store that granted one knew what it had granted the other, or had waited for it in a quarantine. */
@@ -444,7 +450,7 @@ function isKnown({ writes }: Pick<Window, "writes">, content: Content | undefine
 }
 
 /** Where a window ends, as far as a store with this content has to respect it; 0 where it does not. */
-function knownEnd({ writes, end }: Window, content: Content | undefined): number {
+function knownEnd({ writes, end, givenBack }: Window, content: Content | undefined): number {
   const known = writes.filter(
     (write) =>
       content === undefined ||
@@ -452,5 +458,6 @@ function knownEnd({ writes, end }: Window, content: Content | undefined): number
       knows(content, write.content) ||
       write.content.serial < content.began,
   );
-  return Math.min(end, Math.max(0, ...known.map(({ until }) => until)));
+  const ends = givenBack.filter((each) => content && each.content && knows(content, each.content));
+  return Math.min(end, ...ends.map((each) => each.end), Math.max(0, ...known.map(({ until }) => until)));
 }

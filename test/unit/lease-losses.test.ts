@@ -21,6 +21,8 @@ interface World {
   readonly releases: ReleaseRequest[];
   /** The registry does not answer. */
   off: boolean;
+  /** It refuses everything with this. */
+  refusal: SnowleaseError | undefined;
 }
 
 function newWorld(): World {
@@ -31,6 +33,7 @@ function newWorld(): World {
     clock,
     ...sent,
     off: false,
+    refusal: undefined,
     registry: {
       ...store,
       claim: (request) => passed(sent.claims, request, () => store.claim(request)),
@@ -44,6 +47,7 @@ function newWorld(): World {
     ask: () => Promise<Answer>,
   ): Promise<Answer> {
     list.push(request);
+    if (world.refusal !== undefined) throw world.refusal;
     if (world.off) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "It is cut off.");
     return ask();
   }
@@ -260,6 +264,30 @@ describe("what a holder sends", () => {
     expect(await lease.renew()).toBe(true);
     expect(lease.state).toBe("held");
     await lease.close();
+  });
+});
+
+describe("a holder that is told of a quarantine", () => {
+  it.each(["wall", "lead"] as const)("makes no ID of a time before that, wherever its clock goes: %s", async (mode) => {
+    const world = newWorld();
+    const ids = new Snowflake(await claim(world, { leads: mode === "lead" }), { mode, rollback: { maxWait: 0 } });
+    await world.clock.advance(5000);
+    const told = world.clock.now();
+    world.refusal = new SnowleaseError("QUARANTINE", "It went back in time.");
+    expect(await ids.lease.renew()).toBe(false);
+    world.clock.step(-3000);
+    const made: number[] = [];
+    for (let i = 0; i < 4000; i++) {
+      await world.clock.advance(1);
+      try {
+        made.push(layouts.westid.decompose(ids.next()).timestamp);
+      } catch (error) {
+        expect(error).toBeInstanceOf(SnowleaseError);
+      }
+    }
+    expect(made.length).toBeGreaterThan(0);
+    expect(Math.min(...made)).toBeGreaterThanOrEqual(told);
+    await ids.lease.orphan();
   });
 });
 

@@ -268,6 +268,16 @@ describe("a renewal with evidence", () => {
     }
   });
 
+  test("beside a claim whose window the holder's own clock has not passed is lost at once, too: it would use these times again", () => {
+    const other = record({ token: "t2", until: now - 20_000 });
+    const covered = receipt({ until: now + 5000 });
+    const renewAt = (clock: number): unknown => renewIn(inside, other, { receipt: covered, clock }).answer;
+    expect(renewAt(now)).toMatchObject({ outcome: "quarantine" });
+    expect(renewAt(now - 20_000)).toMatchObject({ outcome: "quarantine" });
+    expect(renewAt(now - 20_001)).toMatchObject({ outcome: "lost", reason: "forgotten" });
+    expect(renewAt(now - 100_000)).toMatchObject({ outcome: "lost", reason: "forgotten" });
+  });
+
   test("names the times in doubt after a quarantine, too, where the other claim began before the end of its window", () => {
     const covered = { receipt: receipt({ until: now - 1000 }) };
     const other = record({ token: "t2" });

@@ -61,8 +61,9 @@ local function reachReceipt(receipt, record)
 end
 
 -- Whether other claims may use the same times as the holder of the receipt from now on: `isDoubled` in rule/verdict.ts.
-local function isDoubled(record)
-  return record ~= nil and record['until'] > now - meta.maxClockSkew
+-- `clock`: the holder's.
+local function isDoubled(record, clock)
+  return record ~= nil and record['until'] > math.min(now - meta.maxClockSkew, clock)
 end
 
 -- A loss, with the times that other claims may have used, too: `spanOf` in rule/verdict.ts.
@@ -82,10 +83,10 @@ local function overlaps(receipt, record)
 end
 
 -- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts.
-local function lostForgotten(receipt, record)
+local function lostForgotten(receipt, record, clock)
   -- An old primary may not know yet that another one took over. The write shows whether the replicas still follow.
   redis.call('HSET', metaKey, 'era', meta.era)
-  if not isDoubled(record) and not overlaps(receipt, record) then
+  if not isDoubled(record, clock) and not overlaps(receipt, record) then
     return { 'lost', 'reason', 'forgotten' }
   end
   return lostInDoubt('forgotten', receipt, record)
