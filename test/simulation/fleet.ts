@@ -275,8 +275,9 @@ export class Fleet {
   }
 
   /** Refusals are part of life; that a registry finds a request of an honest holder invalid is not. */
-  #note({ number, token = "" }: Process, error: unknown): void {
-    if (isSnowleaseError(error, "CONFIG_INVALID") && this.#judge.isGrantedAnew(token)) return;
+  #note({ number, family, token = "" }: Process, error: unknown): void {
+    const isExcused = this.#judge.isGrantedAnew(token) || this.#judge.isCopied(family);
+    if (isSnowleaseError(error, "CONFIG_INVALID") && isExcused) return;
     // What came late was refused for its clock; any other cause is a failure that the world did not make.
     const isMade =
       isSnowleaseError(error) && (error.cause === undefined || isSnowleaseError(error.cause, "CLOCK_SKEW"));

@@ -116,6 +116,11 @@ export class Judge {
     return !this.#copied.has(family) && this.#store?.hasForgotten !== true;
   }
 
+  /** Whether this family was copied, or is a copy: the other one may have told of ticks that this one does not know. */
+  isCopied(family: number): boolean {
+    return this.#copied.has(family);
+  }
+
   /** Whether a store that was put back granted this claim once more: its holder knows the first window only. */
   isGrantedAnew(token: string): boolean {
     const windows = [...this.#windows.values()].flat().filter((window) => window.token === token);
