@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ServerAddress } from "../../src/registries/url.ts";
@@ -91,12 +91,20 @@ class ZooKeeperServer {
 
   /** Starts it, and waits until it listens; it serves once a majority does. */
   async start(): Promise<void> {
+    this.#dropBegunLogs();
     const clock = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
     await this.process.start(
       "env",
       [...clock, "java", ...this.#arguments],
       async () => (await ask(this.port, "ruok")) === "imok",
     );
+  }
+
+  /** No ZooKeeper starts on a log without a byte, which it leaves where it is killed as it begins one. */
+  #dropBegunLogs(): void {
+    const names = existsSync(this.data) ? readdirSync(this.data).filter((name) => name.startsWith("log.")) : [];
+    const begun = names.map((name) => join(this.data, name)).filter((path) => statSync(path).size === 0);
+    for (const path of begun) rmSync(path);
   }
 
   /** "standalone", "leader" or "follower"; undefined while it serves nobody. */
