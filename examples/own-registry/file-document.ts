@@ -6,23 +6,36 @@ import { link, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Document } from "./document-registry.ts";
 
-/** So many versions stay: somebody who read one of them, and was stopped then, has to find the next one taken. */
+/** So many versions stay. */
 const kept = 100;
 
 export function fileDocument(folder: string): Document {
   const pathOf = (version: number): string => join(folder, `${version}.json`);
 
-  async function versions(): Promise<number[]> {
+  /** The versions that are there, in ascending order, and the last one that was removed: 0 where none was. */
+  async function look(): Promise<{ readonly versions: readonly number[]; readonly removed: number }> {
     await mkdir(folder, { recursive: true });
     const names = await readdir(folder);
-    const numbers = names.filter((name) => /^\d+\.json$/.test(name)).map((name) => Number.parseInt(name, 10));
-    return numbers.toSorted((a, b) => a - b);
+    const numbers = (pattern: RegExp): number[] =>
+      names.filter((name) => pattern.test(name)).map((name) => Number.parseInt(name, 10));
+    const versions = numbers(/^\d+\.json$/).toSorted((a, b) => a - b);
+    return { versions, removed: Math.max(0, ...numbers(/^\d+\.removed$/)) };
+  }
+
+  /** Says first which versions are to go: their names must not look free to a writer that was stopped for long. */
+  async function prune(versions: readonly number[], removed: number): Promise<void> {
+    if (versions.length < 2 * kept) return;
+    const last = (versions.at(-kept) ?? 1) - 1;
+    await write(join(folder, `${last}.removed`), "").catch(present);
+    await sync(folder);
+    for (const old of versions.slice(0, -kept)) await rm(pathOf(old), { force: true });
+    if (removed > 0 && removed < last) await rm(join(folder, `${removed}.removed`), { force: true });
   }
 
   return {
     async read() {
       for (;;) {
-        const version = (await versions()).at(-1);
+        const version = (await look()).versions.at(-1);
         if (version === undefined) return { version: 0, text: "" };
         const text = await readFile(pathOf(version), "utf8").catch(absent);
         if (text !== undefined) return { version, text };
@@ -41,9 +54,11 @@ export function fileDocument(folder: string): Document {
       } finally {
         await rm(draft);
       }
-      const all = await versions();
-      for (const old of all.slice(0, -kept)) await rm(pathOf(old), { force: true });
-      return all.at(-1) === version + 1;
+      const { versions, removed } = await look();
+      // The name was free because its first version is gone; or this one was removed, and had been the newest.
+      if (version < removed) throw new Error(`version ${version + 1} of the document in ${folder} is too old`);
+      await prune(versions, removed);
+      return true;
     },
   };
 }
@@ -64,4 +79,9 @@ async function sync(folder: string): Promise<void> {
 /** Removed since it was listed: there is a newer one. */
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
+}
+
+/** Another client has said the same. */
+function present(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EEXIST") throw error;
 }
