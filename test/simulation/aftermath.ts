@@ -39,6 +39,8 @@ export async function aftermath(
           return claim();
         });
       const lease = await claim();
+      // So may a quarantine.
+      world.advance(options.layout.tick);
       judge.made(new Snowflake(lease).next(), last, last);
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
