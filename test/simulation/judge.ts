@@ -358,11 +358,14 @@ export class Judge {
     window.takenBack = standing?.before;
     window.givenBack.push({ content: standing?.after, end: used?.until ?? Infinity });
     if (used === undefined) return;
+    // What one of two copies tells ends the other one's window only where the store goes by it.
+    const stored = window.families.size > 1 ? standing?.after.records.get(workerId)?.until : undefined;
+    const end = Math.max(used.until, stored ?? 0);
     // A store that was put back granted a repeated claim anew: both windows are this one's.
     for (const each of this.#of(workerId)) {
-      if (each.token === token) each.end = Math.min(each.end, used.until);
+      if (each.token === token) each.end = Math.min(each.end, end);
     }
-    window.end = Math.min(window.end, used.until);
+    window.end = Math.min(window.end, end);
     if (used.until > clock + this.#layout.tick) this.#tally.count("give-back ahead of the clock");
     if (this.#newest.get(family) !== token) this.#tally.count("late give-back after a switch");
   }
