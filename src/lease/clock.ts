@@ -45,13 +45,28 @@ export const stepTolerance = 250;
 /** What both clocks show at a moment, ms. */
 export type BothClocks = readonly [wall: number, mono: number];
 
+/** The clocks are read again where the process was stopped for longer between two readings, ms, and so often at most. */
+const [together, mostReadings] = [5, 10];
+
+/** Reads both clocks at one moment: on a busy machine, a process may be stopped between two readings for longer than `stepTolerance`. */
 export function bothClocks(clock: Clock): BothClocks {
-  return [clock.now(), monotonic(clock)];
+  let best: BothClocks = [0, 0];
+  let least = Infinity;
+  for (let readings = 0; readings < mostReadings && least > together; readings++) {
+    const before = monotonic(clock);
+    const wall = clock.now();
+    const apart = monotonic(clock) - before;
+    if (apart >= least) continue;
+    best = [wall, before + apart / 2];
+    least = apart;
+  }
+  return best;
 }
 
 /** How far the wall clock has gone ahead of the monotonic one since then, ms; negative where it fell behind. */
 export function jumpSince([wall, mono]: BothClocks, clock: Clock): number {
-  return Math.round(clock.now() - wall - (monotonic(clock) - mono));
+  const [presentWall, presentMono] = bothClocks(clock);
+  return Math.round(presentWall - wall - (presentMono - mono));
 }
 
 /** The monotonic clock in ms. */
