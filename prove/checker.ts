@@ -351,6 +351,8 @@ class Life {
     }
     this.#generation = generation;
     const span = this.#lease.spans.at(-1);
+    // In a quarantine a holder gives up the times before its request.
+    if (span !== undefined && from > span.from) span.until = Math.min(span.until, from);
     if (span === undefined || from > span.from) this.#lease.spans.push({ from, until });
     else span.until = until;
   }

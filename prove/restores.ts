@@ -25,7 +25,7 @@ function inPlace(work: () => Promise<void>): PutBack {
   };
 }
 
-/** A cluster of which a node has just started again is down for a moment. */
+/** Tries again: a cluster of which a node has just started again is down for a moment. */
 async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   for (const end = performance.now() + patience; ; await sleep(betweenTries)) {
     try {
@@ -102,7 +102,9 @@ export function postgresRestore(server: PostgresServer): Restore {
   return {
     how: "pg_restore",
     async copy() {
-      return inPlace(await dumpOfPostgres(server, namespace, "--single-transaction"));
+      const putBack = await dumpOfPostgres(server, namespace, "--single-transaction");
+      // It locks all tables one by one, and holders lock them in another order: the server ends one of both.
+      return inPlace(() => patiently(putBack));
     },
   };
 }
