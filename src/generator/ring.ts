@@ -140,16 +140,19 @@ export class Ring {
   /** Whether the next ID is older than the clock's tick. */
   #lags(): boolean {
     const { clock, layout } = this.ids.lease;
-    if (this.#left === 0) return false;
     const now = clock.now();
-    return layout.decompose(this.#slots[this.#head] as bigint, now).timestamp + layout.tick <= now;
+    return this.#nextTimestamp(now) + layout.tick <= now;
   }
 
   /** Whether the next ID lies before the begin of the window: a quarantine has raised that. */
   #isClosed({ from }: LeaseSnapshot): boolean {
-    const { clock, layout } = this.ids.lease;
-    if (this.#left === 0) return false;
-    return layout.decompose(this.#slots[this.#head] as bigint, clock.now()).timestamp < from;
+    return this.#nextTimestamp(this.ids.lease.clock.now()) < from;
+  }
+
+  /** The time of the next ID, Unix ms; Infinity where none is left. */
+  #nextTimestamp(now: number): number {
+    if (this.#left === 0) return Infinity;
+    return this.ids.lease.layout.decompose(this.#slots[this.#head] as bigint, now).timestamp;
   }
 
   /** Drops IDs of a lease that has ended or switched since, and of a window that begins later now. Refills when a window was extended. */

@@ -1,4 +1,4 @@
-import { bothClocks, type Clock, jumpSince, monotonic, stepTolerance } from "./clock.ts";
+import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
 import { asSnowleaseError, isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
@@ -114,7 +114,7 @@ export async function claimWorkerId(
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
         const closed = Math.min(opens - clock.now(), left(claimTimeout));
         if (closed > 0) await clock.sleep(closed, { signal });
-        const hasJumped = jumpSince(begun, clock) >= stepTolerance;
+        const hasJumped = jumpBetween(begun, bothClocks(clock)) >= stepTolerance;
         const claim = { grant, token, asked, since: clock.now(), hasJumped };
         if (!signal?.aborted) return claim;
         await giveBackUnused(host, options, claim);

@@ -63,10 +63,9 @@ export function bothClocks(clock: Clock): BothClocks {
   return best;
 }
 
-/** How far the wall clock has gone ahead of the monotonic one since then, ms; negative where it fell behind. */
-export function jumpSince([wall, mono]: BothClocks, clock: Clock): number {
-  const [presentWall, presentMono] = bothClocks(clock);
-  return Math.round(presentWall - wall - (presentMono - mono));
+/** How far the wall clock has gone ahead of the monotonic one in between, ms; negative where it fell behind. */
+export function jumpBetween([wall, mono]: BothClocks, [laterWall, laterMono]: BothClocks): number {
+  return Math.round(laterWall - wall - (laterMono - mono));
 }
 
 /** The monotonic clock in ms. */

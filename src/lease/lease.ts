@@ -1,4 +1,4 @@
-import { bothClocks, type BothClocks, type Clock, jumpSince, monotonic, stepTolerance } from "./clock.ts";
+import { bothClocks, type BothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, giveBackUnused, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, configInvalid, type SnowleaseError } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
@@ -273,7 +273,7 @@ export class Lease implements LeaseView {
     const { namespace } = this.#options;
     const secrets = this.#secrets;
     const { token, turns, receipt, hasJumped } = secrets;
-    const isKnown = !hasJumped && jumpSince(this.#seen, clock) < stepTolerance;
+    const isKnown = !hasJumped && jumpBetween(this.#seen, bothClocks(clock)) < stepTolerance;
     const claim = { namespace, workerId, fence, token, ...turns.present, receipt };
     const usage = isKnown ? used : undefined;
     const answer = await registry.release({ ...claim, clock: clock.now(), used: usage });
@@ -306,8 +306,10 @@ export class Lease implements LeaseView {
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
       this.look();
-      const by = jumpSince(this.#seen, clock);
-      this.#seen = bothClocks(clock);
+      // One reading ends this span and begins the next: a jump between two would be in neither.
+      const seen = bothClocks(clock);
+      const by = jumpBetween(this.#seen, seen);
+      this.#seen = seen;
       if (Math.abs(by) >= stepTolerance) {
         this.#events.emit("clock.jump", { by });
         if (by > 0) this.#secrets.hasJumped = true;

@@ -26,6 +26,11 @@ export class BoundedMap<Key, Value> {
     this.#entries.delete(oldest as Key);
   }
 
+  /** The values, the one that was set or read last at the end. */
+  values(): IterableIterator<Value> {
+    return this.#entries.values();
+  }
+
   delete(key: Key): void {
     this.#entries.delete(key);
   }

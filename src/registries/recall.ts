@@ -1,6 +1,7 @@
 import { isSnowleaseError } from "../id/errors.ts";
 import { readReceipt } from "../rule/receipt.ts";
 import type { Registry } from "../rule/registry.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
 /** Receipts that are kept of a namespace. */
 const mostKept = 256;
@@ -16,7 +17,7 @@ interface Remembered {
 
 interface RememberedNamespace {
   /** By the token of a claim, the newest last. An older copy grants the same worker ID and fence again. */
-  readonly receipts: Map<string, Remembered>;
+  readonly receipts: BoundedMap<string, Remembered>;
   /** When a claim bore one, by the claimer's clock. */
   recalledAt: number;
   /**
@@ -31,14 +32,15 @@ interface RememberedNamespace {
  * that a registry which went back in time is found out by its next claim, or a second later.
  */
 export function recalling<Recalled extends Registry>(registry: Recalled): Recalled {
-  /** By name, the one that was used last at the end. */
-  const kept = new Map<string, RememberedNamespace>();
+  /** By name. */
+  const kept = new BoundedMap<string, RememberedNamespace>(mostNamespaces);
 
   function remember(namespace: string, claim: string, receipt: string | undefined, until: number): void {
     if (receipt === undefined) return;
-    const remembered = kept.get(namespace) ?? { receipts: new Map(), recalledAt: -Infinity, anchor: undefined };
-    setLast(kept, namespace, remembered, mostNamespaces);
-    setLast(remembered.receipts, claim, { receipt, until }, mostKept);
+    const fresh = { receipts: new BoundedMap<string, Remembered>(mostKept), recalledAt: -Infinity, anchor: undefined };
+    const remembered: RememberedNamespace = kept.get(namespace) ?? fresh;
+    kept.set(namespace, remembered);
+    remembered.receipts.set(claim, { receipt, until });
     if (remembered.anchor?.claim === claim) remembered.anchor = { claim, receipt, until };
   }
 
@@ -89,13 +91,4 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
       return answer;
     },
   };
-}
-
-/** Sets an entry behind all others. With more than `most`, the first one is forgotten. */
-function setLast<Value>(entries: Map<string, Value>, name: string, value: Value, most: number): void {
-  entries.delete(name);
-  entries.set(name, value);
-  if (entries.size <= most) return;
-  const [first] = entries.keys();
-  entries.delete(first as string);
 }

@@ -1,5 +1,5 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { bothClocks, type Clock, jumpBetween, stepTolerance } from "../../lease/clock.ts";
 import { Survey } from "../../ops/pool/survey.ts";
 import { SharedLook } from "../../ops/shared-look.ts";
 import type { Pong, Registry } from "../../rule/registry.ts";
@@ -18,8 +18,6 @@ export interface RegistryFiguresOptions {
 const patience = 2000;
 /** Shortest time between two looks at the registry, ms. */
 const interval = 1000;
-/** A difference between the progress of the two clocks that counts as a step, ms. */
-const stepTolerance = 250;
 
 /**
  * Figures that are looked up when they are read: whether the registry answers, the clocks, and the pools of namespaces. Returns what
@@ -66,15 +64,13 @@ export function registryFigures(
     },
   );
 
-  /** The wall clock less the monotonic one, ms. */
-  const driftNow = (): number => clock.now() - monotonic(clock);
-  let lastDrift = driftNow();
+  let seen = bothClocks(clock);
   let pinging = false;
 
   function compareClocks(): void {
-    const drift = driftNow();
-    const by = drift - lastDrift;
-    lastDrift = drift;
+    const present = bothClocks(clock);
+    const by = jumpBetween(seen, present);
+    seen = present;
     if (Math.abs(by) >= stepTolerance) steps.inc({ direction: by > 0 ? "forward" : "back" });
   }
 
