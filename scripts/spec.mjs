@@ -17,6 +17,11 @@ const models = [
     macros: ["RESTORE", "TURNS=4"],
     long: ["RESTORE", "TURNS=0", "CLAIMS=3", "HOLDERS=3", "RENEWALS=1"],
   },
+  {
+    name: "receipts",
+    macros: ["RESTORE", "TURNS=0", "CLAIMS=3", "RENEWALS=1", "TIME=3"],
+    long: ["RESTORE", "TURNS=0", "CLAIMS=3", "RENEWALS=1"],
+  },
   { name: "receipts", macros: ["RESTORE", "TURNS=0"], long: ["RESTORE", "END", "TURNS=0", "CLAIMS=3"] },
   {
     name: "receipts",

@@ -6,7 +6,7 @@
  *
  * Checked, of a tick that two tokens use:
  *   - one of the two had a window that the store forgot, and has had no answer since (`isExcused`);
- *   - neither of the two was granted it after the store was shown evidence (`sure`);
+ *   - neither of the two was granted it after the store was shown evidence, or that the worker ID was granted twice (`sure`);
  *   - it does not lie behind the end of a quarantine;
  *   - with TWO stores: neither of the two has shown its newest receipt to both stores (`sure`);
  *   - with COPIES: one of the two is a copy that has had fewer than `bound` answers since it was copied;
@@ -32,6 +32,7 @@
  *   FROM_KEPT            the first renewal after a quarantine leaves the window's begin where it was
  *   GRANT_KEPT           a claim that is repeated after a quarantine is granted as it was
  *   DOUBLE_GOES_ON       a holder whose ticks another claim may use waits for the end of the quarantine
+ *   DOUBLE_STAYS_OPEN    a renewal that finds another claim among its times, or an earlier end, leaves the record as it is
  *   STRANGER_WAITS       a holder whose claim is over, and whose receipt is no evidence, waits for the end of the quarantine
  *   ENDED_AT_ONCE        an operator's end of a quarantine lets windows begin at the registry's clock
  *   ENDED_EARLY          the same, at that clock + maxClockSkew + 1 tick, not 2 x maxClockSkew
@@ -71,6 +72,13 @@
 #define CLAIMS 3
 #define HOLDERS 3
 #define RENEWALS 1
+#endif
+#ifdef DOUBLE_STAYS_OPEN
+#define RESTORE
+#define TURNS 0
+#define CLAIMS 3
+#define RENEWALS 1
+#define TIME 2
 #endif
 #ifdef FROM_KEPT
 #define RESTORE
@@ -457,6 +465,23 @@ inline act(r) {
 /* Another claim of the worker ID may use what the receipt allows (doubtAbout). */
 #define isDoubled (here.record.until > clock || here.record.until + SKEW > registry)
 
+/* The record alone shows that others may have used ticks before t (overlapOf). */
+#define isOthers(r) (here.record.fence > r.fence || here.record.token != 0)
+#define overlaps(r) (here.record.fence >= r.fence && ((isOthers(r) && here.record.from < t) || (!isOthers(r) && here.record.until < t)))
+
+/* lostBeside: every claim of the worker ID ends, and its window closes up to t, the end of what the holder of r may have used. */
+inline closeBeside(r) {
+  if
+  :: !evidence && overlaps(r) ->
+#ifndef DOUBLE_STAYS_OPEN
+     here.record.token = 0;
+     here.record.until = MAX(here.record.until, t);
+#endif
+     if :: putBack -> told = true :: else fi
+  :: else
+  fi
+}
+
 /* A renewal by r, sent at `clock`. */
 inline renew(r) {
   judge(r);
@@ -473,7 +498,7 @@ inline renew(r) {
 #ifndef DOUBLE_GOES_ON
        || (evidence && isDoubled)
 #endif
-     ) -> answer = LOST
+     ) -> answer = LOST; t = r.until; closeBeside(r)
   :: else ->
      if
      :: isRefused(clock)
@@ -697,6 +722,13 @@ inline giveBack() {
         here.record.until = MIN(here.record.until, MAX(here.record.from, holder[i].used))
      :: else
      fi
+  :: !match ->
+     t = holder[i].until;
+     if
+     :: knowsUse(i) -> t = MIN(t, MAX(holder[i].from, holder[i].used))
+     :: else
+     fi;
+     closeBeside(holder[i])
   :: else
   fi;
   clear(holder[i])

@@ -30,15 +30,19 @@ local isEvidence = receipt ~= nil and not isDoubtful and isForgotten(receipt, re
 if isEvidence then
   actOnEvidence(receipt, maxLag, mark)
 end
-if record ~= nil and record.token == nil and record.fence == fence then
-  -- It was released before; or an operator ended the claim, and what was used can no longer be stored.
-  if record.clean or ends == nil then
-    return { 'released' }
-  end
-  return { 'lost', 'reason', 'released' }
-end
 if record == nil or record.token ~= token or record.fence ~= fence then
-  return isEvidence and lostForgotten(receipt, record, clock) or lostTo(record, fence)
+  local wasEnded = record ~= nil and record.token == nil and record.fence == fence
+  if isEvidence and not wasEnded then
+    return lostForgotten(receipt, record, clock)
+  end
+  if receipt ~= nil and not isEvidence and not isDoubtful then
+    local answer = lostBeside(receipt, record, fence, math.min(receipt['until'], ends or receipt['until']))
+    if answer[4] ~= nil then
+      return wasEnded and ends == nil and { 'released' } or answer
+    end
+  end
+  -- Where it was not released before, an operator ended the claim in between, and what was used can no longer be stored.
+  return wasEnded and (record.clean or ends == nil) and { 'released' } or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
 -- A server that has forgotten renewals does not know the holder's turn.

@@ -32,8 +32,7 @@ end
 local holds = record ~= nil and record.token == token and record.fence == fence
 if not holds and receipt ~= nil then
   if not isEvidence then
-    local answer = lostTo(record, fence)
-    return overlaps(receipt, record) and lostInDoubt(answer[3], receipt, record) or answer
+    return lostBeside(receipt, record, fence, receipt['until'])
   end
   if isDoubled(record, clock) then
     return lostForgotten(receipt, record, clock)

@@ -275,6 +275,88 @@ export const receipts: readonly ConformanceCheck[] = [
     "plain-receipts",
   ),
 
+  check(
+    "a renewal after another claim of the same times ends that claim, and the next window begins behind both",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7, window: short });
+      await trial.passed(held.grant.until);
+      const next = await trial.claim({ workerId: 7, window: short, holder: on("beta") });
+      const { from, until, fence } = next.grant;
+      for (const [reaches, end] of [
+        [from + 5, until],
+        [until + 50, until + 50],
+      ] as const) {
+        const receipt = edited(receiptOf(held), { until: reaches });
+        outcome(await trial.renew(held, { receipt }), "lost", "the older holder's renewal");
+        const { until: stands, clean } = await trial.record(7);
+        equal([stands, clean], [end, false], "the end of the window, and whether it was given back");
+      }
+      const { reason } = outcome(
+        await trial.renew(next, { receipt: receiptOf(next) }),
+        "lost",
+        "the other one's renewal",
+      );
+      equal(reason, "released", "the reason");
+      outcome(await trial.release(next, { until: from }), "lost", "the other one's release");
+      equal((await trial.history(7)).at(-1)?.end, "forced", "the end of the other claim");
+      await trial.passed(until + 50);
+      const { grant } = await trial.claim({ workerId: 7 });
+      between(grant.from, until + 50, hour + until, "the begin of the next window");
+      equal(grant.fence, fence + 1, "its fence");
+    },
+    "plain-receipts",
+  ),
+
+  check(
+    "a renewal after a copy's give-back closes the window up to its end",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7 });
+      const { from, until } = held.grant;
+      const receipt = receiptOf(held);
+      await trial.released(held, { until: from + 10, recents: recentsFrom(from) }, { receipt });
+      const { reason, doubt } = outcome(await trial.renew(held, { receipt }), "lost", "the other copy's renewal");
+      equal([reason, doubt?.until], ["released", from + 10], "the reason, and the end of the times in doubt");
+      const { until: stands, clean, recents } = await trial.record(7);
+      equal({ stands, clean, recents }, { stands: until, clean: false }, "the record");
+      await trial.refusedUntil(until, { workerId: 7 }, "a claim of its window");
+      const again = outcome(await trial.renew(held, { receipt }), "lost", "the same renewal");
+      equal(again.doubt, undefined, "the times in doubt of a window that is closed");
+
+      const other = await trial.claim({ workerId: 8 });
+      await trial.released(other, { until: other.grant.from }, { receipt: receiptOf(other) });
+      await trial.released(other, undefined, { receipt: receiptOf(other) });
+      const { state, until: end } = await trial.record(8);
+      equal([state, end], ["resting", other.grant.until], "the record after a copy's give-back without usage");
+    },
+    "receipts",
+  ),
+
+  check(
+    "a release ends another claim where its holder used the same times, and only then",
+    async (trial) => {
+      const held = await trial.claim({ workerId: 7 });
+      const { from } = held.grant;
+      const receipt = receiptOf(held);
+      const used = { until: from + 20, recents: recentsFrom(from) };
+      await trial.released(held, used, { receipt });
+      const next = await trial.claim({ workerId: 7, holder: on("beta") });
+      const last = next.grant.until;
+      for (const [reaches, end, standing] of [
+        [from + 20, last, "live"],
+        [next.grant.from, last, "live"],
+        [next.grant.from + 1, last, "resting"],
+        [last + 1, last + 1, "resting"],
+      ] as const) {
+        const asked = { until: reaches };
+        const late = { receipt: edited(receipt, { until: Math.max(contentOf(receipt).until, reaches) }) };
+        outcome(await trial.release(held, asked, late), "lost", "a late release");
+        const { state, until } = await trial.record(7);
+        equal([state, until], [standing, end], `the other claim behind a release up to ${reaches}`);
+      }
+    },
+    "plain-receipts",
+  ),
+
   ...proofs.map(({ what, prepare, forgotten, answer }) =>
     check(
       `a renewal with a receipt ${what} begins a quarantine`,

@@ -4,7 +4,7 @@ import type { PoolView } from "./pool.ts";
 import { isForgotten, isUncovered, readReceipt, receiptOf, type Receipt } from "./receipt.ts";
 import type { ClaimKey, ClaimRequest, Lost, Released, ReleaseRequest, Renewal, RenewRequest } from "./registry.ts";
 import { checkTurns, isRepeat, isTurnOf } from "./turn.ts";
-import { checkClaim, isHolders, released, renewed, type Stored } from "./window.ts";
+import { checkClaim, forced, isHolders, released, renewed, type Stored } from "./window.ts";
 
 /*
  * A holder's renewal or release, and a claimer's recall, decided in one atomic step: first by the receipt, which can prove that the
@@ -21,6 +21,8 @@ export interface Verdict<Answer> {
   readonly answer: Answer | InQuarantine;
   /** The record to store; absent where nothing changes. */
   readonly record?: Stored | undefined;
+  /** How the record's claim ends with it; absent where it goes on. */
+  readonly end?: "released" | "forced" | undefined;
 }
 
 /** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
@@ -63,7 +65,7 @@ function judgeRenewal(
   const holds = isHolders(before, request);
   // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
   if (!holds && receipt !== undefined) {
-    if (!isEvidence) return { answer: { ...lostTo(before, request), doubt: overlapOf(receipt, before) } };
+    if (!isEvidence) return lostBeside(receipt, before, request, receipt.until, clock);
     if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
   }
   if (clock < state.opensAt) return { answer: { outcome: "quarantine", clock, opensAt: state.opensAt } };
@@ -109,21 +111,23 @@ function judgeRelease(
   const { clock, era } = state;
   const before = withEndOf(receipt, stored, request);
 
-  if (before !== undefined && before.token === undefined && before.fence === request.fence) {
-    // An operator ended the claim in between: the holder's usage comes too late.
-    const isDone = before.clean || request.used === undefined;
-    return { answer: isDone ? { outcome: "released" } : { outcome: "lost", reason: "released" } };
-  }
+  const wasEnded = before !== undefined && before.token === undefined && before.fence === request.fence;
+  const isDone = wasEnded && (before.clean || request.used === undefined);
   if (!isHolders(before, request)) {
-    if (!isEvidence || receipt === undefined) return { answer: lostTo(before, request) };
-    return { answer: forgottenTo(receipt, before, state, request) };
+    if (receipt !== undefined && isEvidence && !wasEnded)
+      return { answer: forgottenTo(receipt, before, state, request) };
+    const end = Math.min(receipt?.until ?? 0, request.used?.until ?? Infinity);
+    const verdict = lostBeside(isEvidence ? undefined : receipt, before, request, end, clock);
+    // Where it was not given back before, an operator ended the claim in between: the holder's usage comes too late.
+    const isSilent = request.used === undefined || verdict.answer.doubt === undefined;
+    return isDone && isSilent ? { ...verdict, answer: { outcome: "released" } } : verdict;
   }
   if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
     return { answer: { outcome: "lost", reason: "cloned" } };
   }
   // Where the registry forgot a renewal, it cannot know how far the window reached.
   const used = isEvidence ? undefined : usageIn(state, request.used, before);
-  return { answer: { outcome: "released" }, record: released(before, { ...request, used }, clock) };
+  return { answer: { outcome: "released" }, record: released(before, { ...request, used }, clock), end: "released" };
 }
 
 /** The era that begins where a claimer remembers what the registry forgot: `ClaimRequest.recall`. `record`: of the receipt's worker ID. */
@@ -230,19 +234,40 @@ function forgottenTo(
 }
 
 /**
- * The times in doubt where the record alone shows them: a later claim begins before the end of the receipt's window, or the record ends
- * before it. The store granted the worker ID twice, a copy of the holder gave it back, or an operator reset the window.
+ * The answer to a holder whose claim is over, without evidence. Where other claims may have used times that the holder used, all claims of
+ * the worker ID end, and the window closes up to `end`, the end of these times: the next claim would begin among them, with a clock that is
+ * behind, or because the holder was in lead mode.
  */
-function overlapOf(receipt: Receipt, record: Stored | undefined): Lost["doubt"] {
+function lostBeside(
+  receipt: Receipt | undefined,
+  record: Stored | undefined,
+  request: ClaimKey,
+  end: number,
+  clock: number,
+): Verdict<Lost> & { readonly answer: Lost } {
+  const answer = lostTo(record, request);
+  const doubt = receipt && overlapOf(receipt, record, end);
+  if (record === undefined || doubt === undefined) return { answer };
+  const isClosed = record.token === undefined && !record.clean && record.until >= end;
+  if (isClosed) return { answer: { ...answer, doubt } };
+  const ended = forced(record, clock, false);
+  return { answer: { ...answer, doubt }, record: { ...ended, until: Math.max(ended.until, end) }, end: "forced" };
+}
+
+/**
+ * The times in doubt where the record alone shows them: a later claim begins before the end of what the holder may have used, or the record
+ * ends before it. The store granted the worker ID twice, a copy of the holder gave it back, or an operator reset the window.
+ */
+function overlapOf(receipt: Receipt, record: Stored | undefined, end = receipt.until): Lost["doubt"] {
   if (record === undefined || record.fence < receipt.fence) return undefined;
   const isOther = record.fence > receipt.fence || record.token !== undefined;
-  return (isOther ? record.from : record.until) < receipt.until ? spanOf(receipt, record) : undefined;
+  return (isOther ? record.from : record.until) < end ? spanOf(receipt, record, end) : undefined;
 }
 
 /** The times that other claims may have used beside the holder of the receipt: they begin with the last answer that the registry forgot. */
-function spanOf(receipt: Receipt, { until }: Stored): NonNullable<Lost["doubt"]> {
+function spanOf(receipt: Receipt, { until }: Stored, end = receipt.until): NonNullable<Lost["doubt"]> {
   const from = receipt.until - receipt.maxWindow - receipt.maxClockSkew;
-  return { from, until: Math.max(from, Math.min(until, receipt.until)) };
+  return { from, until: Math.max(from, Math.min(until, end)) };
 }
 
 /** How a claim ended, as far as its record shows it. */

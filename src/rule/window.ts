@@ -194,7 +194,7 @@ export function released(record: Stored, request: ReleaseRequest, clock: number)
   };
 }
 
-/** The record after an operator ended the claim. The window stays closed unless the operator resets it: never to times reported as used. */
+/** The record after a claim was ended by force. The window stays closed unless an operator resets it: never to times reported as used. */
 export function forced(record: Stored, clock: number, resetWindow: boolean): Stored {
   const used = record.clean ? record.until : (record.checkpoint?.timestamp ?? -1) + 1;
   return {

@@ -16,6 +16,7 @@ export const events = [
   "store restored from an older copy",
   "store that lost everything",
   "store put back",
+  "loss beside another claim",
   "store put back in a quarantine",
   "store put back to another era",
   "two stores behind one address",

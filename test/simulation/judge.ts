@@ -1,7 +1,7 @@
 import type { Layout } from "../../src/id/layout.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { readReceipt, type Receipt } from "../../src/rule/receipt.ts";
-import type { Grant, ReleaseRequest, RenewRequest, Renewal } from "../../src/rule/registry.ts";
+import type { Grant, Lost, ReleaseRequest, RenewRequest, Renewal } from "../../src/rule/registry.ts";
 import type { Tally } from "./events.ts";
 import { type Content, knows, type Leasing, type Standing } from "./store.ts";
 
@@ -47,6 +47,12 @@ interface Making {
   readonly isDoubled: boolean;
 }
 
+/** The end of what a holder may have used that another claim was granted, too, and where the store stood when the holder was told. */
+interface Closing {
+  readonly end: number;
+  readonly content: Content;
+}
+
 /** How a process stood when it was copied. */
 interface Doubled {
   readonly token: string;
@@ -72,6 +78,8 @@ export class Judge {
   readonly #families = new Map<string, Set<number>>();
   readonly #newest = new Map<number, string>();
   readonly #receipts = new Map<string, Write[]>();
+  /** Of each worker ID. */
+  readonly #closings = new Map<number, Closing[]>();
   /** Where the store stood when it gave an answer. */
   readonly #answered = new WeakMap<object, Content>();
   /** The same of the answers that each family has heard. */
@@ -189,6 +197,7 @@ export class Judge {
           }
         }
         if (answer.outcome === "renewed") this.#renewed(request, answer, standing?.after);
+        if (answer.outcome === "lost") this.#closed(request.workerId, answer, receipt?.until, standing?.after);
         return answer;
       },
       release: async (request) => {
@@ -197,6 +206,7 @@ export class Judge {
         this.#compareEras(standing, readReceipt(request.receipt), request.receipt);
         const answer = await asked;
         if (answer.outcome === "released") this.#released(request, standing);
+        else this.#closed(request.workerId, answer, request.used?.until, standing?.after);
         return answer;
       },
       forceRelease: (request) => store.forceRelease(request),
@@ -300,6 +310,10 @@ export class Judge {
         this.accuse(`Fence ${fence} of worker ${workerId} does not rise above ${older}.`);
       }
     }
+    for (const { end, content: told } of this.#closings.get(workerId) ?? []) {
+      if (content === undefined || !knows(content, told) || (recents?.from ?? from) >= end) continue;
+      this.accuse(`Worker ${workerId} is granted from ${from}, and a holder that is lost used it up to ${end}.`);
+    }
     const families = this.#families.get(token) ?? new Set([last]);
     const isTakeOver = windows.length > 0 && windows.at(-1)?.releasedBy === undefined;
     if (isTakeOver && !families.has(last)) this.#tally.count("claim that took over");
@@ -368,6 +382,13 @@ export class Judge {
     window.end = Math.min(window.end, end);
     if (used.until > clock + this.#layout.tick) this.#tally.count("give-back ahead of the clock");
     if (this.#newest.get(family) !== token) this.#tally.count("late give-back after a switch");
+  }
+
+  /** A holder is told that another claim was granted times that it used up to `end`. */
+  #closed(workerId: number, { doubt }: Lost, end?: number, content?: Content): void {
+    if (doubt === undefined || end === undefined || content === undefined) return;
+    this.#tally.count("loss beside another claim");
+    this.#closings.set(workerId, [...(this.#closings.get(workerId) ?? []), { end, content }]);
   }
 
   #noted(write: Write): Write {

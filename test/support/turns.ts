@@ -2,28 +2,57 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long everything is under way, ms: longer than a client takes to say all that it has to say. */
-const delay = 25;
+/** How long a client may say more before its answers pass, ms. */
+const pause = 25;
+/** Of a ping and of the answer to it. */
+const pingXid = -2;
+/** Of a message about a watch, which answers no request. */
+const watchXid = -1;
 
-/** Stands before a server and counts round trips: how often a client spoke after it had been answered. */
+/** Cuts what a socket receives into messages of ZooKeeper: each has its length before it. */
+function messagesOf(socket: Socket, take: (message: Buffer, xid: number) => void): void {
+  let rest = Buffer.alloc(0);
+  let count = 0;
+  socket.on("data", (bytes) => {
+    rest = Buffer.concat([rest, bytes]);
+    while (rest.length >= 4 && rest.length >= 4 + rest.readInt32BE(0)) {
+      const length = 4 + rest.readInt32BE(0);
+      const message = rest.subarray(0, length);
+      rest = rest.subarray(length);
+      // The first message each way greets, and has no xid.
+      take(message, count++ === 0 || length < 8 ? pingXid : message.readInt32BE(4));
+    }
+  });
+}
+
+/**
+ * Stands before a ZooKeeper server and counts round trips: how often a client spoke after it had been answered. All answers of one round
+ * trip pass together, when the server has answered all requests: how TCP cuts and delays them does not count.
+ */
 export class TurnCounter {
   turns = 0;
   readonly #server: Server;
-  /** When bytes last passed, ms. */
-  #passed = 0;
 
   private constructor(target: number) {
     this.#server = createServer((client) => {
       const server = connect(target, "127.0.0.1");
-      let answered = true;
-      client.on("data", (bytes) => {
-        if (answered) this.turns++;
-        answered = false;
-        this.#pass(server, bytes);
+      let asked = 0;
+      let answers: Buffer[] = [];
+      const pass = (): void => {
+        if (answers.length === 0 || answers.length < asked) return;
+        this.turns++;
+        client.write(Buffer.concat(answers));
+        [asked, answers] = [0, []];
+      };
+      messagesOf(client, (message, xid) => {
+        if (xid !== pingXid) asked++;
+        server.write(message);
       });
-      server.on("data", (bytes) => {
-        answered = true;
-        this.#pass(client, bytes);
+      messagesOf(server, (message, xid) => {
+        if (xid === pingXid || xid === watchXid) return void client.write(message);
+        answers.push(message);
+        // What the client says at the same time may lie in another piece: it is read before the timer's next turn of the loop ends.
+        if (answers.length === asked) setTimeout(() => setImmediate(pass), pause);
       });
       for (const [socket, other] of [
         [client, server],
@@ -47,17 +76,9 @@ export class TurnCounter {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  #pass(to: Socket, bytes: Buffer): void {
-    setTimeout(() => {
-      to.write(bytes);
-      this.#passed = performance.now();
-    }, delay);
-    this.#passed = performance.now();
-  }
-
-  /** How many round trips something takes. Begins when all is quiet: nothing of what came before, no heartbeat either, is under way. */
+  /** How many round trips something takes. Nothing else may be under way. */
   async of(work: () => Promise<unknown>): Promise<number> {
-    while (performance.now() - this.#passed < 4 * delay) await sleep(delay);
+    await sleep(pause);
     const before = this.turns;
     await work();
     return this.turns - before;

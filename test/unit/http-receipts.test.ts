@@ -539,12 +539,7 @@ describe("a lost lease", () => {
     ]);
     const forced = await claim();
     await store.forceRelease({ namespace: "orders", workerId: forced.workerId, force: true });
-    expect(await told(forced)).toEqual([
-      410,
-      "LEASE_LOST",
-      "released",
-      expect.stringContaining("operator released it"),
-    ]);
+    expect(await told(forced)).toEqual([410, "LEASE_LOST", "released", expect.stringContaining("ended by force")]);
     const taken = await claim();
     await clock.advance(60_001);
     const next = await client.claim({

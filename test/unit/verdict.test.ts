@@ -296,23 +296,33 @@ describe("a renewal with evidence", () => {
     expect(renewIn(past, undefined, covered)).toEqual(lost("forgotten"));
   });
 
-  test("that is no evidence names the times in doubt where another claim used times of its window", () => {
+  test("that is no evidence ends another claim that used times of its window, and names the times in doubt", () => {
     const from = doubtFrom(now + 60_000);
     const until = now + 5000;
-    const after = (options: Partial<Stored>, text = receipt()) => {
-      changesNothing(renewIn(calm, record(options), { receipt: text }));
-      return renewIn(calm, record(options), { receipt: text });
+    const after = (options: Partial<Stored>) => {
+      const verdict = renewIn(calm, record(options), { receipt: receipt() });
+      if (verdict.record !== undefined) {
+        const { token, clean, recents } = verdict.record;
+        expect([token, clean, recents, verdict.end]).toEqual([undefined, false, undefined, "forced"]);
+        // It is ended once.
+        expect(renewIn(calm, verdict.record, { receipt: receipt() })).not.toHaveProperty("record");
+      }
+      return [verdict.answer, verdict.record?.until];
     };
+    const answer = (...told: Parameters<typeof lost>) => lost(...told).answer;
     // Claimed by two holders, one after the other.
     const twice = { fence: 9, token: "t2", from: now - 1000 };
-    expect(after({ ...twice, until })).toEqual(lost("taken", { from, until }));
-    expect(after({ ...twice, until: now + 90_000 })).toEqual(lost("taken", { from, until: now + 60_000 }));
-    expect(after({ ...twice, from: now + 59_999 })).toEqual(lost("taken", { from, until: now + 60_000 }));
-    expect(after({ ...twice, from: now + 60_000 })).toEqual(lost("taken"));
+    expect(after({ ...twice, until })).toEqual([answer("taken", { from, until }), now + 60_000]);
+    const whole = answer("taken", { from, until: now + 60_000 });
+    expect(after({ ...twice, until: now + 90_000 })).toEqual([whole, now + 90_000]);
+    expect(after({ ...twice, from: now + 59_999 })).toEqual([whole, now + 60_000]);
+    expect(after({ ...twice, from: now + 60_000 })).toEqual([answer("taken"), undefined]);
     // Given back by another claim or by a copy.
-    expect(after({ token: undefined, until, clean: true })).toEqual(lost("released", { from, until }));
+    const recents = { from: now, bytes: new Uint8Array() };
+    const given = { token: undefined, until, clean: true, recents };
+    expect(after(given)).toEqual([answer("released", { from, until }), now + 60_000]);
     // Ended by an operator.
-    expect(after({ token: undefined, until: now + 60_000 })).toEqual(lost("released"));
+    expect(after({ token: undefined, until: now + 60_000 })).toEqual([answer("released"), undefined]);
   });
 
   test("waits for the end of the quarantine where no other claim uses its times", () => {
@@ -385,7 +395,7 @@ describe("a release", () => {
 
   test("that was done before is answered again, whatever its turn, and changes nothing", () => {
     const done = record({ token: undefined, clean: true, until: now });
-    for (const options of [{}, { turn: "x" }, { receipt: undefined }, { used: undefined }]) {
+    for (const options of [{}, { turn: "x" }, { receipt: undefined }, { receipt: undefined, used: undefined }]) {
       expect(releaseIn(calm, done, options)).toEqual({ answer: { outcome: "released" } });
       expect(releaseIn(inside, done, options)).toEqual({ answer: { outcome: "released" } });
     }
@@ -398,10 +408,25 @@ describe("a release", () => {
     expect(releaseIn(calm, record({ token: undefined }))).toEqual(lost("released"));
   });
 
+  test("without usage, after a clean one, closes the window: another copy may have given it back", () => {
+    const done = record({ token: undefined, clean: true, until: now });
+    const { answer, record: after } = releaseIn(calm, done, { used: undefined });
+    expect(answer).toEqual({ outcome: "released" });
+    expect(after).toMatchObject({ clean: false, until: now + 60_000 });
+  });
+
   test("of a claim that was taken over is lost", () => {
-    expect(releaseIn(calm, record({ fence: 4, token: "t2" }))).toEqual(lost("taken"));
-    expect(releaseIn(calm, record({ fence: 4, token: undefined, clean: true }))).toEqual(lost("taken"));
+    const behind = { fence: 4, from: now };
+    expect(releaseIn(calm, record({ ...behind, token: "t2" }))).toEqual(lost("taken"));
+    expect(releaseIn(calm, record({ ...behind, token: undefined, clean: true }))).toEqual(lost("taken"));
     expect(releaseIn(calm, undefined, { receipt: undefined })).toEqual(lost("taken"));
+  });
+
+  test("ends another claim that used the same times", () => {
+    const until = now + 70_000;
+    const { answer, record: after, end } = releaseIn(calm, record({ fence: 4, token: "t2", from: now - 1, until }));
+    expect(answer).toEqual(lost("taken", { from: doubtFrom(now + 60_000), until: now }).answer);
+    expect([after?.token, after?.until, end]).toEqual([undefined, until, "forced"]);
   });
 
   test("is answered in a quarantine, not clean where the claim is from an older era", () => {

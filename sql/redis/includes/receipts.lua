@@ -1,4 +1,4 @@
--- What a holder's receipt proves (rule/receipt.ts), and how a claim ended (rule/verdict.ts). Needs: namespace, quarantine.
+-- What a holder's receipt proves (rule/receipt.ts), and how a claim ended (rule/verdict.ts). Needs: namespace, quarantine, records, marks.
 
 -- Whether a server in the era `meta.era` has forgotten this one: eras rise.
 local function isLaterEra(era)
@@ -66,20 +66,20 @@ local function isDoubled(record, clock)
   return record ~= nil and record['until'] > math.min(now - meta.maxClockSkew, clock)
 end
 
--- A loss, with the times that other claims may have used, too: `spanOf` in rule/verdict.ts.
-local function lostInDoubt(reason, receipt, record)
+-- A loss, with the times that other claims may have used, too: `spanOf` in rule/verdict.ts. `ends`: of what the holder may have used; nil:
+-- the end of its window.
+local function lostInDoubt(reason, receipt, record, ends)
   local from = receipt['until'] - receipt.maxWindow - receipt.maxClockSkew
-  local ends = math.max(from, math.min(record['until'], receipt['until']))
-  return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', ends }
+  return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', math.max(from, math.min(record['until'], ends or receipt['until'])) }
 end
 
 -- Whether the record alone shows that another claim used times of the receipt's window: `overlapOf` in rule/verdict.ts.
-local function overlaps(receipt, record)
+local function overlaps(receipt, record, ends)
   if record == nil or record.fence < receipt.fence then
     return false
   end
   local isOther = record.fence > receipt.fence or record.token ~= nil
-  return (isOther and record.from or record['until']) < receipt['until']
+  return (isOther and record.from or record['until']) < (ends or receipt['until'])
 end
 
 -- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts.
@@ -96,6 +96,25 @@ end
 local function lostTo(record, fence)
   local ended = record ~= nil and record.fence == fence and record.token == nil
   return { 'lost', 'reason', ended and 'released' or 'taken' }
+end
+
+-- The answer to a holder whose claim is over, without evidence, and the end of all claims that may have used the same times: `lostBeside` in
+-- rule/verdict.ts. `ends`: of what the holder may have used.
+local function lostBeside(receipt, record, fence, ends)
+  local answer = lostTo(record, fence)
+  if not overlaps(receipt, record, ends) then
+    return answer
+  end
+  answer = lostInDoubt(answer[3], receipt, record, ends)
+  if record.token == nil and not record.clean and record['until'] >= ends then
+    return answer
+  end
+  local use, token = expectEnd(record), record.token
+  record.token, record.recentFrom, record.clean = nil, nil, false
+  record.releasedAt, record.ended = record.releasedAt or now, record.ended or 'forced'
+  record['until'] = math.max(record['until'], ends)
+  endClaim(record, token, use, false)
+  return answer
 end
 
 -- Whether it is this holder's turn: `isTurnOf` in rule/turn.ts. `turns`: those that the record may have, with a space around each.

@@ -15,7 +15,7 @@ import {
 import type { ClaimRequest, Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../rule/verdict.ts";
-import { checkClaim, forced, forceRefusal, noNamespace, type Stored } from "../../rule/window.ts";
+import { checkClaim, forced, forceRefusal, noNamespace } from "../../rule/window.ts";
 import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import {
   checkEra,
@@ -100,13 +100,11 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
           return noted(attempt, unknown, decideUnknownRenewal(unknown, request, eraMark));
         }
         const verdict = decideRenewal(state, before?.record, request, eraMark);
-        const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
-        const isTaken = before !== undefined && !isHeld(before);
-        if (answer.outcome === "lost" || isTaken) {
-          await attempt.lost?.(request, before);
-          return answer.outcome === "lost" ? answer : lost;
-        }
-        if (before !== undefined && record !== undefined) await attempt.renew({ before, after: record });
+        const decision = await decided(attempt, verdict, { row: before, workerId });
+        const isTaken = decision.outcome !== "lost" && before !== undefined && !isHeld(before);
+        const answer = isTaken ? lost : decision;
+        if (!isTaken) await put(attempt, before, verdict);
+        if (answer.outcome === "lost") await attempt.lost?.(request, before);
         return answer;
       }),
 
@@ -121,9 +119,9 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
           return noted(attempt, unknown, decideUnknownRelease(unknown, request, eraMark));
         }
         const verdict = decideRelease(state, before?.record, request, eraMark);
-        const { answer, record } = await decided(attempt, verdict, { row: before, workerId });
+        const answer = await decided(attempt, verdict, { row: before, workerId });
+        await put(attempt, before, verdict);
         if (answer.outcome === "lost") await attempt.lost?.(request, before);
-        else if (before !== undefined && record !== undefined) await attempt.end({ before, after: record }, "released");
         return answer;
       }),
 
@@ -252,7 +250,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     attempt: StoreAttempt<Row>,
     { begins, answer, record }: Verdict<Answer | Lost>,
     before: { readonly row: Row | undefined; readonly workerId: number },
-  ): Promise<{ readonly answer: Answer | Lost; readonly record?: Stored | undefined }> {
+  ): Promise<Answer | Lost> {
     if (begins !== undefined) {
       await attempt.putEra(begins, before);
       if (record !== undefined) throw new Changed("a quarantine began");
@@ -261,7 +259,18 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     // Where an era began, that write has shown the same.
     const isForgotten = answer.outcome === "lost" && (answer as Lost).reason === "forgotten";
     if (isForgotten && begins === undefined) await attempt.confirm(before);
-    return { answer, record };
+    return answer;
+  }
+
+  /** Writes the record of a verdict. */
+  async function put(
+    attempt: StoreAttempt<Row>,
+    before: Row | undefined,
+    { record: after, end }: Verdict<unknown>,
+  ): Promise<void> {
+    if (before === undefined || after === undefined) return;
+    if (end === undefined) await attempt.renew({ before, after });
+    else await attempt.end({ before, after }, end);
   }
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {

@@ -53,9 +53,7 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
             return noted(step, asked, decideUnknownRenewal(unknownIn(step, asked), asked, eraMark));
           space.checkClock?.();
           const before = space.byId(asked.workerId);
-          const { answer, record } = decided(space, decideRenewal(stateOf(step, space), before, asked, eraMark));
-          if (record !== undefined) space.put(record, before);
-          return answer;
+          return decided(step, space, before, decideRenewal(stateOf(step, space), before, asked, eraMark));
         }),
       ),
 
@@ -67,12 +65,7 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
           if (space === undefined)
             return noted(step, asked, decideUnknownRelease(unknownIn(step, asked), asked, eraMark));
           const before = space.byId(asked.workerId);
-          const { answer, record } = decided(space, decideRelease(stateOf(step, space), before, asked, eraMark));
-          if (record !== undefined) {
-            space.put(record, before);
-            space.noteEnd(record, step.now, "released");
-          }
-          return answer;
+          return decided(step, space, before, decideRelease(stateOf(step, space), before, asked, eraMark));
         }),
       ),
 
@@ -151,11 +144,17 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
 
   /** Begins a quarantine where the holder proves that one has to begin. */
   function decided<Answer extends { readonly outcome: string }>(
+    step: Step,
     space: StepNamespace,
-    { begins, answer, record }: Verdict<Answer>,
-  ): { readonly answer: Answer | SnowleaseError; readonly record: Stored | undefined } {
+    before: Stored | undefined,
+    { begins, answer, record, end }: Verdict<Answer>,
+  ): Answer | SnowleaseError {
     if (begins !== undefined) space.beginEra(begins);
-    return { answer: answerOrError(title, answer), record };
+    if (record !== undefined) {
+      space.put(record, before);
+      if (end !== undefined) space.noteEnd(record, step.now, end);
+    }
+    return answerOrError(title, answer);
   }
 
   /** Notes that a namespace was forgotten, where a holder proves it. */

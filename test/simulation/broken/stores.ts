@@ -132,6 +132,14 @@ const doubledGoesOn = putBack({
   },
 });
 
+/** Leaves the window of a worker ID that was granted twice as it is. */
+const doubledStaysOpen = putBack({
+  decideRenewal(state, before, request, mark) {
+    const verdict = rules.decideRenewal(state, before, request, mark);
+    return verdict.answer.outcome === "lost" ? { ...verdict, record: undefined } : verdict;
+  },
+});
+
 /** Acts on what a lagging read seems to show. */
 const actsOnLag = forgetting(
   { stands: (isUnchanged, isEvidence) => isUnchanged || isEvidence },
@@ -167,6 +175,11 @@ export const brokenStores: readonly Broken[] = [
     found: [/^A quarantine ends/],
   },
   { name: "a doubled holder goes on through the quarantine", variant: () => doubledGoesOn, found: [twice] },
+  {
+    name: "a doubled worker ID whose window stays open",
+    variant: () => doubledStaysOpen,
+    found: [/^Worker \d+ is granted from/],
+  },
   { name: "evidence of a lagging read is acted on", variant: () => actsOnLag, found: [causeless] },
   {
     name: "an operator's end makes the quarantine shorter",

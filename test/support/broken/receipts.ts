@@ -690,5 +690,52 @@ const copyFaults: readonly Fault[] = [
   ),
 ];
 
+/** Whether another claim has the worker ID, or had it last. */
+async function isOver(registry: Registry, { namespace, workerId, fence }: ClaimKey): Promise<boolean> {
+  const record = await registry.worker(namespace, workerId);
+  return record !== undefined && (record.fence > fence || record.releasedAt !== undefined);
+}
+
+/** Mistakes where another claim had the worker ID at the same times. */
+const doubledFaults: readonly Fault[] = [
+  {
+    fault: "leaves the window open where a renewal shows that another claim had the same times",
+    rejectedBy: [
+      "a renewal after another claim of the same times ends that claim, and the next window begins behind both",
+      "a renewal after a copy's give-back closes the window up to its end",
+    ],
+    wrap: (registry) => ({
+      renew: async (request) =>
+        registry.renew((await isOver(registry, request)) ? { ...request, receipt: undefined } : request),
+    }),
+  },
+  {
+    fault: "leaves the window open where a give-back shows that another claim had the same times",
+    rejectedBy: ["a release ends another claim where its holder used the same times, and only then"],
+    wrap: (registry) => ({
+      release: async (request) =>
+        registry.release((await isOver(registry, request)) ? { ...request, receipt: undefined } : request),
+    }),
+  },
+  {
+    fault: "ends another claim at each late give-back",
+    rejectedBy: ["a release ends another claim where its holder used the same times, and only then"],
+    wrap: (registry) => ({
+      release: async (request) => {
+        const { namespace, workerId } = request;
+        const answer = await registry.release(request);
+        if (answer.outcome === "lost") await registry.forceRelease({ namespace, workerId, force: true });
+        return answer;
+      },
+    }),
+  },
+];
+
 /** Mistakes with which a registry does not find out that its store is an older copy, or that a holder is a copy. */
-export const receiptFaults: readonly Fault[] = [...turnFaults, ...proofFaults, ...eraFaults, ...copyFaults];
+export const receiptFaults: readonly Fault[] = [
+  ...turnFaults,
+  ...proofFaults,
+  ...eraFaults,
+  ...copyFaults,
+  ...doubledFaults,
+];
