@@ -12,7 +12,7 @@ local function receiptOf(record)
     return ''
   end
   return string.format(
-    '1.%s.%s.%.0f.%.0f.%s.%.0f.%.0f.%.0f.%.0f', meta.id, meta.era, record.workerId, record.fence, record.token, record.renewals or 0,
+    '1.%s.%s.%d.%d.%s.%d.%d.%d.%d', meta.id, meta.era, record.workerId, record.fence, record.token, record.renewals or 0,
     record['until'], meta.maxWindow, meta.maxClockSkew
   )
 end

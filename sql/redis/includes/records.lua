@@ -128,7 +128,7 @@ end
 local function index(record)
   if record.band ~= nil and record.pinned == nil then
     -- A command writes a number as text, which takes as long as the rest of it.
-    local score, member = string.format('%.0f', record['until']), string.format('%.0f', record.workerId)
+    local score, member = string.format('%d', record['until']), string.format('%d', record.workerId)
     redis.call('ZADD', restingKey(record.band), score, member)
     redis.call('ZADD', hostKey(record.band, record.host), score, member)
   end

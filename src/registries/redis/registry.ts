@@ -285,8 +285,8 @@ function receiptArgument(
 }
 
 /** The turns that the record of a holder may have, as an argument of a script. */
-function turnsArgument({ turn, nextTurn, sentTurns = [] }: Turns): string {
-  return ["", turn, nextTurn, ...sentTurns.slice(0, mostSentTurns), ""].join(" ");
+function turnsArgument({ turn = "", nextTurn = "", sentTurns = [] }: Turns): string {
+  return ` ${turn} ${nextTurn} ${sentTurns.slice(0, mostSentTurns).join(" ")} `;
 }
 
 /** Why a namespace is not new. */

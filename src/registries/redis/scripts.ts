@@ -108,17 +108,28 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
  */
 function readScript(name: string, given: readonly string[]) {
   const own = readSql(`redis/${name}.lua`);
-  const text = own.replace(/^-- include: (.*)$/m, (_, files: string) =>
+  const whole = own.replace(/^-- include: (.*)$/m, (_, files: string) =>
     files
       .split(" ")
       .map((file) => readSql(`redis/includes/${file}.lua`))
       .join("\n"),
   );
+  const text = withoutUnused(whole.replace(/^ *--.*\n/gm, ""));
   const names = [...own.matchAll(/^local (\w+) = .*ARGV/gm)].map(([, argument = ""]) => argument);
   if (names.toSorted().join() !== given.toSorted().join()) {
     throw new TypeError(`The script ${name} takes ${names.join(", ")}, and was given ${given.join(", ")}.`);
   }
   return { text, sha: createHash("sha1").update(text).digest("hex"), names };
+}
+
+/** A script without the functions that nothing in it calls: each run makes all of them anew, which takes a good part of a short script's time. */
+function withoutUnused(script: string): string {
+  const words = new Map<string, number>();
+  for (const [word] of script.matchAll(/\w+/g)) words.set(word, (words.get(word) ?? 0) + 1);
+  const rest = script.replace(/^local function (\w+)[^]*?^end\n/gm, (made, name: string) =>
+    words.get(name) === 1 ? "" : made,
+  );
+  return rest === script ? script : withoutUnused(rest);
 }
 
 /** Whether it tells a holder that the server forgot its claim. */
