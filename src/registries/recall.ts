@@ -37,9 +37,11 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
 
   function remember(namespace: string, claim: string, receipt: string | undefined, until: number): void {
     if (receipt === undefined) return;
-    const fresh = { receipts: new BoundedMap<string, Remembered>(mostKept), recalledAt: -Infinity, anchor: undefined };
-    const remembered: RememberedNamespace = kept.get(namespace) ?? fresh;
-    kept.set(namespace, remembered);
+    let remembered = kept.get(namespace);
+    if (remembered === undefined) {
+      remembered = { receipts: new BoundedMap<string, Remembered>(mostKept), recalledAt: -Infinity, anchor: undefined };
+      kept.set(namespace, remembered);
+    }
     remembered.receipts.set(claim, { receipt, until });
     if (remembered.anchor?.claim === claim) remembered.anchor = { claim, receipt, until };
   }

@@ -185,7 +185,9 @@ function proofOf(
   request: ClaimKey & { readonly receipt?: string | undefined },
   mark: EraMark,
 ): Proof {
-  const receipt = receiptIn(request);
+  // Most requests bear the receipt of the record as it is, which shows nothing beside it.
+  const isPresent = record !== undefined && request.receipt === receiptOf(state, record);
+  const receipt = isPresent ? undefined : receiptIn(request);
   if (receipt === undefined || !isForgotten(receipt, state, record))
     return { receipt, isEvidence: false, begins: undefined };
   const begins = isUncovered(receipt, state) ? nextEra(state, state.clock, state.info, mark, receipt) : undefined;

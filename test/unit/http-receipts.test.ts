@@ -375,6 +375,26 @@ describe("a receipt of a registry that was made anew", () => {
     expect((await renew(held, lie)).body.code).toBe("QUARANTINE");
   });
 
+  test("is ignored where the name of its key means another key now, also by the daemon that signed it", async () => {
+    const clock = fakeClock();
+    const store = memoryRegistry({ clock });
+    const heeded: boolean[] = [];
+    const registry: Registry = {
+      ...store,
+      renew(request) {
+        heeded.push(request.receipt !== undefined);
+        return store.renew(request);
+      },
+    };
+    const { claim, renew, useKeys } = await daemonWith([keyA], { clock, registry });
+    const held = await claim();
+    useKeys([keyA[0], keyB[1]]);
+    expect((await renew(held, held.receipt)).status).toBe(200);
+    useKeys(keyA);
+    expect((await renew(held, held.receipt)).status).toBe(200);
+    expect(heeded).toEqual([false, true]);
+  });
+
   test("with an id that has changed is judged by the present id a second later, and signed at once", async () => {
     const clock = fakeClock();
     let store = memoryRegistry({ clock });

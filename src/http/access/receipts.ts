@@ -7,8 +7,8 @@ import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 
-/** How many namespaces' keys a daemon remembers. */
-const mostNamespaces = 10_000;
+/** How many namespaces' keys, and how many signatures, a daemon remembers: some 4 MB. */
+const [mostNamespaces, mostSignatures] = [10_000, 10_000];
 /** Receipts of other registries cost one look at a namespace in this time, ms. As long may one of an id that has just changed be refused. */
 const lookPause = 1000;
 /** The name of a namespace's own key: no name in a file of keys begins so. */
@@ -20,6 +20,12 @@ interface PresentNamespace {
   readonly exists: boolean;
   readonly id?: string | undefined;
   readonly own?: ReceiptKey | undefined;
+}
+
+/** What a key made of a text. Another key of the same name may come into force. */
+interface KeptSignature {
+  readonly key: ReceiptKey;
+  readonly signature: string;
 }
 
 /** A look at a namespace, under way or done. */
@@ -38,6 +44,8 @@ export class Receipts {
   readonly #configured: ReceiptKeys | undefined;
   /** Namespace/id -> the namespace's own key. */
   readonly #own = new BoundedMap<string, ReceiptKey>(mostNamespaces);
+  /** By the signed text. Most requests bear the receipt of the answer before: to sign it once more takes as long as to read the request. */
+  readonly #signatures = new BoundedMap<string, KeptSignature>(mostSignatures);
   readonly #clock: Clock;
   /** By namespace: the last look. */
   readonly #looks = new BoundedMap<string, NamespaceLook>(mostNamespaces);
@@ -54,8 +62,10 @@ export class Receipts {
     if (receipt === undefined || this.#registry.receiptKey === undefined) return receipt;
     const key = this.#configured?.list[0] ?? (await this.#ownKey(namespace, receipt).catch(ignoreRefusal));
     if (key === undefined) return undefined;
-    const text = `${receipt}.${key.name}`;
-    return `${text}.${signatureOf(key, namespace, text)}`;
+    const text = signedText(namespace, receipt, key.name);
+    const signature = signatureOf(key, text);
+    this.#signatures.set(text, { key, signature });
+    return `${receipt}.${key.name}.${signature}`;
   }
 
   /**
@@ -69,7 +79,9 @@ export class Receipts {
     if (receipt === undefined) return undefined;
     const isSignedBy = (key: ReceiptKey | undefined): boolean => {
       if (key === undefined || key.name !== name) return false;
-      const expected = signatureOf(key, namespace, `${receipt}.${name}`);
+      const text = signedText(namespace, receipt, name);
+      const kept = this.#signatures.get(text);
+      const expected = kept?.key === key ? kept.signature : signatureOf(key, text);
       return timingSafeEqual(Buffer.from(signature), Buffer.from(expected));
     };
     if (this.#configured?.list.some(isSignedBy) === true) return receipt;
@@ -130,6 +142,10 @@ export function otherRegistry(namespace: string): SnowleaseError {
 }
 
 /** The namespace's name is signed, too: no receipt proves anything in another namespace. */
-function signatureOf({ key }: ReceiptKey, namespace: string, text: string): string {
-  return createHmac("sha256", key).update(`${namespace} ${text}`).digest("base64url");
+function signedText(namespace: string, receipt: string, keyName: string): string {
+  return `${namespace} ${receipt}.${keyName}`;
+}
+
+function signatureOf({ key }: ReceiptKey, text: string): string {
+  return createHmac("sha256", key).update(text).digest("base64url");
 }
