@@ -39,6 +39,23 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   recents_from = excluded.recents_from,
   recents = excluded.recents;
 
+-- name: put-window
+-- Where the claim goes on, the other columns stay as they are, and with them the index by token.
+UPDATE worker SET
+  from_ms = $from_ms,
+  until_ms = $until_ms,
+  seen_clock = $seen_clock,
+  clean = $clean,
+  known_from_ms = $known_from_ms,
+  checkpoint_timestamp = $checkpoint_timestamp,
+  checkpoint_sequence = $checkpoint_sequence,
+  era = $era,
+  renewals = $renewals,
+  turn = $turn,
+  recents_from = $recents_from,
+  recents = $recents
+WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
+
 -- name: delete
 DELETE FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
 

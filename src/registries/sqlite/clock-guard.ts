@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import { uptime as secondsSinceBoot } from "node:os";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { SqliteStatements } from "./statements.ts";
 
@@ -18,19 +19,21 @@ export interface Uptime {
 /** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
 const resolution = 20;
 
-/** Whether `/proc/uptime` is the machine's own file. Looked at once: nothing is mounted in its place while a program runs. */
-let isMachines: boolean | undefined;
+/** Read at the first look: it stays while a program runs. Empty where no time since this boot can be told. */
+let bootId: string | undefined;
 
 /** This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start. */
 export function machineUptime(): Uptime | undefined {
+  const boot = (bootId ??= readBoot());
+  return boot === "" ? undefined : { boot, ms: Math.round(secondsSinceBoot() * 1000) };
+}
+
+function readBoot(): string {
   try {
-    isMachines ??= statSync("/proc/uptime").dev === statSync("/proc").dev;
-    if (!isMachines) return undefined;
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
-    const ms = Math.round(Number.parseFloat(readFileSync("/proc/uptime", "latin1")) * 1000);
-    return boot !== "" && Number.isSafeInteger(ms) ? { boot, ms } : undefined;
+    const isMachines = statSync("/proc/uptime").dev === statSync("/proc").dev;
+    return isMachines ? readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim() : "";
   } catch {
-    return undefined;
+    return "";
   }
 }
 

@@ -215,9 +215,12 @@ export class SqliteDatabase {
   }
 
   #checkFiles(): void {
-    if (this.isReplaced) throw fileReplacedError(this.#path);
-    const gone = this.#files.find(({ state }) => state !== "same");
-    if (gone !== undefined) throw fileRemovedError(gone.identity.path, this.#path);
+    for (const file of this.#files) {
+      const { state } = file;
+      if (state === "same") continue;
+      const isOther = state === "replaced" && file === this.#files[0];
+      throw isOther ? fileReplacedError(this.#path) : fileRemovedError(file.identity.path, this.#path);
+    }
   }
 
   #rollback(): void {

@@ -70,7 +70,13 @@ export class SqliteRecords implements PoolView {
   put(record: Stored, before: Stored | undefined): void {
     const { workerId } = record;
     if (before === undefined) this.#fillGap(workerId);
-    this.#sql.run("record.put", { band: this.#bands?.nameAt(workerId) ?? null, ...columnsOfRecord(record) });
+    // Most writes are renewals.
+    if (before !== undefined && isSameClaim(record, before)) {
+      this.#sql.run("record.put-window", { worker_id: workerId, ...columnsOfWindow(record) });
+      return;
+    }
+    const band = this.#bands?.nameAt(workerId) ?? null;
+    this.#sql.run("record.put", { worker_id: workerId, band, ...columnsOfClaim(record), ...columnsOfWindow(record) });
   }
 
   forget(workerId: number): void {
@@ -117,9 +123,12 @@ function limitsOf({ first, last }: PoolBounds): SqliteRow {
   return { pool_first: first, pool_last: last };
 }
 
+type RecordColumns = { readonly worker_id: number } & ReturnType<typeof columnsOfClaim> &
+  ReturnType<typeof columnsOfWindow>;
+
 /** A row of the table `worker` as a record. */
 export function recordOfRow(columns: SqliteRow): Stored {
-  const row = columns as ReturnType<typeof columnsOfRecord>;
+  const row = columns as RecordColumns;
   const { checkpoint_timestamp: timestamp, checkpoint_sequence: sequence, recents_from: from, recents } = row;
   return {
     workerId: row.worker_id,
@@ -143,13 +152,29 @@ export function recordOfRow(columns: SqliteRow): Stored {
   };
 }
 
-/** The inverse of `recordOfRow`. */
-function columnsOfRecord(record: Stored) {
-  const { checkpoint, holder, recents } = record;
+/** Whether `columnsOfClaim` gives the same for both. A renewal keeps the holder's object. */
+function isSameClaim(a: Stored, b: Stored): boolean {
+  const isOne = a.fence === b.fence && a.token === b.token && a.holder === b.holder && a.claimedAt === b.claimedAt;
+  return isOne && a.releasedAt === b.releasedAt && a.pinned === b.pinned && a.owner === b.owner;
+}
+
+/** Of a record's columns, those that stay while a claim goes on. With `columnsOfWindow`, the inverse of `recordOfRow`. */
+function columnsOfClaim(record: Stored) {
   return {
-    worker_id: record.workerId,
     fence: record.fence,
     token: record.token ?? null,
+    ...holderColumns(record.holder),
+    claimed_at: record.claimedAt ?? null,
+    released_at: record.releasedAt ?? null,
+    pinned: record.pinned ?? null,
+    owner: record.owner ?? null,
+  };
+}
+
+/** The other columns of a record. */
+function columnsOfWindow(record: Stored) {
+  const { checkpoint, recents } = record;
+  return {
     from_ms: record.from,
     until_ms: record.until,
     seen_clock: record.seenClock,
@@ -157,11 +182,6 @@ function columnsOfRecord(record: Stored) {
     known_from_ms: record.knownFrom,
     checkpoint_timestamp: checkpoint?.timestamp ?? null,
     checkpoint_sequence: checkpoint?.sequence ?? null,
-    ...holderColumns(holder),
-    claimed_at: record.claimedAt ?? null,
-    released_at: record.releasedAt ?? null,
-    pinned: record.pinned ?? null,
-    owner: record.owner ?? null,
     era: record.era ?? null,
     renewals: record.renewals ?? 0,
     turn: record.turn ?? null,
