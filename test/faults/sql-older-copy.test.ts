@@ -199,10 +199,10 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
 
     test("of which a newer holder gave the worker ID back: the next one makes no ID of the older holder, with a clock that is behind", async () => {
       const server = await start();
-      const registry = await made(server, { maxWindow: 6000, maxClockSkew: 2000 });
+      const registry = await made(server, { maxWindow: 3000, maxClockSkew: 2000 });
       const putBack = await copyOf(server, registry);
       const gate = held(registry);
-      const earlier = await leased(gate.registry, { window: 6000 });
+      const earlier = await leased(gate.registry, { window: 3000 });
       const { workerId, until } = earlier.lease;
       const makers = [making(earlier)];
       await putBack();
@@ -218,7 +218,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect(reason).toBe("released");
       const { spin: _, ...others } = systemClock;
       const behind = { ...others, now: () => Date.now() - 1500 };
-      const heir = await leased(registry, { window: 6000, workerId }, behind);
+      const heir = await leased(registry, { window: 3000, workerId }, behind);
       expect(heir.lease.workerId).toBe(workerId);
       expect(heir.lease.from).toBeGreaterThanOrEqual(until);
       makers.push(making(heir));
