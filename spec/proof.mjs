@@ -6,6 +6,7 @@ import { availableParallelism } from "node:os";
 import { text } from "node:stream/consumers";
 import { ensurePackages, fail } from "../scripts/setup.mjs";
 import { among, declare, inside, not, symbols } from "./proof/formulas.mjs";
+import { beside } from "./proof/beside.mjs";
 import { clocks } from "./proof/clocks.mjs";
 import { order } from "./proof/order.mjs";
 import { receipts } from "./proof/receipts.mjs";
@@ -16,7 +17,7 @@ import { windows } from "./proof/windows.mjs";
 const timeout = 30_000;
 /** A variant is refuted among the numbers from 0 to this. */
 const size = 3;
-const parts = [windows, receipts, clocks, order, turns];
+const parts = [windows, receipts, beside, clocks, order, turns];
 
 const asked = process.argv.slice(2);
 const chosen = parts.filter(({ name }) => asked.length === 0 || asked.includes(name));

@@ -121,6 +121,17 @@ const actions = {
     "no evidence that counts": not(counts(present, receipt)),
     "is not the holder's": not(isHolders(present, receipt)),
   }),
+  "end a claim beside the holder's": write(
+    {
+      "bears a receipt": isReceipt,
+      "no evidence": not(contradicts(present, receipt)),
+      "is not the holder's": not(isHolders(present, receipt)),
+    },
+    {
+      token: eq(token(made), 0),
+      until: eq(until(made), max(until(present), until(receipt))),
+    },
+  ),
   close: step(
     { "not closed": not(now.closed(holder)) },
     {
