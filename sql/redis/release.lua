@@ -25,7 +25,7 @@ end
 
 local record = load(workerId)
 local isDoubtful = meta.replId ~= nil and select(2, checkQuarantine(maxLag, mark, clock))
-local receipt = otherReceipt(receiptText, record)
+local receipt = otherReceipt(receiptText, record, workerId, fence, token)
 local isEvidence = receipt ~= nil and not isDoubtful and isForgotten(receipt, record)
 if isEvidence then
   actOnEvidence(receipt, maxLag, mark)

@@ -23,7 +23,7 @@ if isDoubtful then
   return { 'refused', info() }
 end
 local record, text = load(workerId)
-local receipt = otherReceipt(receiptText, record)
+local receipt = otherReceipt(receiptText, record, workerId, fence, token)
 local isEvidence = receipt ~= nil and isForgotten(receipt, record)
 if isEvidence then
   actOnEvidence(receipt, maxLag, mark)

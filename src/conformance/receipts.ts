@@ -33,7 +33,7 @@ export function contentOf(text: string | undefined): Receipt {
 }
 
 /** The text of a receipt that a registry would have answered, had more happened. */
-export function edited(text: string, changes: Partial<Receipt>): string {
+export function edited(text: string, changes: Partial<Record<keyof Receipt, string | number>>): string {
   const receipt = { ...contentOf(text), ...changes };
   return [text.split(".")[0], ...order.map((name) => receipt[name])].join(".");
 }
@@ -246,6 +246,41 @@ export const receipts: readonly ConformanceCheck[] = [
       }
       await noQuarantineSince(trial, before);
       await trial.released(held, undefined, { receipt: edited(receiptOf(other), { renewals: 99 }) });
+      await noQuarantineSince(trial, before);
+    },
+    "plain-receipts",
+  ),
+
+  check(
+    "a text that no registry can have written is no receipt",
+    async (trial) => {
+      const before = await known(trial);
+      const held = await trial.claim({ workerId: 7 });
+      const text = receiptOf(held);
+      const { namespaceId, era } = contentOf(text);
+      const number = numberOf(era);
+      for (const changes of [
+        { namespaceId: "0".repeat(65) },
+        { namespaceId: `${namespaceId}A` },
+        { era: `8640000000000001-${"0".repeat(16)}` },
+        { era: `${number + 1}-${"0".repeat(65)}` },
+        { era: `${number + 1}-A` },
+        { era: String(number + 1) },
+        { renewals: 2 ** 53 },
+        { renewals: `${"0".repeat(16)}9` },
+        { renewals: "9e3" },
+        { renewals: 9, until: 8.64e15 + 1 },
+        { renewals: 9, maxWindow: 1e12 + 1 },
+        { renewals: 9, maxClockSkew: 1e12 + 1 },
+        { renewals: 9, maxClockSkew: -1 },
+        { renewals: 9, until: "" },
+      ]) {
+        const receipt = edited(text, changes);
+        await trial.renewed(held, { receipt });
+        await trial.claim({ recall: receipt, holder: on("gamma") });
+      }
+      await noQuarantineSince(trial, before);
+      await trial.released(held, undefined, { receipt: edited(text, { renewals: 2 ** 53 }) });
       await noQuarantineSince(trial, before);
     },
     "plain-receipts",

@@ -17,22 +17,35 @@ local function receiptOf(record)
   )
 end
 
--- The receipt with this text; nil for ''. Only a caller's own `readReceipt` (rule/receipt.ts) accepts a text.
+-- The receipt with this text; nil for any other one: `readReceipt` in rule/receipt.ts.
 local function readReceipt(text)
-  local id, era, workerId, fence, token, renewals, ends, maxWindow, maxClockSkew =
-    string.match(text, '^1%.(%x+)%.(%d+%-%x+)%.(%d+)%.(%d+)%.([%w_-]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$')
-  return id and {
-    id = id, era = era, workerId = tonumber(workerId), fence = tonumber(fence), token = token, renewals = tonumber(renewals),
-    ['until'] = tonumber(ends), maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew),
+  local id, number, mark, workerId, fence, token, renewals, ends, maxWindow, maxClockSkew = string.match(
+    text, '^1%.([%da-f]+)%.(%d+)%-([%da-f]+)%.(%d+)%.(%d+)%.([%w_-]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$'
+  )
+  if id == nil or #id > 64 or #mark > 64 or #token > 128 then
+    return nil
+  end
+  local most = { number, 8.64e15, workerId, highest, fence, highest, renewals, highest, ends, 8.64e15, maxWindow, 1e12, maxClockSkew, 1e12 }
+  for i = 1, #most, 2 do
+    if #most[i] > 16 or tonumber(most[i]) > most[i + 1] then
+      return nil
+    end
+  end
+  return {
+    id = id, era = number .. '-' .. mark, workerId = tonumber(workerId), fence = tonumber(fence), token = token,
+    renewals = tonumber(renewals), ['until'] = tonumber(ends), maxWindow = tonumber(maxWindow), maxClockSkew = tonumber(maxClockSkew),
   }
 end
 
--- The receipt with this text; nil for that of the record itself, which proves nothing beside it. Most receipts are, so those are not read.
-local function otherReceipt(text, record)
+-- The receipt with this text, if it is of this claim: `receiptIn` in rule/verdict.ts. nil for that of the record itself, which proves
+-- nothing beside it. Most receipts are, so those are not read.
+local function otherReceipt(text, record, workerId, fence, token)
   if record ~= nil and text == receiptOf(record) then
     return nil
   end
-  return readReceipt(text)
+  local receipt = readReceipt(text)
+  local isOfClaim = receipt ~= nil and receipt.workerId == workerId and receipt.fence == fence and receipt.token == token
+  return isOfClaim and receipt or nil
 end
 
 -- `isForgotten` in rule/receipt.ts. `record`: of the receipt's worker ID.

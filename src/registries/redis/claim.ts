@@ -1,7 +1,6 @@
 import { isSnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkClaim, refusalOf } from "../../rule/window.ts";
@@ -68,7 +67,7 @@ export function claimOn(
       there: look.there.join(" "),
       mark: eraMark(),
       ...namespaceSecrets(),
-      recall: readReceipt(request.recall) && request.recall,
+      recall: request.recall,
     };
     const undo = async (answer: ScriptAnswer): Promise<void> => {
       const { workerId, fence, from, recents } = grantedBy(answer);

@@ -2,7 +2,7 @@ import { Layout } from "../../id/layout.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
-import type { ClaimKey, HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
   assumedLimits,
   checkLayout,
@@ -15,7 +15,6 @@ import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
-import { receiptIn } from "../../rule/verdict.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { checkEra, infoOf } from "../../rule/quarantine.ts";
@@ -133,7 +132,7 @@ export async function redisRegistry(
           lastSequence,
           turns: turnsArgument(request),
           nextTurn: request.nextTurn,
-          receiptText: receiptArgument(request, token),
+          receiptText: request.receipt,
         },
         // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
         { undo: async () => undefined },
@@ -168,7 +167,7 @@ export async function redisRegistry(
         maxLag,
         mark,
         turns: turnsArgument(request),
-        receiptText: receiptArgument(request, token),
+        receiptText: request.receipt,
       });
       if (outcome === "released") return { outcome };
       if (outcome === "lost") return lossOf(fields);
@@ -274,14 +273,6 @@ export async function redisRegistry(
 async function together<Result>(running: readonly Promise<Result>[]): Promise<readonly Result[]> {
   await Promise.allSettled(running);
   return Promise.all(running);
-}
-
-/** The receipt of the claim that the request names, as an argument of a script; any other one is left out. `token`: as it is stored. */
-function receiptArgument(
-  { namespace, workerId, fence, receipt }: ClaimKey & { readonly receipt?: string | undefined },
-  token: string,
-): string | undefined {
-  return receiptIn({ namespace, workerId, fence, token, receipt }) && receipt;
 }
 
 /** The turns that the record of a holder may have, as an argument of a script. */
