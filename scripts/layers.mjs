@@ -50,7 +50,7 @@ const layers = {
   "store-file.ts": ["id/", "rule/", "node:"],
   "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
   "registries/in-one-step/": ["id/", "rule/", "node:"],
-  "registries/compare-and-set/": ["id/", "rule/"],
+  "registries/compare-and-set/": ["id/", "rule/", "lease/clock.ts", "npm:zod"],
   "registries/*/": store,
   "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Deadlines } from "../../src/registries/daemon/deadlines.ts";
+import { Deadlines } from "../../src/registries/deadlines.ts";
 import { fakeClock } from "../../src/testing.ts";
 
 test("each deadline is told of at its own time, whichever was set first, and none that was met", async () => {

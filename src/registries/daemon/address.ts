@@ -1,17 +1,11 @@
 import type { StoreKind } from "../store-kind.ts";
 import { path, type PathParts, type UrlParts, urls } from "../url.ts";
-import { anyText, type StoreParameters } from "../url-parameters.ts";
+import { clientTlsParameters } from "../client-tls.ts";
 
 /** What a client shows to a daemon where the address has no login: no part of the URL, but of the configuration around it. */
 interface ShownToken {
   readonly token?: string | undefined;
 }
-
-const parameters: StoreParameters = {
-  tlsCa: anyText({ meaning: "File with the certificates to trust (PEM); without it, those that Node trusts." }),
-  tlsCert: anyText({ meaning: "File with the client's own certificate (PEM), for a daemon that asks for one." }),
-  tlsKey: anyText({ meaning: "File with the key of that certificate (PEM)." }),
-};
 
 /** What fits `sun_path` on Linux with its closing 0, bytes. */
 export const maxSocketPath: number = 107;
@@ -24,7 +18,7 @@ export const http: StoreKind<"http", UrlParts & ShownToken> = {
   kind: "http",
   schemes: { http: 0, https: 0 },
   grammar: urls,
-  parameters,
+  parameters: clientTlsParameters("a daemon that asks for one"),
   open: async ({ urls, token, settings }, options) =>
     (await import("./registry.ts")).daemonRegistry(urls, { ...options, token, settings }),
 };

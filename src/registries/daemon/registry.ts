@@ -22,7 +22,7 @@ import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { AddressComparison, type AskedAddress } from "./mixed-list.ts";
-import { tlsOf } from "./parameters.ts";
+import { readClientTls } from "../client-tls.ts";
 import { httpTransport, type Reply } from "./transport.ts";
 
 export interface DaemonRegistryOptions {
@@ -75,7 +75,9 @@ const mostPreferred = 8;
  */
 export function daemonRegistry(addresses: readonly string[], options: DaemonRegistryOptions = {}): Registry {
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
-  const transport = httpTransport(addresses, { operationTimeout, clock, token, tls: tlsOf(addresses, settings) });
+  const usesTls = addresses.some((address) => address.startsWith("https:"));
+  const tls = readClientTls(settings, usesTls, "https:");
+  const transport = httpTransport(addresses, { operationTimeout, clock, token, tls });
 
   /** Leases that were granted by one of several registries, as a late answer showed. Many of them may never be renewed. */
   const doubted = new BoundedMap<string, true>(mostDoubted);

@@ -1,6 +1,5 @@
 import {
   Agent,
-  type ClientRequest,
   type IncomingMessage,
   type OutgoingHttpHeaders,
   request as requestPlain,
@@ -13,8 +12,9 @@ import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";
 import { anyProblem, knownCode } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
-import { Deadlines } from "./deadlines.ts";
-import type { ClientTls } from "./parameters.ts";
+import { answerTo } from "../http-answer.ts";
+import { Deadlines } from "../deadlines.ts";
+import type { ClientTls } from "../client-tls.ts";
 
 interface ApiCall<Answer> {
   readonly method: string;
@@ -60,7 +60,7 @@ export interface TransportOptions {
 }
 
 /** Longest answer that is read, bytes. */
-const maxAnswer = 4 * 1024 * 1024;
+const longestAnswer = 4 * 1024 * 1024;
 /** Idle connections are kept so many, and no more are opened at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
 
@@ -238,7 +238,7 @@ async function exchange<Answer>(
     else socket.once("connect", () => (sent = true));
   });
   try {
-    const [response, text] = await answerTo(request, body, timeout, deadlines);
+    const [response, text] = await answerTo(request, body, { timeout, deadlines, longest: longestAnswer });
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
@@ -246,39 +246,6 @@ async function exchange<Answer>(
     const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
     return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
   }
-}
-
-function answerTo(
-  request: ClientRequest,
-  body: string | undefined,
-  timeout: number,
-  deadlines: Deadlines,
-): Promise<readonly [IncomingMessage, string]> {
-  return new Promise((resolve, reject) => {
-    const answered = deadlines.within(timeout, () => reject(new Error(`no answer within ${Math.ceil(timeout)} ms`)));
-    const fail = (cause: Error): void => {
-      answered();
-      reject(cause);
-    };
-    request.on("error", fail);
-    // The one sign of a connection that ended without an error, as one does that is to switch protocols.
-    request.once("close", () => fail(new Error("the connection ended before the answer did")));
-    request.once("response", (response) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
-      response.on("data", (chunk: Buffer) => {
-        size += chunk.length;
-        if (size <= maxAnswer) return void chunks.push(chunk);
-        fail(new Error(`its answer is longer than ${maxAnswer} bytes`));
-      });
-      response.once("end", () => {
-        answered();
-        resolve([response, Buffer.concat(chunks).toString("utf8")]);
-      });
-      response.once("error", fail);
-    });
-    request.end(body);
-  });
 }
 
 function read<Answer>(

@@ -19,11 +19,10 @@ import { BeatenAt, commit, type CommitExtras } from "./commit.ts";
 import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { endOf } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
-import type { ZooKeeperTry } from "./operate.ts";
 import { eraBytes, jsonBytes, metaBytes, readNumber, type StoredNode } from "./records.ts";
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
-import { type Beginning, readNode, type ZooKeeperStore } from "./store.ts";
+import { type Beginning, readNode, type ZooKeeperStore, type ZooKeeperTry } from "./store.ts";
 import { forgetToken, guardUnused, put, refile, replaceLost } from "./writes.ts";
 
 /** One attempt at an operation, on the nodes of a namespace. */

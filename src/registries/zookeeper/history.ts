@@ -1,25 +1,17 @@
 import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
+import { endedRow, presentRow, selectClaims } from "../compare-and-set/claim-row.ts";
 import type { Exchange, Write } from "./session.ts";
 import { type Nodes, numberOf } from "./nodes.ts";
 import { jsonBytes, readRow } from "./records.ts";
 
 /*
- * A live claim has no row: its record says everything. It gets one in the transaction that ends it, so that each row is written once.
- * Fences mostly rise by one, so rows are found by their names, page by page: a list of them could be longer than a server sends. They
+ * Each row is written once. Fences mostly rise by one, so rows are found by their names, page by page: a list of them could be longer than a server sends. They
  * are listed only behind an empty page, to find the next one: they were pruned, an operator deleted some, or the fence jumped.
  */
 
 /** Rows that are read at once. */
 const page = 100;
-
-/** The row of the live claim of this record; undefined where that has ended. */
-function presentRow(record: Stored): HistoryRow | undefined {
-  const { workerId, token, fence, from, until, knownFrom, holder, claimedAt } = record;
-  if (token === undefined || holder === undefined || claimedAt === undefined) return undefined;
-  const continuedFrom = knownFrom < from ? knownFrom : undefined;
-  return { workerId, fence, from, until, continuedFrom, holder, claimedAt };
-}
 
 /** The write of the row of a claim that ends. None where it has ended before. `until`: where its window then stands. */
 export function endOf(
@@ -29,30 +21,19 @@ export function endOf(
   endedAt: number,
   end: NonNullable<HistoryRow["end"]>,
 ): Write[] {
-  const row = before && presentRow(before);
-  if (row === undefined) return [];
-  const path = nodes.row(row.workerId, row.fence);
-  return [{ op: "create", path, data: jsonBytes({ ...row, until, endedAt, end }) }];
+  const row = endedRow(before, until, endedAt, end);
+  return row === undefined ? [] : [{ op: "create", path: nodes.row(row.workerId, row.fence), data: jsonBytes(row) }];
 }
 
 /** The claims of the worker ID with this record, oldest first. */
-export async function listClaims(
+export function listClaims(
   exchange: Exchange,
   nodes: Nodes,
   record: Stored,
-  { from = -Infinity, until = Infinity, limit = 1000 }: HistoryRange,
+  range: HistoryRange,
 ): Promise<HistoryRow[]> {
-  const most = Math.min(limit, 10_000);
-  const fits = (row: HistoryRow): boolean => row.until > from && (row.continuedFrom ?? row.from) < until;
-  const present = presentRow(record);
-  const live = present === undefined ? [] : [present];
-  const found = live.filter(fits);
-  for await (const rows of rowPages(exchange, nodes, record.workerId, record.fence - live.length)) {
-    found.push(...rows.filter(fits));
-    // Windows follow one another: older ones ended earlier.
-    if (found.length >= most || (rows.at(-1)?.until ?? 0) <= from) break;
-  }
-  return found.slice(0, most).toReversed();
+  const newest = record.fence - (presentRow(record) === undefined ? 0 : 1);
+  return selectClaims(record, rowPages(exchange, nodes, record.workerId, newest), range);
 }
 
 /** Deletes the rows of claims whose window ended before a time, except the newest row. Returns how many rows it deleted. */

@@ -3,65 +3,25 @@ import type { HistoryRow } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
+import {
+  eraFields,
+  type StoredJson,
+  metaFields,
+  recordFields,
+  recordJson,
+  rowFields,
+  storedOf,
+  unknownFields,
+} from "../compare-and-set/record-json.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
-/*
- * Processes of several versions share the nodes. A newer one may have added fields: a reader leaves them out of what it returns, and
- * each write keeps them.
- */
-
 /** The version of the nodes: of their paths, and of their data. A field that older versions may ignore, but keep, does not change it. */
 export const schemaVersion = 1;
 
-const holder = z.object({ host: z.string(), ip: z.string(), pid: z.number(), instance: z.string() });
-
-const meta = z.object({
-  schema: z.int(),
-  id: z.string(),
-  receiptKey: z.string(),
-  layout: z.string(),
-  maxWindow: z.int(),
-  maxClockSkew: z.int(),
-});
-
-const era = z.object({ era: z.string(), quarantineEnd: z.int(), opensAt: z.int() });
-
-const record = z.object({
-  workerId: z.int(),
-  fence: z.int(),
-  token: z.string().optional(),
-  from: z.int(),
-  until: z.int(),
-  seenClock: z.int(),
-  clean: z.boolean(),
-  knownFrom: z.int(),
-  recents: z.object({ from: z.int(), bytes: z.base64() }).optional(),
-  checkpoint: z.object({ timestamp: z.int(), sequence: z.int() }).optional(),
-  holder: holder.optional(),
-  claimedAt: z.int().optional(),
-  releasedAt: z.int().optional(),
-  pinned: z.string().optional(),
-  owner: z.string().optional(),
-  era: z.string().optional(),
-  renewals: z.int().optional(),
-  turn: z.string().optional(),
-  sticky: z.boolean(),
-});
-
-const row = z.object({
-  workerId: z.int(),
-  fence: z.int(),
-  from: z.int(),
-  until: z.int(),
-  continuedFrom: z.int().optional(),
-  holder,
-  claimedAt: z.int(),
-  endedAt: z.int(),
-  end: z.enum(["released", "forced", "reset", "taken-over"]),
-});
+const record = z.intersection(recordFields, z.object({ sticky: z.boolean() }));
 
 const rest = z.object({ first: z.int(), last: z.int(), until: z.int(), removed: z.int() });
 
@@ -82,18 +42,19 @@ export interface StoredNode extends VersionedRecord {
   /** Whether the host of the last holder has a node that names this worker ID. */
   readonly sticky: boolean;
   /** The node's data as it was read. */
-  readonly json: Readonly<Record<string, unknown>>;
+  readonly json: StoredJson;
 }
 
 /** `Registry.receiptKey` lies beside what people may see. `before`: as in `eraBytes`. */
 export function metaBytes({ info, receiptKey }: NewNamespace, before?: Node): Uint8Array {
-  const unknown = before === undefined ? {} : (readJson(before, "meta") as Record<string, unknown>);
-  return jsonBytes({ ...unknown, schema: schemaVersion, ...info, receiptKey });
+  const known = { schema: schemaVersion, ...info, receiptKey };
+  const unknown = before === undefined ? {} : (readJson(before, "meta") as StoredJson);
+  return jsonBytes({ ...unknown, ...known });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 export function readMeta(node: Node, path: string): { readonly info: NamespaceInfo; readonly receiptKey: string } {
-  const { schema, receiptKey, ...info } = read(meta, node, path);
+  const { schema, receiptKey, ...info } = read(metaFields, node, path);
   if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
   return { info, receiptKey };
 }
@@ -101,41 +62,33 @@ export function readMeta(node: Node, path: string): { readonly info: NamespaceIn
 /** `before`: the node in whose place it is put. Fields of it that this version does not know are kept. */
 export function eraBytes(stored: Era, before?: Node): Uint8Array {
   const { era, quarantineEnd, opensAt } = stored;
-  const unknown = before === undefined ? {} : (readJson(before, "era") as Record<string, unknown>);
-  return jsonBytes({ ...unknown, era, quarantineEnd, opensAt });
+  const known = { era, quarantineEnd, opensAt };
+  const unknown = before && unknownFields(readJson(before, "era") as StoredJson, [known]);
+  return jsonBytes({ ...unknown, ...known });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE; also for a node that an operator deleted: with it, a quarantine may be gone. */
 export function readEra(node: Node | undefined, path: string): Era {
   if (node === undefined) throw foreignNode(path, "nothing");
-  return read(era, node, path);
+  return read(eraFields, node, path);
 }
 
-/** `before`: the record in whose place it is put. Fields of it that this version does not know are kept. */
+/** `before`: the record in whose place it is put. */
 export function recordBytes(stored: Stored, sticky: boolean, before?: StoredNode): Uint8Array {
-  const { recents } = stored;
-  const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
-  const known = { ...stored, recents: text, sticky };
-  if (before === undefined) return jsonBytes(known);
-  const unknown = Object.entries(before.json).filter(([name]) => !Object.hasOwn(record.shape, name));
-  // A part that did not change is written as it was read, with fields of its own that are unknown.
-  const parts = (["holder", "recents", "checkpoint"] as const).filter((name) => stored[name] === before.record[name]);
-  const same = parts.map((name) => [name, before.json[name]] as const);
-  return jsonBytes({ ...Object.fromEntries(unknown), ...known, ...Object.fromEntries(same) });
+  return jsonBytes(recordJson(stored, { sticky }, before));
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord(node: Node, path: string, workerId: number): StoredNode {
   const json = readJson(node, path);
-  const { recents: text, sticky, ...stored } = checked(record, json, path);
-  if (stored.workerId !== workerId) throw foreignNode(path, `the record of worker ${stored.workerId}`);
-  const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
+  const { sticky, ...fields } = checked(record, json, path);
+  if (fields.workerId !== workerId) throw foreignNode(path, `the record of worker ${fields.workerId}`);
   const { version } = node;
-  return { record: { ...stored, recents }, version, sticky, json: json as Record<string, unknown> };
+  return { record: storedOf(fields), version, sticky, json: json as StoredJson };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {
-  return read(row, node, path);
+  return read(rowFields, node, path);
 }
 
 /** Undefined for an empty note, and for one of another version. */

@@ -1,13 +1,20 @@
 import { configInvalid } from "../../id/errors.ts";
+import { systemClock } from "../../lease/clock.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
+import { operate, type Try } from "../compare-and-set/operate.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
+import { silentError } from "./errors.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
 import { Nodes } from "./nodes.ts";
-import { operate, type ZooKeeperTry } from "./operate.ts";
 import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readRecord } from "./records.ts";
 import type { Exchange, Node, ZooKeeperSession } from "./session.ts";
+
+/** One attempt, and how it makes calls. */
+export interface ZooKeeperTry extends Try {
+  readonly exchange: Exchange;
+}
 
 /** What an operation reads first. */
 export interface Beginning<Read> {
@@ -48,9 +55,20 @@ export class ZooKeeperStore {
     return new Nodes(this.#base, namespace);
   }
 
-  /** Makes attempts until one is done. */
+  /** Makes attempts until one is done. Each sees whether the one before was done. */
   run<Answer>(work: (tried: ZooKeeperTry) => Promise<Answer>): Promise<Answer> {
-    return operate(this.connection, work);
+    const { connection } = this;
+    const { where, operationTimeout } = connection;
+    const operated = {
+      title: `ZooKeeper ${where}`,
+      clock: systemClock,
+      operationTimeout,
+      ready: connection.ready,
+      silent: (cause: Error) => silentError(where, operationTimeout, true, cause),
+    };
+    return operate(operated, { repeatable: true }, (tried) =>
+      work({ ...tried, exchange: (calls) => connection.exchange(tried.deadline, calls) }),
+    );
   }
 
   /** An operation of one round trip. */
