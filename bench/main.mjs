@@ -18,6 +18,7 @@ const sections = [
   "sql",
   "redis",
   "zookeeper",
+  "etcd",
   "daemon",
   "boot",
   "attacks",

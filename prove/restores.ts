@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import mysql from "mysql2/promise";
+import type { Etcd } from "../test/support/etcd.ts";
 import type { MariadbServer } from "../test/support/mariadb.ts";
 import { dumpOfPostgres, namesOf } from "../test/support/older-copy.ts";
 import type { PostgresServer } from "../test/support/postgres.ts";
@@ -168,6 +169,17 @@ export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<
         await Promise.all(servers.map((server) => server.start()));
         await serving();
       };
+    },
+  };
+}
+
+/** A snapshot of one member, restored under all of them. */
+export function etcdRestore(cluster: Etcd): Restore {
+  return {
+    how: "etcdctl snapshot restore",
+    async copy() {
+      const snapshot = await patiently(() => cluster.snapshot());
+      return (placed) => cluster.restore(snapshot, placed);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { defaultLayout } from "../src/id/layout.ts";
 import type { Registry } from "../src/rule/registry.ts";
 import { startDaemonProcess } from "../test/support/daemon-process.ts";
+import { Etcd, etcdMissing, openEtcd } from "../test/support/etcd.ts";
 import { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
 import { mariadbMissing, MariadbServer } from "../test/support/mariadb.ts";
@@ -14,6 +15,7 @@ import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../test/support/zook
 import { wallClock } from "./clock.ts";
 import { holderStep, serverStep } from "./plan.ts";
 import {
+  etcdRestore,
   mysqlRestore,
   postgresRestore,
   redisFiles,
@@ -63,6 +65,18 @@ export const stages: readonly Stage[] = [
     hasNetwork: true,
     missing: zooKeeperMissing,
     start: (holders, folder) => onZooKeeper(holders, folder, 3),
+  },
+  {
+    name: "etcd",
+    hasNetwork: true,
+    missing: etcdMissing,
+    start: (holders) => onEtcd(holders, 1),
+  },
+  {
+    name: "etcd-cluster",
+    hasNetwork: true,
+    missing: etcdMissing,
+    start: (holders) => onEtcd(holders, 3),
   },
   { name: "daemon", hasNetwork: true, start: onDaemon },
   { name: "daemons", hasNetwork: true, missing: redisMissing, start: onDaemons },
@@ -204,6 +218,34 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
     registry,
     remembers: true,
     remove: () => removing(registry, links, ensemble),
+  };
+}
+
+/** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
+async function onEtcd(holders: number, size: number): Promise<Scene> {
+  const cluster = await Etcd.start(size);
+  const registry = await openEtcd(cluster.url());
+  await init(registry);
+  const links = await linksTo(
+    cluster.members.map(({ port }) => port),
+    holders,
+  );
+  return {
+    url: (holder) =>
+      cluster.url(
+        "",
+        (links[holder] ?? []).map(({ port }) => port),
+      ),
+    links,
+    servers: cluster.members.map((member) => serverOf(member)),
+    restores: [etcdRestore(cluster)],
+    doubtsRestarts: false,
+    serverEvery: 8000,
+    // An answer shows a member's clock to the second.
+    ahead: 2000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, links, cluster),
   };
 }
 

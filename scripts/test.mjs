@@ -19,6 +19,8 @@ if (!args.includes("--project=unit")) {
     ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
     "default-jre-headless": "/usr/bin/java",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "etcd-client": "/usr/bin/etcdctl",
+    "etcd-server": "/usr/bin/etcd",
     faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
     "libhsqldb-java": "/usr/share/java/hsqldb.jar",
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",

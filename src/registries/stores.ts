@@ -2,6 +2,7 @@
  * Every kind of store, a line each. Nothing here loads a driver.
  */
 
+export { etcd } from "./etcd/address.ts";
 export { http, unix } from "./daemon/address.ts";
 export { memory } from "./memory/address.ts";
 export { redis } from "./redis/address.ts";

@@ -70,7 +70,7 @@ test("docker-compose.yml is one, names options that there are, and a health chec
   expect(fits(compose), JSON.stringify(fits.errors)).toBe(true);
   const { daemon, ...stores } = compose.services;
   expectOptions(JSON.stringify(daemon));
-  expect(Object.keys(stores)).toEqual(["redis", "postgres", "mysql", "oracle", "zookeeper"]);
+  expect(Object.keys(stores)).toEqual(["redis", "postgres", "mysql", "oracle", "zookeeper", "etcd"]);
   expect(daemon?.healthcheck).toBeUndefined();
   for (const store of Object.values(stores)) expect(store.healthcheck).toBeDefined();
 });

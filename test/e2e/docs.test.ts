@@ -13,6 +13,7 @@ import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 import { exchanges, hasShape, shapeOf, Shell } from "../support/shell.ts";
 import { snippetFolder, writeSnippet } from "../support/snippets.ts";
+import { Etcd, etcdMissing } from "../support/etcd.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 const run = promisify(execFile);
@@ -156,6 +157,15 @@ const servers: Readonly<
   mariadb: {
     missing: mariadbMissing,
     start: async () => served("mysql://USER:PASSWORD@HOST:3306/DATABASE", await MariadbServer.start()),
+  },
+  etcd: {
+    missing: etcdMissing,
+    // With its scheme for Snowlease, without one for etcdctl.
+    async start() {
+      const cluster = await Etcd.start();
+      const url = (): string => `127.0.0.1:${cluster.first.port}`;
+      return served("a:2379,b:2379,c:2379", { url, remove: () => cluster.remove() });
+    },
   },
   zookeeper: {
     missing: zooKeeperMissing,

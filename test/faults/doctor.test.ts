@@ -15,6 +15,7 @@ import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { openSql } from "../support/sql.ts";
 import { namespace } from "../support/subject.ts";
+import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
 import { letRead, nodeText, nodeTexts, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -154,6 +155,27 @@ class LoneZooKeeper implements Patient {
   }
 }
 
+/** A cluster of one member. */
+class LoneEtcd implements Patient {
+  readonly cluster: Etcd;
+
+  constructor(cluster: Etcd) {
+    this.cluster = cluster;
+  }
+
+  get port(): number {
+    return this.cluster.first.port;
+  }
+
+  url(): string {
+    return this.cluster.url();
+  }
+
+  remove(): Promise<void> {
+    return this.cluster.remove();
+  }
+}
+
 const zooKeeper: Store<LoneZooKeeper> = {
   name: "ZooKeeper",
   missing: zooKeeperMissing,
@@ -169,6 +191,32 @@ const zooKeeper: Store<LoneZooKeeper> = {
   },
   reader: { make: ({ port }) => letRead(port, `/snowlease/${namespace}`), url: (url) => url },
   dump: ({ port }) => nodeTexts(port, `/snowlease/${namespace}`),
+};
+
+const etcd: Store<LoneEtcd> = {
+  name: "etcd",
+  missing: etcdMissing,
+  async start() {
+    return new LoneEtcd(await Etcd.start());
+  },
+  open: openEtcd,
+  async setSchema({ cluster }, version) {
+    const meta = JSON.parse(await cluster.ctl("get", "--print-value-only", `snowlease/${namespace}/meta`)) as object;
+    await cluster.ctl("put", `snowlease/${namespace}/meta`, JSON.stringify({ ...meta, schema: version }));
+  },
+  reader: {
+    async make({ cluster }) {
+      await cluster.ctl("user", "add", "root:secret");
+      await cluster.ctl("user", "grant-role", "root", "root");
+      await cluster.ctl("role", "add", "reader");
+      await cluster.ctl("role", "grant-permission", "reader", "--prefix=true", "read", "snowlease/");
+      await cluster.ctl("user", "add", "reader:secret");
+      await cluster.ctl("user", "grant-role", "reader", "reader");
+      await cluster.ctl("auth", "enable");
+    },
+    url: (url) => url.replace("//", "//reader:secret@"),
+  },
+  dump: ({ cluster }) => cluster.ctl("--user=root:secret", "get", "--prefix", "snowlease/"),
 };
 
 function examinations<Server extends Patient>(store: Store<Server>): void {
@@ -337,6 +385,7 @@ describe(redis.name, () => examinations(redis));
 describe(postgres.name, () => examinations(postgres));
 describe(mariadb.name, () => examinations(mariadb));
 describe(zooKeeper.name, () => examinations(zooKeeper));
+describe(etcd.name, () => examinations(etcd));
 
 describe("an embedded registry", () => {
   let sandbox: Sandbox;

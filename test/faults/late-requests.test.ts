@@ -7,6 +7,7 @@ import type { Snowflake } from "../../src/generator/snowflake.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { databases } from "../support/databases.ts";
+import { Etcd, etcdMissing } from "../support/etcd.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -31,10 +32,16 @@ async function startZooKeeper(): Promise<Store> {
   return { port: ensemble.servers[0]?.port ?? 0, url: () => ensemble.url(), remove: () => ensemble.remove() };
 }
 
+async function startEtcd(): Promise<Store> {
+  const cluster = await Etcd.start();
+  return { port: cluster.first.port, url: () => cluster.url(), remove: () => cluster.remove() };
+}
+
 const stores = [
   { name: "Redis", missing: redisMissing, start: (): Promise<Store> => RedisServer.start() },
   ...databases.map(({ name, missing, start }) => ({ name, missing, start: start as () => Promise<Store> })),
   { name: "ZooKeeper", missing: zooKeeperMissing, start: startZooKeeper },
+  { name: "etcd", missing: etcdMissing, start: startEtcd },
   { name: "a daemon", missing: undefined, start: startDaemon },
 ];
 

@@ -28,7 +28,7 @@ describe.each(stages)("$name under fire", (stage) => {
   );
 });
 
-const copied = ["sqlite", "redis", "postgres", "zookeeper", "daemon"];
+const copied = ["sqlite", "redis", "postgres", "zookeeper", "etcd", "daemon"];
 
 describe.each(stages.filter(({ name }) => copied.includes(name)))("$name, put back and its holders copied", (stage) => {
   test.skipIf(stage.missing !== undefined)(

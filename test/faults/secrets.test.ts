@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { snowlease } from "../../src/snowlease.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { Sandbox, until } from "../support/cli.ts";
+import { Etcd, etcdMissing } from "../support/etcd.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
@@ -67,6 +68,19 @@ const stores: readonly Store[] = [
       await server.query(`CREATE USER 'user'@'%' IDENTIFIED BY '${password}'`);
       await server.query("GRANT ALL ON *.* TO 'user'@'%'");
       return { url: at("mysql", server.port, "/snowlease"), remove: () => server.remove() };
+    },
+  },
+  {
+    name: "etcd",
+    missing: etcdMissing,
+    source: "leaf",
+    async start() {
+      const cluster = await Etcd.start();
+      await cluster.ctl("user", "add", `root:${password}`);
+      await cluster.ctl("user", "add", `user:${password}`);
+      for (const user of ["root", "user"]) await cluster.ctl("user", "grant-role", user, "root");
+      await cluster.ctl("auth", "enable");
+      return { url: at("etcd", cluster.first.port), remove: () => cluster.remove() };
     },
   },
   {

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { read } from "../../src/api/workers.ts";
+import { recordText } from "../../src/registries/etcd/records.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
@@ -94,7 +95,7 @@ describe("the fields of a record", () => {
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 
-  test("are those of a node of ZooKeeper, which adds whether its host is listed", () => {
+  test("are those of a node of ZooKeeper and of a key of etcd, which add how the record is listed", () => {
     const record: Required<Stored> = {
       workerId: 7,
       fence: 1,
@@ -117,6 +118,8 @@ describe("the fields of a record", () => {
     };
     const node = JSON.parse(new TextDecoder().decode(recordBytes(record, true))) as object;
     expect(sorted(Object.keys(node))).toEqual(sorted([...namesOf("node"), "sticky"]));
+    const value = JSON.parse(recordText(record, "0", undefined)) as object;
+    expect(sorted(Object.keys(value))).toEqual(sorted([...namesOf("node"), "band"]));
   });
 
   test("are those of the JSON over HTTP, which adds state and mark, and shows no secret", () => {

@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Stored } from "../../rule/window.ts";
+
+/*
+ * The keys of a registry. Numbers are padded, so that keys are in their order.
+ *
+ *     PREFIX/NAMESPACE/meta                        id, layout, limits, schema version, era: each write expects its revision
+ *                     /era                         only without `meta`: the era that is noted for a namespace which does not exist
+ *                     /bands                       how worker IDs are filed: registries/bands.ts
+ *                     /worker/ID                   the record of a worker ID
+ *                     /idle/BAND/SLOT/UNTIL/ID     a worker ID that is not pinned, by the end of its window
+ *                     /host/HOST/BAND/UNTIL/ID     the same, of those whose last holder ran on this host
+ *                     /owner/ADDRESS/UNTIL/ID      a worker ID that is pinned for this address
+ *                     /token/TOKEN                 the worker ID that this token holds
+ *                     /next/FIRST-LAST             of this pool, all numbers below this one have a record
+ *                     /unused                      written with each record that is deleted: a hint was read before or after it
+ *                     /history/ID/FENCE            a claim that has ended
+ *
+ * TOKEN and HOST are hashes. The token itself is not stored. A SLOT is 1024 numbers: a read of some keys costs a member as much as all keys
+ * of its range, however few it asks for, so that each range has to be a small one.
+ */
+
+/** The keys of one namespace. */
+export class Keys {
+  readonly namespace: string;
+  readonly #root: string;
+
+  constructor(prefix: string, namespace: string) {
+    this.namespace = namespace;
+    this.#root = `${prefix}/${namespace}`;
+  }
+
+  get meta(): string {
+    return `${this.#root}/meta`;
+  }
+
+  get era(): string {
+    return `${this.#root}/era`;
+  }
+
+  get bands(): string {
+    return `${this.#root}/bands`;
+  }
+
+  /** The beginning of the keys of all records. */
+  get workers(): string {
+    return `${this.#root}/worker/`;
+  }
+
+  /** The beginning of the keys of all hints. */
+  get hints(): string {
+    return `${this.#root}/next/`;
+  }
+
+  get unused(): string {
+    return `${this.#root}/unused`;
+  }
+
+  readonly worker = (workerId: number): string => `${this.workers}${padded(workerId)}`;
+  readonly idle = (band: string, slot: number): string => `${this.#root}/idle/${band}/${padded(slot)}/`;
+  readonly ofHost = (host: string, band: string): string => `${this.#root}/host/${hashOf(host)}/${band}/`;
+  readonly ofOwner = (ip: string): string => `${this.#root}/owner/${ip}/`;
+  readonly token = (token: string): string => `${this.#root}/token/${token}`;
+  readonly hint = ({ first, last }: PoolBounds): string => `${this.hints}${first}-${last}`;
+  readonly claims = (workerId: number): string => `${this.#root}/history/${padded(workerId)}/`;
+  readonly claim = (workerId: number, fence: number): string => `${this.claims(workerId)}${padded(fence)}`;
+
+  /** The keys by which claims find a record, and their values. `band`: the name of its band. */
+  indexes({ workerId, until, token, pinned, owner, holder }: Stored, band: string | undefined): Map<string, string> {
+    const place = `${padded(until)}/${padded(workerId)}`;
+    const found = new Map<string, string>();
+    if (token !== undefined) found.set(this.token(token), String(workerId));
+    if (owner !== undefined) found.set(this.ofOwner(owner) + place, "");
+    if (pinned !== undefined || band === undefined) return found;
+    found.set(this.idle(band, slotOf(workerId)) + place, "");
+    if (holder !== undefined) found.set(this.ofHost(holder.host, band) + place, "");
+    return found;
+  }
+}
+
+/** The slot of a worker ID. */
+export function slotOf(workerId: number): number {
+  return Math.floor(workerId / 1024);
+}
+
+/** The end of a window and the worker ID, from a key of an index; undefined for a key that Snowlease did not write. */
+export function placeIn(key: string): { readonly until: number; readonly workerId: number } | undefined {
+  const [, until, workerId] = /\/(\d{16})\/(\d{16})$/.exec(key) ?? [];
+  return until === undefined ? undefined : { until: Number(until), workerId: Number(workerId) };
+}
+
+/** The number at the end of a key; undefined for a key that Snowlease did not write. */
+export function numberIn(key: string): number | undefined {
+  const [, number] = /\/(\d{16})$/.exec(key) ?? [];
+  return number === undefined ? undefined : Number(number);
+}
+
+/** The pool of a hint's key; undefined for a key that Snowlease did not write. */
+export function poolIn(key: string): PoolBounds | undefined {
+  const [, first, last] = /\/(\d+)-(\d+)$/.exec(key) ?? [];
+  return first === undefined ? undefined : { first: Number(first), last: Number(last) };
+}
+
+/** The first key behind all that begin so. */
+export function endOf(prefix: string): string {
+  return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
+}
+
+/** 128 bits of its SHA-256. */
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}
+
+function padded(number: number): string {
+  return String(number).padStart(16, "0");
+}

@@ -1,0 +1,96 @@
+import type { SnowleaseError } from "../../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
+import { together } from "../compare-and-set/decide.ts";
+import { operate, type Try } from "../compare-and-set/operate.ts";
+import type { StoredNamespace } from "../compare-and-set/store.ts";
+import { silentError } from "./errors.ts";
+import type { Gateway } from "./gateway.ts";
+import { Keys } from "./keys.ts";
+import { readEra, readMeta } from "./records.ts";
+import { type Entry, EtcdTransaction } from "./transaction.ts";
+
+/** One attempt, with its reads and writes. */
+export interface EtcdTry extends Try {
+  readonly tx: EtcdTransaction;
+}
+
+/** A namespace as an attempt reads it. */
+export interface EtcdNamespace extends StoredNamespace {
+  /** Each write expects it unchanged. */
+  readonly meta: Entry;
+  readonly receiptKey: string;
+}
+
+/** A name without a namespace. */
+interface EtcdUnknown extends UnknownNamespace {
+  /** Each write expects it unchanged. */
+  readonly note: Entry | undefined;
+}
+
+/** What an attempt finds under a name: one of both. */
+export interface NamespaceRead {
+  readonly clock: number;
+  readonly state: EtcdNamespace | undefined;
+  readonly unknown: EtcdUnknown | undefined;
+}
+
+/** The keys of a registry, and the clock. */
+export class EtcdStore {
+  readonly title: string;
+  /** How many claims are under way. */
+  claiming = 0;
+  readonly #gateway: Gateway;
+  readonly #prefix: string;
+  readonly #clock: Clock;
+
+  constructor(gateway: Gateway, prefix: string, clock: Clock) {
+    this.title = `etcd ${gateway.where}`;
+    this.#gateway = gateway;
+    this.#prefix = prefix;
+    this.#clock = clock;
+  }
+
+  keys(namespace: string): Keys {
+    return new Keys(this.#prefix, namespace);
+  }
+
+  /** Makes attempts until one is done. `repeatable`: as of `operate`. */
+  run<Answer>(
+    work: (tried: EtcdTry) => Promise<Answer>,
+    { repeatable }: { readonly repeatable: boolean } = { repeatable: true },
+  ): Promise<Answer> {
+    const gateway = this.#gateway;
+    const { where, operationTimeout } = gateway;
+    const silent = (cause: Error): SnowleaseError => silentError(where, operationTimeout, true, cause);
+    const operated = { title: this.title, clock: this.#clock, operationTimeout, silent };
+    return operate(operated, { repeatable }, (tried) =>
+      work({ ...tried, tx: new EtcdTransaction(gateway, tried.deadline) }),
+    );
+  }
+
+  /** Reads a namespace. */
+  async read(tx: EtcdTransaction, keys: Keys): Promise<NamespaceRead> {
+    const [meta, note] = await together([tx.get(keys.meta), tx.get(keys.era)]);
+    const clock = this.now(tx);
+    if (meta === undefined) return { clock, state: undefined, unknown: { clock, noted: note && readEra(note), note } };
+    const { era, ...stored } = readMeta(meta);
+    return { clock, state: { ...era, ...stored, meta, clock }, unknown: undefined };
+  }
+
+  /**
+   * The clock of the member that answered last, Unix ms: an answer shows it to the second, and this host's clock is the finer one as long
+   * as it fits.
+   */
+  now({ clock }: EtcdTransaction): number {
+    if (clock === undefined) return this.#clock.now();
+    const { second, host, begun } = clock;
+    // Read once: this host's clock may be stepped meanwhile.
+    const elapsed = Math.floor(monotonic(this.#clock) - begun);
+    return Math.min(Math.max(host + elapsed, second), second + 1000 + elapsed);
+  }
+
+  close(): void {
+    this.#gateway.close();
+  }
+}
