@@ -31,6 +31,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
 
     await expectFoundOut({
       url: ensemble.url(),
+      isAway: true,
       copy: () => whileDown(() => cpSync(server.data, kept, { recursive: true })),
       putBack: () =>
         whileDown(() => {
