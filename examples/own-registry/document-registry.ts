@@ -144,7 +144,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
           return noted(state, request.namespace, decideUnknownRenewal(unknown(state, request, now), request, eraMark));
         }
         const before = recordOf(space, request.workerId);
-        return applied(space, decideRenewal(present(space, now), before, request, eraMark));
+        return applied(space, now, decideRenewal(present(space, now), before, request, eraMark));
       }),
 
     release: (asked) =>
@@ -155,9 +155,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
           return noted(state, request.namespace, decideUnknownRelease(unknown(state, request, now), request, eraMark));
         }
         const before = recordOf(space, request.workerId);
-        const verdict = decideRelease(present(space, now), before, request, eraMark);
-        if (verdict.record !== undefined) end(space, verdict.record, now, "released");
-        return applied(space, verdict);
+        return applied(space, now, decideRelease(present(space, now), before, request, eraMark));
       }),
 
     workers: (namespace, { state: wanted, after = -1, limit = 1000 } = {}) =>
@@ -284,10 +282,12 @@ function present({ info, era }: Namespace, clock: number): NamespaceState {
 /** Stores what a verdict says, and returns its answer. A receipt may have shown that this document is an older copy. */
 function applied<Answer extends { readonly outcome: string }>(
   space: Namespace,
-  { begins, record, answer }: Verdict<Answer>,
+  now: number,
+  { begins, record, end: how, answer }: Verdict<Answer>,
 ): Answer | SnowleaseError {
   if (begins !== undefined) space.era = begins;
   if (record !== undefined) put(space, record);
+  if (record !== undefined && how !== undefined) end(space, record, now, how);
   return answerOrError(title, answer);
 }
 
