@@ -182,8 +182,6 @@ export class Lease implements LeaseView {
 
   look(): void {
     if (this.#state !== "held" || this.#snapshot.store?.isReplaced !== true) return;
-    // Every holder on this machine sees it before its next ID: no window of the old file lasts, so the new one need not wait.
-    this.#secrets.receipt = undefined;
     this.#lose("replaced");
   }
 
@@ -387,8 +385,12 @@ export class Lease implements LeaseView {
     const error = lostError(this.#snapshot, this.#options.namespace, loss, doubt);
     const reason = loss === "replaced" ? "forgotten" : loss;
     this.#events.emit("lost", { ...this.#facts(this.#snapshot), error, reason, doubt });
-    if (this.#options.onLost === "switch") this.#switch(false);
-    else this.#loseForGood(error);
+    // Another store in the place of the old one learns from the give-back that there were windows which it does not know.
+    const givesBack = loss === "replaced";
+    if (this.#options.onLost === "switch") return this.#switch(givesBack);
+    const [snapshot, used] = [this.#snapshot, this.#tracker?.seal()];
+    this.#loseForGood(error);
+    if (givesBack) this.#switching = this.#giveBack(snapshot, used).catch(() => undefined);
   }
 
   #loseForGood(error: SnowleaseError): void {

@@ -243,6 +243,26 @@ const turnFaults: readonly Fault[] = [
 /** Mistakes in receipts. */
 const proofFaults: readonly Fault[] = [
   {
+    fault: "takes any text for a receipt",
+    rejectedBy: ["a text that no registry can have written is no receipt"],
+    wrap: (registry) => {
+      const real = new Map<string, string | undefined>();
+      return {
+        claim: async (request) => {
+          const answer = await registry.claim(request);
+          if (answer.outcome === "granted") real.set(request.token, answer.receipt);
+          return answer;
+        },
+        renew: async (request) => {
+          const { receipt, token } = request;
+          const isText = receipt !== undefined && readReceipt(receipt) === undefined;
+          if (isText) await beginQuarantine(registry, { ...request, receipt: real.get(token) });
+          return registry.renew(request);
+        },
+      };
+    },
+  },
+  {
     fault: "answers no receipts",
     rejectedBy: [
       "a grant and each renewal answer a receipt that the registry takes",
