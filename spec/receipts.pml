@@ -6,7 +6,7 @@
  *
  * Checked, of a tick that two tokens use:
  *   - one of the two had a window that the store forgot, and has had no answer since (`isExcused`);
- *   - neither of the two was granted it after the store was shown evidence, or that the worker ID was granted twice (`sure`);
+ *   - neither of the two was granted it after the store was shown evidence, or, when no claim stands, that the worker ID was granted twice (`sure`);
  *   - it does not lie behind the end of a quarantine;
  *   - with TWO stores: neither of the two has shown its newest receipt to both stores (`sure`);
  *   - with COPIES: one of the two is a copy that has had fewer than `bound` answers since it was copied;
@@ -32,7 +32,7 @@
  *   FROM_KEPT            the first renewal after a quarantine leaves the window's begin where it was
  *   GRANT_KEPT           a claim that is repeated after a quarantine is granted as it was
  *   DOUBLE_GOES_ON       a holder whose ticks another claim may use waits for the end of the quarantine
- *   DOUBLE_STAYS_OPEN    a renewal that finds another claim among its times, or an earlier end, leaves the record as it is
+ *   DOUBLE_STAYS_OPEN    a renewal that finds its times granted again and given back leaves the window as it is
  *   STRANGER_WAITS       a holder whose claim is over, and whose receipt is no evidence, waits for the end of the quarantine
  *   ENDED_AT_ONCE        an operator's end of a quarantine lets windows begin at the registry's clock
  *   ENDED_EARLY          the same, at that clock + maxClockSkew + 1 tick, not 2 x maxClockSkew
@@ -469,12 +469,11 @@ inline act(r) {
 #define isOthers(r) (here.record.fence > r.fence || here.record.token != 0)
 #define overlaps(r) (here.record.fence >= r.fence && ((isOthers(r) && here.record.from < t) || (!isOthers(r) && here.record.until < t)))
 
-/* lostBeside: every claim of the worker ID ends, and its window closes up to t, the end of what the holder of r may have used. */
+/* lostBeside: where no claim stands, the window closes up to t, the end of what the holder of r may have used. */
 inline closeBeside(r) {
   if
-  :: !evidence && overlaps(r) ->
+  :: !evidence && overlaps(r) && here.record.token == 0 ->
 #ifndef DOUBLE_STAYS_OPEN
-     here.record.token = 0;
      here.record.until = MAX(here.record.until, t);
 #endif
      if :: putBack -> told = true :: else fi

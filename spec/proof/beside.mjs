@@ -5,7 +5,7 @@ import { and, either, eq, implies, le, not, symbols } from "./formulas.mjs";
 import { under } from "./receipts.mjs";
 import { fixed, line, made, present, versions } from "./store.mjs";
 
-const own = { shown: "Int -> Int" }; // the receipt of the holder beside whose claim the record's claim ended with it; 0: none
+const own = { shown: "Int -> Int" }; // the receipt up to whose end the window was closed; 0: none
 const { fence, token, from, until, receipt, shown } = symbols({ ...fixed, ...own });
 
 export const beside = under({
@@ -13,10 +13,10 @@ export const beside = under({
   about: "the same, and what a later claim gets of a worker ID that was granted twice",
   fixed: own,
   everywhere: { shown: eq(shown(made), 0) },
-  clauses: { "end a claim beside the holder's": { shown: eq(shown(made), receipt) } },
+  clauses: { "close the window of a claim beside the holder's": { shown: eq(shown(made), receipt) } },
   begin: [eq(shown(0), 0)],
   invariants: (s) => ({
-    "where a claim ended beside a holder's, no later window begins within that holder's": versions(
+    "where a window was closed beside a holder's, no later one begins within that holder's": versions(
       s,
       "a b",
       implies(
@@ -33,12 +33,12 @@ export const beside = under({
   steps: {},
   wrong: [
     [
-      "a claim that ends beside a holder's keeps its own end",
-      ["end a claim beside the holder's", "until", eq(until(made), until(present))],
+      "a window beside a holder's keeps its own end",
+      ["close the window of a claim beside the holder's", "until", eq(until(made), until(present))],
     ],
     [
-      "a claim that ends beside a holder's keeps its token",
-      ["end a claim beside the holder's", "token", eq(token(made), token(present))],
+      "a window closes while another claim stands",
+      ["close the window of a claim beside the holder's", "has no holder", "true"],
     ],
   ],
 });

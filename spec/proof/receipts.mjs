@@ -121,14 +121,13 @@ const actions = {
     "no evidence that counts": not(counts(present, receipt)),
     "is not the holder's": not(isHolders(present, receipt)),
   }),
-  "end a claim beside the holder's": write(
+  "close the window of a claim beside the holder's": write(
     {
       "bears a receipt": isReceipt,
       "no evidence": not(contradicts(present, receipt)),
-      "is not the holder's": not(isHolders(present, receipt)),
+      "has no holder": eq(token(present), 0),
     },
     {
-      token: eq(token(made), 0),
       until: eq(until(made), max(until(present), until(receipt))),
     },
   ),

@@ -311,33 +311,26 @@ export const receipts: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a renewal after another claim of the same times ends that claim, and the next window begins behind both",
+    "where another claim of the same times was given back, a renewal closes the window up to its own end",
     async (trial) => {
       const held = await trial.claim({ workerId: 7, window: short });
       await trial.passed(held.grant.until);
-      const next = await trial.claim({ workerId: 7, window: short, holder: on("beta") });
+      const next = await trial.claim({ workerId: 7, holder: on("beta") });
       const { from, until, fence } = next.grant;
-      for (const [reaches, end] of [
-        [from + 5, until],
-        [until + 50, until + 50],
-      ] as const) {
-        const receipt = edited(receiptOf(held), { until: reaches });
-        outcome(await trial.renew(held, { receipt }), "lost", "the older holder's renewal");
-        const { until: stands, clean } = await trial.record(7);
-        equal([stands, clean], [end, false], "the end of the window, and whether it was given back");
-      }
-      const { reason } = outcome(
-        await trial.renew(next, { receipt: receiptOf(next) }),
-        "lost",
-        "the other one's renewal",
-      );
-      equal(reason, "released", "the reason");
-      outcome(await trial.release(next, { until: from }), "lost", "the other one's release");
-      equal((await trial.history(7)).at(-1)?.end, "forced", "the end of the other claim");
-      await trial.passed(until + 50);
-      const { grant } = await trial.claim({ workerId: 7 });
-      between(grant.from, until + 50, hour + until, "the begin of the next window");
-      equal(grant.fence, fence + 1, "its fence");
+      const end = from + long;
+      const receipt = edited(receiptOf(held), { until: end });
+      const before = await trial.record(7);
+      outcome(await trial.renew(held, { receipt }), "lost", "the older holder's renewal beside a claim that stands");
+      equal(await trial.record(7), before, "the record of the claim that stands");
+      await trial.renewed(next, { receipt: receiptOf(next) });
+      await trial.released(next, { until: from + 5, recents: recentsFrom(from) });
+      outcome(await trial.renew(held, { receipt }), "lost", "the same after that claim");
+      const { until: stands, clean, recents, state } = await trial.record(7);
+      equal({ stands, clean, recents, state }, { stands: end, clean: false, state: "resting" }, "the record");
+      await trial.refusedUntil(end, { workerId: 7 }, "a claim of its window");
+      const history = await trial.history(7);
+      equal([history.length, history.at(-1)?.fence], [2, fence], "the history");
+      ensure(until > from, "a window", next.grant);
     },
     "plain-receipts",
   ),
@@ -367,29 +360,25 @@ export const receipts: readonly ConformanceCheck[] = [
   ),
 
   check(
-    "a release ends another claim where its holder used the same times, and only then",
+    "where another claim of the same times was given back, a release closes the window up to what its holder used",
     async (trial) => {
       const held = await trial.claim({ workerId: 7 });
       const { from } = held.grant;
       const receipt = receiptOf(held);
-      const used = { until: from + 20, recents: recentsFrom(from) };
-      await trial.released(held, used, { receipt });
+      await trial.released(held, { until: from + 20, recents: recentsFrom(from) }, { receipt });
       const next = await trial.claim({ workerId: 7, holder: on("beta") });
-      const last = next.grant.until;
-      for (const [reaches, end, standing] of [
-        [from + 20, last, "live"],
-        [next.grant.from, last, "live"],
-        [next.grant.from + 1, last, "resting"],
-        [last + 1, last + 1, "resting"],
-      ] as const) {
-        const asked = { until: reaches };
-        const late = { receipt: edited(receipt, { until: Math.max(contentOf(receipt).until, reaches) }) };
-        outcome(await trial.release(held, asked, late), "lost", "a late release");
-        const { state, until } = await trial.record(7);
-        equal([state, until], [standing, end], `the other claim behind a release up to ${reaches}`);
-      }
+      const begin = next.grant.from;
+      const late = async (until: number): Promise<readonly unknown[]> => {
+        outcome(await trial.release(held, { until }, { receipt }), "lost", "a late release");
+        const record = await trial.record(7);
+        return [record.state, record.until];
+      };
+      equal(await late(begin + 50), ["live", next.grant.until], "the claim that stands");
+      await trial.released(next, { until: begin + 10 });
+      equal((await late(begin))[1], begin + 10, "the end behind a release up to where the other window begins");
+      equal((await late(begin + 50))[1], begin + 50, "the end behind a release up to later times");
     },
-    "plain-receipts",
+    "receipts",
   ),
 
   ...proofs.map(({ what, prepare, forgotten, answer }) =>

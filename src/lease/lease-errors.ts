@@ -59,8 +59,7 @@ export function setBackError(snapshot: LeaseSnapshot, namespace: string, behindM
 
 const losses: Readonly<Record<LossReason | "replaced", string>> = {
   taken: "another holder claimed it after its window had passed; start again to claim another one",
-  released:
-    "an operator ended the claim, it was given back, or an older holder of the worker ID showed that both had it at the same time; start again to claim another one",
+  released: "an operator ended the claim, or it was given back; start again to claim another one",
   forgotten:
     "the registry went back in time and does not know the claim any more; find out whether an older copy of it was put back, or another registry answers at its address",
   replaced:

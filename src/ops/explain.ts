@@ -85,8 +85,8 @@ export function holderText({ host, ip, pid, instance }: HolderLabel): string {
 
 const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
   released: "released",
-  forced: "ended by force",
-  reset: "ended by force, window reset",
+  forced: "ended by an operator",
+  reset: "ended by an operator, window reset",
   "taken-over": "never released",
 };
 

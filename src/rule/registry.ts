@@ -322,7 +322,7 @@ export interface BlocksTaken {
   readonly blocks: readonly number[];
 }
 
-/** The claim is over. With a `doubt`, so is the one that stood in its place. */
+/** The claim is over. */
 export interface Lost {
   readonly outcome: "lost";
   /** Default `taken`. */
@@ -332,8 +332,8 @@ export interface Lost {
 }
 
 /**
- * taken: another holder has the worker ID. released: it was given back; or an operator ended the claim, or the registry did, as another
- * holder had the worker ID at the same times. forgotten: the registry went back in time and does not know the claim any more. cloned: a copy of the holder has renewed the lease.
+ * taken: another holder has the worker ID. released: it was given back, or an operator ended the claim. forgotten: the registry went back
+ * in time and does not know the claim any more. cloned: a copy of the holder has renewed the lease.
  */
 export type LossReason = (typeof lossReasons)[number];
 
@@ -411,10 +411,7 @@ export interface HistoryRow extends ClaimedWindow {
   readonly holder: HolderLabel;
   readonly claimedAt: number;
   readonly endedAt?: number | undefined;
-  /**
-   * How it ended; absent while it lasts. `forced`: an operator ended it, or the registry did, as another holder had the worker ID at the same
-   * times. `reset`: a forced release that reopened the window.
-   */
+  /** How it ended; absent while it lasts. `reset`: a forced release that reopened the window. */
   readonly end?: "released" | "forced" | "reset" | "taken-over" | undefined;
 }
 

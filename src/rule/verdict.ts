@@ -236,9 +236,9 @@ function forgottenTo(
 }
 
 /**
- * The answer to a holder whose claim is over, without evidence. Where other claims may have used times that the holder used, all claims of
- * the worker ID end, and the window closes up to `end`, the end of these times: the next claim would begin among them, with a clock that is
- * behind, or because the holder was in lead mode.
+ * The answer to a holder whose claim is over, without evidence. Where other claims may have used times that the holder used, and the worker
+ * ID has no holder now, the window closes up to `end`, the end of these times: the next claim would begin among them, with a clock that is
+ * behind, or because the holder was in lead mode. A claim that stands goes on: the request may only be late.
  */
 function lostBeside(
   receipt: Receipt | undefined,
@@ -250,7 +250,7 @@ function lostBeside(
   const answer = lostTo(record, request);
   const doubt = receipt && overlapOf(receipt, record, end);
   if (record === undefined || doubt === undefined) return { answer };
-  const isClosed = record.token === undefined && !record.clean && record.until >= end;
+  const isClosed = record.token !== undefined || (!record.clean && record.until >= end);
   if (isClosed) return { answer: { ...answer, doubt } };
   const ended = forced(record, clock, false);
   return { answer: { ...answer, doubt }, record: { ...ended, until: Math.max(ended.until, end) }, end: "forced" };

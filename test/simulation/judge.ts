@@ -47,7 +47,10 @@ interface Making {
   readonly isDoubled: boolean;
 }
 
-/** The end of what a holder may have used that another claim was granted, too, and where the store stood when the holder was told. */
+/**
+ * The end of what a holder may have used, where another claim was granted the same times and is over, and where the store stood when the
+ * holder was told.
+ */
 interface Closing {
   readonly end: number;
   readonly content: Content;
@@ -197,7 +200,7 @@ export class Judge {
           }
         }
         if (answer.outcome === "renewed") this.#renewed(request, answer, standing?.after);
-        if (answer.outcome === "lost") this.#closed(request.workerId, answer, receipt?.until, standing?.after);
+        if (answer.outcome === "lost") this.#closed(request.workerId, answer, receipt?.until, standing);
         return answer;
       },
       release: async (request) => {
@@ -206,7 +209,7 @@ export class Judge {
         this.#compareEras(standing, readReceipt(request.receipt), request.receipt);
         const answer = await asked;
         if (answer.outcome === "released") this.#released(request, standing);
-        else this.#closed(request.workerId, answer, request.used?.until, standing?.after);
+        else this.#closed(request.workerId, answer, request.used?.until, standing);
         return answer;
       },
       forceRelease: (request) => store.forceRelease(request),
@@ -385,10 +388,13 @@ export class Judge {
   }
 
   /** A holder is told that another claim was granted times that it used up to `end`. */
-  #closed(workerId: number, { doubt }: Lost, end?: number, content?: Content): void {
-    if (doubt === undefined || end === undefined || content === undefined) return;
+  #closed(workerId: number, { doubt }: Lost, end?: number, standing?: Standing): void {
+    if (doubt === undefined || end === undefined || standing === undefined) return;
     this.#tally.count("loss beside another claim");
-    this.#closings.set(workerId, [...(this.#closings.get(workerId) ?? []), { end, content }]);
+    // A claim that stands goes on.
+    if (standing.before.records.get(workerId)?.token !== undefined) return;
+    const closing = { end, content: standing.after };
+    this.#closings.set(workerId, [...(this.#closings.get(workerId) ?? []), closing]);
   }
 
   #noted(write: Write): Write {

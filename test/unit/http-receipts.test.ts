@@ -559,7 +559,12 @@ describe("a lost lease", () => {
     ]);
     const forced = await claim();
     await store.forceRelease({ namespace: "orders", workerId: forced.workerId, force: true });
-    expect(await told(forced)).toEqual([410, "LEASE_LOST", "released", expect.stringContaining("ended by force")]);
+    expect(await told(forced)).toEqual([
+      410,
+      "LEASE_LOST",
+      "released",
+      expect.stringContaining("operator released it"),
+    ]);
     const taken = await claim();
     await clock.advance(60_001);
     const next = await client.claim({

@@ -296,7 +296,7 @@ describe("a renewal with evidence", () => {
     expect(renewIn(past, undefined, covered)).toEqual(lost("forgotten"));
   });
 
-  test("that is no evidence ends another claim that used times of its window, and names the times in doubt", () => {
+  test("that is no evidence names the times in doubt, and closes its window where the other claim is over", () => {
     const from = doubtFrom(now + 60_000);
     const until = now + 5000;
     const after = (options: Partial<Stored>) => {
@@ -304,19 +304,26 @@ describe("a renewal with evidence", () => {
       if (verdict.record !== undefined) {
         const { token, clean, recents } = verdict.record;
         expect([token, clean, recents, verdict.end]).toEqual([undefined, false, undefined, "forced"]);
-        // It is ended once.
+        // It is closed once.
         expect(renewIn(calm, verdict.record, { receipt: receipt() })).not.toHaveProperty("record");
       }
       return [verdict.answer, verdict.record?.until];
     };
     const answer = (...told: Parameters<typeof lost>) => lost(...told).answer;
-    // Claimed by two holders, one after the other.
-    const twice = { fence: 9, token: "t2", from: now - 1000 };
-    expect(after({ ...twice, until })).toEqual([answer("taken", { from, until }), now + 60_000]);
+    // Claimed by two holders, one after the other: the last one stands, or has given it back.
+    const twice = { fence: 9, from: now - 1000 };
     const whole = answer("taken", { from, until: now + 60_000 });
-    expect(after({ ...twice, until: now + 90_000 })).toEqual([whole, now + 90_000]);
-    expect(after({ ...twice, from: now + 59_999 })).toEqual([whole, now + 60_000]);
-    expect(after({ ...twice, from: now + 60_000 })).toEqual([answer("taken"), undefined]);
+    for (const [token, closed] of [
+      ["t2", undefined],
+      [undefined, now + 60_000],
+    ] as const) {
+      expect(after({ ...twice, token, until })).toEqual([answer("taken", { from, until }), closed]);
+      expect(after({ ...twice, token, from: now + 59_999, until: now + 90_000, clean: true })).toEqual([
+        whole,
+        closed && now + 90_000,
+      ]);
+      expect(after({ ...twice, token, from: now + 60_000 })).toEqual([answer("taken"), undefined]);
+    }
     // Given back by another claim or by a copy.
     const recents = { from: now, bytes: new Uint8Array() };
     const given = { token: undefined, until, clean: true, recents };
@@ -422,11 +429,13 @@ describe("a release", () => {
     expect(releaseIn(calm, undefined, { receipt: undefined })).toEqual(lost("taken"));
   });
 
-  test("ends another claim that used the same times", () => {
-    const until = now + 70_000;
-    const { answer, record: after, end } = releaseIn(calm, record({ fence: 4, token: "t2", from: now - 1, until }));
-    expect(answer).toEqual(lost("taken", { from: doubtFrom(now + 60_000), until: now }).answer);
-    expect([after?.token, after?.until, end]).toEqual([undefined, until, "forced"]);
+  test("closes the window up to what the holder used, where another claim of the same times is over", () => {
+    const other = { fence: 4, from: now - 10, until: now - 5, clean: true };
+    const doubt = { from: doubtFrom(now + 60_000), until: now - 5 };
+    const { answer, record: after } = releaseIn(calm, record({ ...other, token: undefined }));
+    expect(answer).toEqual(lost("taken", doubt).answer);
+    expect([after?.until, after?.clean]).toEqual([now, false]);
+    expect(releaseIn(calm, record({ ...other, token: "t2" }))).toEqual(lost("taken", doubt));
   });
 
   test("is answered in a quarantine, not clean where the claim is from an older era", () => {

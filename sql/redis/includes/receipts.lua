@@ -111,22 +111,22 @@ local function lostTo(record, fence)
   return { 'lost', 'reason', ended and 'released' or 'taken' }
 end
 
--- The answer to a holder whose claim is over, without evidence, and the end of all claims that may have used the same times: `lostBeside` in
--- rule/verdict.ts. `ends`: of what the holder may have used.
+-- The answer to a holder whose claim is over, without evidence. Closes the window where other claims may have used the same times:
+-- `lostBeside` in rule/verdict.ts. `ends`: of what the holder may have used.
 local function lostBeside(receipt, record, fence, ends)
   local answer = lostTo(record, fence)
   if not overlaps(receipt, record, ends) then
     return answer
   end
   answer = lostInDoubt(answer[3], receipt, record, ends)
-  if record.token == nil and not record.clean and record['until'] >= ends then
+  if record.token ~= nil or (not record.clean and record['until'] >= ends) then
     return answer
   end
-  local use, token = expectEnd(record), record.token
-  record.token, record.recentFrom, record.clean = nil, nil, false
-  record.releasedAt, record.ended = record.releasedAt or now, record.ended or 'forced'
+  local use = expectEnd(record)
+  record.recentFrom, record.clean = nil, false
+  record.ended = record.ended or 'forced'
   record['until'] = math.max(record['until'], ends)
-  endClaim(record, token, use, false)
+  endClaim(record, nil, use, false)
   return answer
 end
 

@@ -721,7 +721,7 @@ const doubledFaults: readonly Fault[] = [
   {
     fault: "leaves the window open where a renewal shows that another claim had the same times",
     rejectedBy: [
-      "a renewal after another claim of the same times ends that claim, and the next window begins behind both",
+      "where another claim of the same times was given back, a renewal closes the window up to its own end",
       "a renewal after a copy's give-back closes the window up to its end",
     ],
     wrap: (registry) => ({
@@ -731,7 +731,9 @@ const doubledFaults: readonly Fault[] = [
   },
   {
     fault: "leaves the window open where a give-back shows that another claim had the same times",
-    rejectedBy: ["a release ends another claim where its holder used the same times, and only then"],
+    rejectedBy: [
+      "where another claim of the same times was given back, a release closes the window up to what its holder used",
+    ],
     wrap: (registry) => ({
       release: async (request) =>
         registry.release((await isOver(registry, request)) ? { ...request, receipt: undefined } : request),
@@ -739,7 +741,9 @@ const doubledFaults: readonly Fault[] = [
   },
   {
     fault: "ends another claim at each late give-back",
-    rejectedBy: ["a release ends another claim where its holder used the same times, and only then"],
+    rejectedBy: [
+      "where another claim of the same times was given back, a release closes the window up to what its holder used",
+    ],
     wrap: (registry) => ({
       release: async (request) => {
         const { namespace, workerId } = request;
