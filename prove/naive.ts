@@ -48,7 +48,7 @@ export function isFoundOut({ flaws }: NaiveMaker, verdict: Verdict): boolean {
 }
 
 /** Runs of so many minutes, as often as it takes, but not more often than that. */
-const [runMinutes, mostRuns] = [0.4, 5];
+const [runMinutes, mostRuns] = [0.4, 15];
 
 /** Strikes two holders by turns until the checker finds out what is wrong with them, or so many times. */
 export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: number): Promise<Verdict> {

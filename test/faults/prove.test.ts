@@ -50,11 +50,15 @@ describe.each(stages.filter(({ name }) => copied.includes(name)))("$name, put ba
 
 describe("the same check of IDs that naive holders make", () => {
   const redis = stages.find(({ name }) => name === "redis");
-  test.skipIf(redis?.missing !== undefined).each(naiveMakers)("finds out $module", { timeout }, async (maker) => {
-    if (redis === undefined) throw new Error("There is no Redis among the stages.");
-    const verdict = await findOut(redis, maker, 100);
-    expect(isFoundOut(maker, verdict), JSON.stringify(verdict)).toBe(true);
-  });
+  test.skipIf(redis?.missing !== undefined).each(naiveMakers)(
+    "finds out $module",
+    { timeout: 2 * timeout },
+    async (maker) => {
+      if (redis === undefined) throw new Error("There is no Redis among the stages.");
+      const verdict = await findOut(redis, maker, 100);
+      expect(isFoundOut(maker, verdict), JSON.stringify(verdict)).toBe(true);
+    },
+  );
 });
 
 test("a holder that ends by itself is told of, with its last words", { timeout }, async () => {
