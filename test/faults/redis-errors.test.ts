@@ -5,6 +5,7 @@ import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, Grant, Refusal, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, recordAt, redisMissing, RedisServer, spoilRecord } from "../support/redis.ts";
 import { ask } from "../support/servers.ts";
@@ -336,6 +337,19 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const few = await failure(operations["renew"]?.() ?? Promise.resolve());
     expect(few).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
     expect(few.message).toContain("too few replicas");
+  });
+
+  test("a replica that cannot be reached again: the error is still that it is a replica", async () => {
+    const replica = await RedisServer.start();
+    onTestFinished(() => replica.remove());
+    await replica.client().replicaof("127.0.0.1", 1);
+    const way = await FaultProxy.start(replica.port);
+    onTestFinished(() => way.stop());
+    const below = await connect(`redis://127.0.0.1:${way.port}`, 1000);
+    await below.ping().catch(() => undefined);
+    way.set({ refuse: true });
+    const { code, message } = await failure(below.renew({ ...live, clock: Date.now(), window: 100 }));
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("is a replica")]);
   });
 
   test("a login that is missing, wrong, or too weak", async () => {

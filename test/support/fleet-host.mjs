@@ -148,14 +148,17 @@ const schemes = {
       );
       if (affectedRows === 1) return took(n);
     }
-    const [[{ n }]] = await pool.query("SELECT COALESCE(MAX(machine_id) + 1, 0) AS n FROM cosid_machine");
-    await pool.query("INSERT INTO cosid_machine VALUES (?, 'orders', ?, ?, ?, 1, 0)", [
-      `orders.${n}`,
-      n,
-      Date.now(),
-      instance,
-    ]);
-    return took(Number(n));
+    // Another host may insert the same number in between.
+    for (;;) {
+      const [[{ n }]] = await pool.query("SELECT COALESCE(MAX(machine_id) + 1, 0) AS n FROM cosid_machine");
+      try {
+        const row = [`orders.${n}`, n, Date.now(), instance];
+        await pool.query("INSERT INTO cosid_machine VALUES (?, 'orders', ?, ?, ?, 1, 0)", row);
+        return took(Number(n));
+      } catch (error) {
+        if (error.code !== "ER_DUP_ENTRY") throw error;
+      }
+    }
   },
 };
 

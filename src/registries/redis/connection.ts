@@ -2,7 +2,7 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
-import { within } from "../deadline.ts";
+import { TooLate, within } from "../deadline.ts";
 import {
   connectClient,
   type IoredisClient,
@@ -93,7 +93,12 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     }
   }
 
-  async function exchange(commands: readonly RedisCommand[], deadline: number): Promise<(RedisReply | Error)[]> {
+  /** `refused`: the reply to the same commands before. */
+  async function exchange(
+    commands: readonly RedisCommand[],
+    deadline: number,
+    refused: RedisReply | Error | undefined,
+  ): Promise<(RedisReply | Error)[]> {
     const left = Math.max(1, deadline - monotonic(systemClock));
     const replies = commands.map((command) => (client.callBuffer(...command) as Promise<RedisReply>).catch(errorReply));
     try {
@@ -101,7 +106,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     } catch (error) {
       // Silence shows a dead connection only after a long wait; other operations may use this one.
       if (left >= operationTimeout / 2) client.disconnect();
-      throw silentError(where, operationTimeout, true, error);
+      throw silentError(where, operationTimeout, true, error instanceof TooLate ? (refused ?? error) : error);
     }
   }
 
@@ -115,12 +120,23 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
 
     async send(deadline, ...commands) {
       try {
+        let refused: readonly (RedisReply | Error)[] | undefined;
         for (let pause = firstPause; ; pause = nextPause(pause)) {
-          if (closed || !isReady()) await ready(deadline);
-          const replies = await exchange(commands, deadline);
+          if (closed || !isReady()) {
+            try {
+              await ready(deadline);
+            } catch (error) {
+              // The refusal says more than that there was no time left to send the commands again.
+              const isLate = isSnowleaseError(error) && error.code === "REGISTRY_UNAVAILABLE" && !closed;
+              if (refused !== undefined && isLate) return refused;
+              throw error;
+            }
+          }
+          const replies = await exchange(commands, deadline, refused?.[0]);
           const [first] = replies;
           if (!isTemporary(first) || monotonic(systemClock) + pause >= deadline) return replies;
           if (isElsewhere(first)) client.disconnect();
+          refused = replies;
           await systemClock.sleep(pause);
         }
       } finally {
