@@ -84,10 +84,11 @@ export interface Daemon {
 
 /**
  * Serves a registry over HTTP.
- * @throws SnowleaseError CONFIG_INVALID for a window that is too long, an address that is not loopback or taken, a socket path
+ * @throws SnowleaseError CONFIG_INVALID on another runtime than Node, for a window that is too long, an address that is not loopback or taken, a socket path
  * that is no socket or has a daemon behind it; and what a deferred registry refuses with. The registry stays open then, or unopened.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  checkRuntime();
   const address = checkedAddress(options);
   const parts = assemble(options, address);
   const { log, registry } = parts;
@@ -106,6 +107,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     }
     throw error;
   }
+}
+
+/** The bounds on what a client may cost rest on Node's HTTP server: that of Bun or Deno differs in what it reads, holds and ends. */
+function checkRuntime(): void {
+  const { bun, deno } = process.versions;
+  if (bun === undefined && deno === undefined) return;
+  const runtime = bun === undefined ? `Deno ${deno}` : `Bun ${bun}`;
+  throw configInvalid(
+    `Expected Node.js for a daemon, got ${runtime}; start the daemon with Node.js: programs on any runtime can use it.`,
+  );
 }
 
 type Address = NonNullable<DaemonOptions["listen"]>;

@@ -101,6 +101,9 @@ if repeated then
     if record.turn ~= nil then
       return { 'lost', 'reason', 'cloned' }
     end
+    -- The first answer may be missing because the write did not reach the replicas that it has to reach. WAIT of some servers looks only
+    -- at what its own connection wrote.
+    redis.call('HSET', tokenKey, token, repeated)
     return granted(record)
   end
 end

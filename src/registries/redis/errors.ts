@@ -127,8 +127,8 @@ export function replyBehind(cause: unknown): Error | undefined {
 }
 
 function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
-  // Redis words these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
-  if (message.includes("The user executing the script")) return meanings["NOPERM"];
+  // Redis and Valkey word these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
+  if (/The user executing the script|ACL failure in script/.test(message)) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;
   // A script that passes an error on puts a word before it.
   return meanings[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];

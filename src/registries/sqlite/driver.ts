@@ -130,11 +130,29 @@ function exact(value: bigint, column: string): number {
   throw new RangeError(`the column ${column} holds ${value}, which was never written by Snowlease`);
 }
 
+/** The codes that this registry tells apart, by the text of SQLite's `sqlite3_errstr`: the SQLite of Deno gives the text alone. */
+const codesByText: Readonly<Record<string, number>> = {
+  "access permission denied": 3,
+  "database is locked": 5,
+  "attempt to write a readonly database": 8,
+  "disk I/O error": 10,
+  "database disk image is malformed": 11,
+  "database or disk is full": 13,
+  "unable to open database file": 14,
+  "locking protocol": 15,
+  "file is not a database": 26,
+};
+
 /** SQLite's primary result code in an error of either driver; undefined for an error that is not SQLite's. */
 export function sqliteCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { errcode, rawCode } = error as { errcode?: unknown; rawCode?: unknown };
   // Where libsql could not open a file, the code is only in the text.
-  const code = errcode ?? rawCode ?? /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(error.message)?.[1];
+  const { message } = error;
+  const code =
+    errcode ??
+    rawCode ??
+    /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(message)?.[1] ??
+    codesByText[message.split(":", 1)[0] ?? ""];
   return code === undefined ? undefined : Number(code) & 0xff;
 }
