@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { cliFile, isAlive, Sandbox, until } from "../support/cli.ts";
+import { cliFile, Sandbox, until } from "../support/cli.ts";
+import { isAlive } from "../support/servers.ts";
 import { WallClock } from "../support/holder.ts";
 
 const support = (name: string): string => fileURLToPath(new URL(`../support/${name}`, import.meta.url));

@@ -8,7 +8,8 @@ import { defaultLayout } from "../../src/id/layout.ts";
 import { lendLease } from "../../src/lend.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { memoryRegistry } from "../../src/testing.ts";
-import { isAlive, Sandbox, until } from "../support/cli.ts";
+import { Sandbox, until } from "../support/cli.ts";
+import { isAlive } from "../support/servers.ts";
 
 const program = fileURLToPath(new URL("../support/threaded-app.mjs", import.meta.url));
 /** In each program, besides its main one. */

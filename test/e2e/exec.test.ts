@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { cliFile, type CliProcess, isAlive, Sandbox, until } from "../support/cli.ts";
+import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
+import { isAlive } from "../support/servers.ts";
 import { WallClock } from "../support/holder.ts";
 
 let sandbox: Sandbox;

@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { isAlive, Sandbox, until } from "../support/cli.ts";
+import { Sandbox, until } from "../support/cli.ts";
+import { isAlive } from "../support/servers.ts";
 
 const require = createRequire(import.meta.url);
 const program = fileURLToPath(new URL("../support/threaded-app.mjs", import.meta.url));

@@ -2,9 +2,10 @@ import { execFileSync } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { atTheEnd } from "./at-the-end.ts";
-import { ServerProcess, startOnFreePort } from "./servers.ts";
+import { isAlive, ServerProcess, startOnFreePort } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
 const bin = existsSync(versions)
@@ -143,7 +144,7 @@ export class PostgresServer {
     await this.process.kill();
     for (const pid of children) kill(pid);
     // Its memory is not free before the last of them is gone.
-    while (children.some((pid) => existsSync(`/proc/${pid}`))) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (children.some(isAlive)) await sleep(5);
   }
 
   async remove(): Promise<void> {

@@ -137,3 +137,21 @@ export function ask(port: number, line: string): Promise<string> {
     socket.write(line);
   });
 }
+
+/** Whether a process is there, zombies apart. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return !/^State:\s+Z/m.test(readStatus(pid));
+}
+
+function readStatus(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, "utf8");
+  } catch {
+    return "State: Z";
+  }
+}
