@@ -26,7 +26,7 @@ export async function loseToAnother(
   const one = await make({ registry, window, pool, host: "one" });
   await sleep(100);
   proxy.set(blackHole);
-  const two = await make({ registry: past, window, pool, host: "two", claimTimeout: 5000 });
+  const two = await make({ registry: past, window, pool, host: "two", claimTimeout: 30_000 });
   await two.made(1000);
   proxy.heal();
   await eventually(

@@ -72,11 +72,21 @@ export function removeNode(port: number, path: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.remove(path, -1, done)));
 }
 
-/** Deletes a node and all below it, as `deleteall` of the command line does. */
+/**
+ * Deletes a node and all below it, as `deleteall` of the command line does, but in one step: where a holder makes or removes a node meanwhile,
+ * nothing is deleted yet.
+ */
 export function deleteAll(port: number, path: string): Promise<void> {
   return withDriver(port, async (client) => {
-    for (const each of (await pathsOf(client, path)).toReversed())
-      await called((done) => client.remove(each, -1, done));
+    for (;;) {
+      const step = client.transaction();
+      for (const each of (await pathsOf(client, path)).toReversed()) step.remove(each, -1);
+      try {
+        return await called((done) => step.commit((error) => done(error as { name: string } | null)));
+      } catch (error) {
+        if (!/^(?:NOT_EMPTY|NO_NODE)$/.test((error as Error).message)) throw error;
+      }
+    }
   });
 }
 
