@@ -8,10 +8,11 @@ import { elsewhere, numbers, testReturns } from "../support/westid-returns.ts";
 
 driveStandIn();
 
-describe.each([...databases, oracleStandIn])(
+// Each waits most of the time, on a server of its own.
+describe.concurrent.each([...databases, oracleStandIn])(
   "numbers that go back to westid's table in $name",
   ({ missing, start }) => {
-    describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", () => {
+    describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", { concurrent: false }, () => {
       let server: DatabaseServer;
       let namespaces = 0;
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import type { ClaimKey, ClaimRequest, Registry } from "../../src/rule/registry.ts";
@@ -39,7 +39,7 @@ interface ReturnsTools {
   keyFor(keys: readonly ClaimKey[], n: number): ClaimKey;
 }
 
-/** Tests of worker IDs that go back to Java processes, on any store. */
+/** Tests of worker IDs that go back to Java processes, on any store; several stores may have them at a time. */
 export function testReturns(store: SharedStore): ReturnsTools {
   let namespace: string;
   let registry: Registry;
@@ -133,10 +133,10 @@ export function testReturns(store: SharedStore): ReturnsTools {
     expect(late.fence).toBeGreaterThan(keyFor(keys, late.workerId).fence);
   });
 
-  test.each([
+  test.for([
     ["none was ever seen and none is said to be there", "", pool],
     ["the pool begins above the numbers that they take first", "?beside=westid", { first: 2, last: 7 }],
-  ])("where %s, numbers stay as they are", async (_, query, within) => {
+  ] as const)("where %s, numbers stay as they are", async ([, query, within], { onTestFinished }) => {
     namespace = await store.fresh();
     const open = await store.open(query);
     onTestFinished(() => open.close());
@@ -148,7 +148,7 @@ export function testReturns(store: SharedStore): ReturnsTools {
     expect(await taken()).toEqual(before);
   });
 
-  test("a renewal and the claims that give its number back: one of them comes first", async () => {
+  test("a renewal and the claims that give its number back: one of them comes first", async ({ onTestFinished }) => {
     const other = await store.open("");
     onTestFinished(() => other.close());
     for (let round = 0; round < 3; round++) {
