@@ -1,9 +1,6 @@
 // A host of a fleet as a process: a program of the old scheme, which takes its worker ID the way that scheme does, or one with a lease.
 // It prints its worker ID, and makes IDs until SIGTERM: each is in its file before the next few are made.
 import { openSync, writeSync } from "node:fs";
-import { Redis } from "ioredis";
-import mysql from "mysql2/promise";
-import zookeeper from "node-zookeeper-client";
 import { Layout, snowlease } from "../../dist/index.js";
 
 const { scheme, url, address, name, layout: notation, file, options } = JSON.parse(process.argv[2]);
@@ -20,6 +17,10 @@ function isGone(pid) {
   }
 }
 
+/** Only what a scheme needs: a fleet is many processes. */
+const connectToRedis = async () => new (await import("ioredis")).Redis(url);
+const connectToMysql = async () => (await import("mysql2/promise")).createConnection(url);
+
 /** Takes a worker ID: it, and how it is given back. */
 const schemes = {
   /** The last bits of the address. */
@@ -27,7 +28,7 @@ const schemes = {
 
   /** One that stands in the list of its address for a process that is gone, or the lowest that is free. */
   async "westid-redis"() {
-    const client = new Redis(url);
+    const client = await connectToRedis();
     const list = `workerId:pid:${address}`;
     const value = `${process.pid}x${address}x${name}`;
     const took = async (n) => {
@@ -52,7 +53,7 @@ const schemes = {
 
   /** The same in a table. */
   async "westid-sql"() {
-    const pool = await mysql.createConnection(url);
+    const pool = await connectToMysql();
     const took = (n) => [n, () => pool.query("DELETE FROM workerid_assign WHERE worker_id = ?", [n])];
     const [rows] = await pool.query("SELECT worker_id, pid FROM workerid_assign WHERE ip = ?", [address]);
     for (const { worker_id: n, pid } of rows) {
@@ -77,7 +78,7 @@ const schemes = {
 
   /** A new one at each start. */
   async "uid-generator"() {
-    const pool = await mysql.createConnection(url);
+    const pool = await connectToMysql();
     const [{ insertId }] = await pool.query(
       "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE) VALUES (?, '1-2', 2, CURRENT_DATE)",
       [address],
@@ -87,6 +88,7 @@ const schemes = {
 
   /** The sequence of the node of its address and port. */
   async leaf() {
+    const { default: zookeeper } = await import("node-zookeeper-client");
     const client = zookeeper.createClient(url.replace(/^zookeeper:\/\/|\?.*$/g, ""));
     await new Promise((resolve) => {
       client.once("connected", resolve);
@@ -109,7 +111,7 @@ const schemes = {
 
   /** What was given back, or else the next one. */
   async "cosid-redis"() {
-    const client = new Redis(url);
+    const client = await connectToRedis();
     const [index, revert, adder] = ["itc_idx", "revert", "adder"].map((key) => `cosid:{orders}:${key}`);
     const instance = `${address}:8080`;
     const known = await client.hget(index, instance);
@@ -132,7 +134,7 @@ const schemes = {
 
   /** The same in a table. */
   async "cosid-sql"() {
-    const pool = await mysql.createConnection(url);
+    const pool = await connectToMysql();
     const instance = `${address}:8080`;
     const took = (n) => [
       n,
