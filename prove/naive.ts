@@ -6,8 +6,10 @@ import { defaultLayout } from "../src/id/layout.ts";
 import { blackHole } from "../test/support/fault-proxy.ts";
 import { check, type Flaw, type Verdict } from "./checker.ts";
 import { Crew } from "./crew.ts";
+import { Nemesis } from "./nemesis.ts";
+import type { Fault } from "./plan.ts";
 import { namespace, type Scene } from "./scene.ts";
-import { prove, recordOf, type RunOptions } from "./prove.ts";
+import { recordOf } from "./prove.ts";
 import type { Stage } from "./scenes.ts";
 
 /** A way of making IDs that goes wrong sooner or later, and what brings it about. */
@@ -20,9 +22,18 @@ export interface NaiveMaker {
   readonly pool?: string | undefined;
   /** What has to be found. */
   readonly flaws: readonly Flaw[];
-  /** What is done to two holders, again and again; or to a whole run. */
-  readonly strike: ((scene: Scene, crew: Crew, holder: number) => Promise<void>) | "restores" | "copies";
+  /** What is done to two holders, again and again. */
+  readonly strike:
+    | readonly Omit<Fault, "target" | "by">[]
+    | ((scene: Scene, crew: Crew, holder: number) => Promise<void>);
 }
+
+/** Longer than a window, so that the other one takes the worker ID over, ms. */
+const cut = 3000;
+/** Longer than the time from renewal to renewal, and shorter than a window, ms. */
+const soon = 500;
+/** How far a clock is ahead before it is set right, ms. */
+const ahead = 2000;
 
 /** What each maker does is told at its top. */
 export const naiveMakers: readonly NaiveMaker[] = [
@@ -33,27 +44,32 @@ export const naiveMakers: readonly NaiveMaker[] = [
   { module: "naive/unwritten", flaws: ["unrecorded"], pool: "0-1", strike: letPass },
   { module: "naive/unused", flaws: ["overlaps"], strike: deploy },
   { module: "naive/unraised", flaws: ["fences"], strike: deploy },
-  { module: "naive/unreceipted", flaws: ["unnoticed"], strike: "restores" },
-  { module: "naive/turnless", flaws: ["duplicates"], strike: "copies" },
+  {
+    module: "naive/unreceipted",
+    flaws: ["unnoticed"],
+    pool: "0-1",
+    strike: [
+      { kind: "store put back", at: 0, lasts: soon },
+      // What it has used since lies outside the window in the older copy: it may be refused for ever.
+      { kind: "holder killed (-9)", at: cut, lasts: 0 },
+    ],
+  },
+  {
+    module: "naive/turnless",
+    flaws: ["duplicates"],
+    pool: "0-1",
+    strike: [{ kind: "holder copied", at: 0, lasts: cut }],
+  },
 ];
-
-/** Longer than a window, so that the other one takes the worker ID over, ms. */
-const cut = 3000;
-/** How far a clock is ahead before it is set right, ms. */
-const ahead = 2000;
 
 /** Whether all was found that is wrong with it. */
 export function isFoundOut({ flaws }: NaiveMaker, verdict: Verdict): boolean {
   return flaws.every((flaw) => verdict.flaws[flaw] > 0);
 }
 
-/** Runs of so many minutes, as often as it takes, but not more often than that. */
-const [runMinutes, mostRuns] = [0.4, 15];
-
 /** Strikes two holders by turns until the checker finds out what is wrong with them, or so many times. */
 export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: number): Promise<Verdict> {
   const { module, pool = "0-0", strike } = maker;
-  if (typeof strike === "string") return findOutInRuns(stage, maker, { [strike]: true });
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const size = 2;
@@ -64,34 +80,28 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
     pool,
     window: 1000,
     operationTimeout: 1000,
+    maxWait: 200,
+    mode: "wall",
     host: `machine-${holder}`,
   });
   const crew = new Crew({ size, maker: module, folder, optionsOf });
+  const nemesis = new Nemesis(scene, crew);
   try {
     await crew.boot(1);
     for (let strikes = 1; ; strikes++) {
-      await strike(scene, crew, strikes % size);
-      const verdict = await check(crew.logs, defaultLayout, recordOf(scene));
+      const target = strikes % size;
+      if (typeof strike === "function") await strike(scene, crew, target);
+      else await nemesis.run(strike.map((fault) => ({ ...fault, target, by: 0 }))).then(letPass);
+      const { incidents } = nemesis;
+      // A store that was put back has forgotten some of its history.
+      const history = incidents.restores.length > 0 ? undefined : recordOf(scene);
+      const verdict = await check(crew.logs, defaultLayout, history, incidents);
       if (isFoundOut(maker, verdict) || strikes === mostStrikes) return verdict;
     }
   } finally {
     await crew.kill();
     await scene.remove();
     rmSync(folder, { recursive: true });
-  }
-}
-
-async function findOutInRuns(
-  stage: Stage,
-  maker: NaiveMaker,
-  way: Pick<RunOptions, "restores" | "copies">,
-): Promise<Verdict> {
-  for (let runs = 1; ; runs++) {
-    const seed = Math.floor(Math.random() * 2 ** 32);
-    const options = { seed, minutes: runMinutes, holders: 4, rate: 1, maker: maker.module, ...way };
-    const outcome = await prove(stage, options);
-    if (outcome.folder !== "") rmSync(outcome.folder, { recursive: true, force: true });
-    if (isFoundOut(maker, outcome) || runs === mostRuns) return outcome;
   }
 }
 
