@@ -9,6 +9,7 @@ const timeouts = {
   simulation: 120 * seconds,
   faults: 60 * seconds,
   e2e: 60 * seconds,
+  prove: 300 * seconds,
 };
 
 export default defineConfig({
@@ -19,9 +20,11 @@ export default defineConfig({
         include: [`test/${name}/**/*.test.ts`],
         testTimeout: timeout,
         hookTimeout: timeout,
-        // Real servers and windows of a second want the machine for themselves.
-        maxWorkers: name === "faults" ? 1 : 2,
-        sequence: { groupOrder: name === "faults" ? 1 : 0 },
+        // Most tests wait: for a server, the end of a window, a timeout.
+        maxWorkers: 4,
+        // Runs under fire, each of which is a dozen busy processes: so many at a time, and no other test beside them.
+        maxConcurrency: 4,
+        sequence: { groupOrder: name === "prove" ? 1 : 0 },
       },
     })),
   },

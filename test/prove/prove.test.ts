@@ -11,7 +11,7 @@ import { eventually } from "../support/holder.ts";
 /** A busy machine takes long to start processes; the run waits for them. */
 const timeout = 300_000;
 
-describe.each(stages)("$name under fire", (stage) => {
+describe.concurrent.each(stages)("$name under fire", (stage) => {
   test.skipIf(stage.missing !== undefined)(
     stage.missing ?? "no ID twice, none outside its window, no worker ID stuck",
     { timeout },
@@ -30,25 +30,28 @@ describe.each(stages)("$name under fire", (stage) => {
 
 const copied = ["sqlite", "redis", "postgres", "zookeeper", "etcd", "daemon"];
 
-describe.each(stages.filter(({ name }) => copied.includes(name)))("$name, put back and its holders copied", (stage) => {
-  test.skipIf(stage.missing !== undefined)(
-    stage.missing ?? "no ID twice once the holder in question was told, and no lease lost without a reason",
-    { timeout },
-    async () => {
-      const seed = Math.floor(Math.random() * 2 ** 32);
-      const run = { minutes: 0.4, holders: 6, rate: 2, seed, restores: true, copies: true };
-      const { findings, flaws, stuck, crashes, restores, copies, folder } = await prove(stage, run);
-      const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
-      const again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
-      expect({ findings, total, stuck, crashes }, again).toEqual({ findings: [], total: 0, stuck: [], crashes: [] });
-      expect(restores.count, again).toBeGreaterThan(0);
-      expect(restores.toldAfter.length, again).toBeGreaterThan(0);
-      expect(copies.count, again).toBeGreaterThan(0);
-    },
-  );
-});
+describe.concurrent.each(stages.filter(({ name }) => copied.includes(name)))(
+  "$name, put back and its holders copied",
+  (stage) => {
+    test.skipIf(stage.missing !== undefined)(
+      stage.missing ?? "no ID twice once the holder in question was told, and no lease lost without a reason",
+      { timeout },
+      async () => {
+        const seed = Math.floor(Math.random() * 2 ** 32);
+        const run = { minutes: 0.4, holders: 6, rate: 2, seed, restores: true, copies: true };
+        const { findings, flaws, stuck, crashes, restores, copies, folder } = await prove(stage, run);
+        const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
+        const again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
+        expect({ findings, total, stuck, crashes }, again).toEqual({ findings: [], total: 0, stuck: [], crashes: [] });
+        expect(restores.count, again).toBeGreaterThan(0);
+        expect(restores.toldAfter.length, again).toBeGreaterThan(0);
+        expect(copies.count, again).toBeGreaterThan(0);
+      },
+    );
+  },
+);
 
-describe("the same check of IDs that naive holders make", () => {
+describe.concurrent("the same check of IDs that naive holders make", () => {
   const redis = stages.find(({ name }) => name === "redis");
   test.skipIf(redis?.missing !== undefined).each(naiveMakers)(
     "finds out $module",
