@@ -7,9 +7,9 @@ import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
-import type { Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 import type { SnowleaseOptions } from "../../src/snowlease.ts";
-import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { claimRequest, granted as grantedInTime, keyOf } from "../support/claims.ts";
 import { cuts, loseToAnother } from "../support/cut-off.ts";
 import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
@@ -19,6 +19,17 @@ import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const namespace = "orders";
 const operationTimeout = 300;
+
+/** Claims, and asks again where a busy machine took longer than the deadline, as a lease does. */
+async function granted(registry: Registry, request: ClaimRequest): Promise<Grant> {
+  for (;;) {
+    try {
+      return await grantedInTime(registry, { ...request, clock: Date.now() });
+    } catch (error) {
+      if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+    }
+  }
+}
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a network", () => {
@@ -386,7 +397,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         await one.stop();
         await one.snowflake.close().catch(() => undefined);
         proxy.set({});
-        const two = await make({ ...options, registry: server.url(), host: "two" });
+        // On a busy machine it would miss a window as short as that of the first.
+        const two = await make({ ...options, window: 4000, registry: server.url(), host: "two" });
         makers.push(two);
         await sleep(50);
         const made = two.ids.length;

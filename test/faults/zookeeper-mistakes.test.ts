@@ -8,6 +8,9 @@ import { type Maker, startMaker } from "../support/maker.ts";
 import { expectWhole, makeNode, nodeText, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
+/** On a busy machine a request is under way for a second. */
+const terms = { maxWindow: 2500, maxClockSkew: 2000 };
+
 /** What people do by hand to nodes that are not theirs. */
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in ZooKeeper that somebody changed", () => {
   let ensemble: ZooKeeper;
@@ -26,8 +29,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     namespace = `test${++tests}`;
     root = `/snowlease/${namespace}`;
     registry = await openZooKeeper(ensemble.url());
-    // On a busy machine a request is under way for a second.
-    await registry.init({ namespace, layout: claimRequest().layout, maxWindow: 2500, maxClockSkew: 2000 });
+    await registry.init({ namespace, layout: claimRequest().layout, ...terms });
   });
   afterEach(() => registry.close());
 
@@ -233,7 +235,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       ]);
       expect(await does(() => registry.workers(namespace))).toMatchObject([{ workerId: 0, state: "live" }]);
       expect(await does(() => registry.worker(namespace, 0))).toMatchObject({ holder: third.holder });
-      const info = { layout: third.layout, maxWindow: 2500, maxClockSkew: 500 };
+      const info = { layout: third.layout, ...terms };
       const [id, era] = [expect.any(String), expect.any(String)];
       expect(await does(() => registry.describe(namespace))).toStrictEqual({ ...info, id, era });
       expect(await does(() => registry.init({ namespace, ...info }))).toStrictEqual({ ...info, id, era });
