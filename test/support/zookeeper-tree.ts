@@ -82,7 +82,7 @@ export function deleteAll(port: number, path: string): Promise<void> {
       const step = client.transaction();
       for (const each of (await pathsOf(client, path)).toReversed()) step.remove(each, -1);
       try {
-        return await called((done) => step.commit((error) => done(error as { name: string } | null)));
+        return await called((done) => step.commit((error) => done(error)));
       } catch (error) {
         if (!/^(?:NOT_EMPTY|NO_NODE)$/.test((error as Error).message)) throw error;
       }
