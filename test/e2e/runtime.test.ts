@@ -52,8 +52,15 @@ describe("the command line", () => {
 
   test("exec starts a program with its worker ID, and ends with the program's code", async () => {
     const result = await sandbox.run([
-      ...["exec", "--registry", sandbox.registry, "--worker-id", "33"],
-      ...["--", "sh", "-c", "echo $SNOWLEASE_WORKER_ID; exit 7"],
+      "exec",
+      "--registry",
+      sandbox.registry,
+      "--worker-id",
+      "33",
+      "--",
+      "sh",
+      "-c",
+      "echo $SNOWLEASE_WORKER_ID; exit 7",
     ]);
     expect(result).toEqual({ code: 7, stdout: "33\n", stderr: "" });
     expect(await workers()).toMatchObject([{ workerId: 33, releasedAt: expect.any(Number) as number }]);
