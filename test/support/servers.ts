@@ -114,8 +114,7 @@ export class ServerProcess {
     this.#child = undefined;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, "exit");
-    child.kill("SIGCONT");
-    child.kill(signal);
+    for (const each of ["SIGCONT", signal] as const) if (child.pid !== undefined) process.kill(child.pid, each);
     await ended;
   }
 
