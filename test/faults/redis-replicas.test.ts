@@ -38,8 +38,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     await Promise.all([one.remove(), other.remove()]);
   });
 
+  /** Claims a worker ID that was never claimed, and so not that of another claim whose window ended meanwhile. */
   async function claim(): Promise<void> {
-    await granted(registry, claimRequest({ window: limits.maxWindow }));
+    await granted(registry, claimRequest({ window: limits.maxWindow, reuse: "never" }));
   }
 
   /** The other is the primary now, for all. */
