@@ -213,7 +213,7 @@ if (scheme === "lease") {
 const timer = setInterval(() => {
   const made = make();
   if (made.length > 0) writeSync(out, `${made.join("\n")}\n`);
-}, 2);
+}, 5);
 async function stop() {
   clearInterval(timer);
   await end();
