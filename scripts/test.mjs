@@ -26,6 +26,7 @@ if (!args.includes("--project=unit")) {
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
+    "nats-server": "/usr/sbin/nats-server",
     openssl: "/usr/bin/openssl",
     pgbouncer: "/usr/sbin/pgbouncer",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",

@@ -71,7 +71,7 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   /** One atomic step. Throws the error that it answers; what the step changed is stored then, unlike what it throws itself. */
   async function step<Answer>(decide: (state: State, now: number) => Answer | SnowleaseError): Promise<Answer> {
     const deadline = performance.now() + operationTimeout;
-    const decision = last.then(() => decided(decide, deadline));
+    const decision = last.then(() => decided(decide, deadline)).catch(told);
     last = decision.catch(() => undefined);
     const answer = await decision;
     if (answer instanceof SnowleaseError) throw answer;
@@ -89,6 +89,17 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
     }
     const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: other clients are faster`;
     throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${title} ${why}.`);
+  }
+
+  /** What went wrong with the document, as the library wants to be told. */
+  function told(error: unknown): never {
+    if (error instanceof SnowleaseError) throw error;
+    throw new SnowleaseError(
+      "REGISTRY_UNAVAILABLE",
+      `${title} did not answer: ${String(error)}.`,
+      {},
+      { cause: error },
+    );
   }
 
   const registry: Registry = {

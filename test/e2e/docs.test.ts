@@ -94,8 +94,10 @@ describe("pages", () => {
 });
 
 test("excerpts are what the example says", () => {
-  const folder = join(root, "examples/own-registry");
-  const example = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
+  const folders = ["examples/own-registry", "examples/nats-registry"].map((name) => join(root, name));
+  const example = folders.flatMap((folder) =>
+    readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")),
+  );
   const lines = new Set(example.flatMap((text) => text.split("\n").map((line) => line.trim())));
   for (const { where, text } of blocks.filter(({ info }) => info.get("norun") === "excerpt")) {
     for (const line of text.split("\n")) if (line.trim() !== "…") expect(lines, where).toContain(line.trim());
