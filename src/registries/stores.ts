@@ -4,6 +4,7 @@
 
 export { etcd } from "./etcd/address.ts";
 export { http, unix } from "./daemon/address.ts";
+export { kubernetes } from "./kubernetes/address.ts";
 export { memory } from "./memory/address.ts";
 export { redis } from "./redis/address.ts";
 export { mysql, oracle, postgres } from "./sql/address.ts";

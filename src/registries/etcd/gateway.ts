@@ -3,6 +3,7 @@ import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { z } from "zod";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { Unanswered } from "../compare-and-set/store.ts";
 import { Deadlines } from "../deadlines.ts";
@@ -14,15 +15,6 @@ import { replyError, EtcdRefusal, silentError } from "./errors.ts";
 /*
  * The JSON gateway that every etcd has since 3.4, under the port of its clients: calls of its protocol as POST requests.
  */
-
-/** What an answer shows of the member's clock. */
-export interface MemberClock {
-  /** The whole second in which it answered, Unix ms. */
-  readonly second: number;
-  /** When the request was sent: by this host's clock, Unix ms, and on the monotonic clock, ms. */
-  readonly host: number;
-  readonly begun: number;
-}
 
 /** The members of a cluster. */
 export interface Gateway {
@@ -49,7 +41,7 @@ interface CallOptions {
 interface GatewayAnswer {
   readonly json: unknown;
   /** Absent where the member does not say what time it is. */
-  readonly clock?: MemberClock | undefined;
+  readonly clock?: AnswerClock | undefined;
 }
 
 /** Longest answer that is read, bytes: a page of records with all of their recents. */
@@ -94,7 +86,7 @@ export function gatewayTo(
   ): Promise<GatewayAnswer | Silence> {
     const text = JSON.stringify(body);
     const { host, port } = servers[member] ?? { host: "localhost", port: 2379 };
-    const [now, begun] = [clock.now(), monotonic(clock)];
+    const both = [clock.now(), monotonic(clock)] as const;
     const request = send({
       host,
       port,
@@ -113,8 +105,7 @@ export function gatewayTo(
       const json = parsed(answer);
       const told = refusal.safeParse(json);
       if (told.success) throw new EtcdRefusal(told.data.code, told.data.message);
-      const second = Date.parse(response.headers.date ?? "");
-      return { json, clock: Number.isNaN(second) ? undefined : { second, host: now, begun } };
+      return { json, clock: answerClock(response.headers.date, both) };
     } catch (cause) {
       if (cause instanceof EtcdRefusal) throw cause;
       request.destroy();

@@ -1,6 +1,7 @@
 import type { SnowleaseError } from "../../id/errors.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import type { Clock } from "../../lease/clock.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
+import { serverNow } from "../answer-clock.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { operate, type Try } from "../compare-and-set/operate.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
@@ -78,16 +79,9 @@ export class EtcdStore {
     return { clock, state: { ...era, ...stored, meta, clock }, unknown: undefined };
   }
 
-  /**
-   * The clock of the member that answered last, Unix ms: an answer shows it to the second, and this host's clock is the finer one as long
-   * as it fits.
-   */
+  /** The clock of the member that answered last, Unix ms. */
   now({ clock }: EtcdTransaction): number {
-    if (clock === undefined) return this.#clock.now();
-    const { second, host, begun } = clock;
-    // Read once: this host's clock may be stepped meanwhile.
-    const elapsed = Math.floor(monotonic(this.#clock) - begun);
-    return Math.min(Math.max(host + elapsed, second), second + 1000 + elapsed);
+    return serverNow(this.#clock, clock);
   }
 
   close(): void {

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import type { AnswerClock } from "../answer-clock.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { nonsense } from "./errors.ts";
-import type { Gateway, MemberClock } from "./gateway.ts";
+import type { Gateway } from "./gateway.ts";
 
 /** What a key holds. */
 export interface Entry {
@@ -63,7 +64,7 @@ export const mostOperations = 128;
 /** The reads and writes of one attempt. */
 export class EtcdTransaction {
   /** The clock of the member that answered last. */
-  clock: MemberClock | undefined;
+  clock: AnswerClock | undefined;
   readonly #gateway: Gateway;
   readonly #deadline: number;
   #batch: ReadBatch | undefined;

@@ -1,0 +1,196 @@
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { isIn } from "../../id/pool-bounds.ts";
+import { type NamespaceState, recordIn as inEra } from "../../rule/era.ts";
+import type { ClaimRequest } from "../../rule/registry.ts";
+import { isFree, type Stored } from "../../rule/window.ts";
+import { type ClaimReader, together } from "../compare-and-set/decide.ts";
+import { Beaten, Unanswered } from "../compare-and-set/store.ts";
+import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
+import type { Leases } from "./leases.ts";
+import { label, labelOf, type LeaseObject, type Names } from "./objects.ts";
+import type { LeaseRecord } from "./records.ts";
+import { type KubernetesStore, readAt, recordIn } from "./store.ts";
+
+/** Most used worker IDs of a namespace: what a claim may have to list at once. */
+const mostUsed = 4096;
+/** Hints are written at most once in this time, ms. */
+const hintPause = 5000;
+
+/** How a claim searches. */
+interface Search {
+  readonly request: ClaimRequest;
+  /** Among how many equally good worker IDs to choose by lot: other claims reach for the first of them at this moment. */
+  readonly spread: number;
+  /** Lists the pool, instead of hints. */
+  readonly exact: boolean;
+}
+
+/** What a claim reads of the records of one namespace. */
+export class KubernetesCandidates implements ClaimReader {
+  /** The records that the decision reads. */
+  readonly rows: Map<Stored, LeaseRecord> = new Map();
+  readonly #store: KubernetesStore;
+  readonly #names: Names;
+  readonly #leases: Leases;
+  readonly #state: NamespaceState;
+  readonly #search: Search;
+  #hints: Promise<PoolHints> | undefined;
+  #ofHost: Promise<readonly LeaseRecord[]> | undefined;
+  #isListed = false;
+
+  constructor(
+    { store, names, leases }: { readonly store: KubernetesStore; readonly names: Names; readonly leases: Leases },
+    state: NamespaceState,
+    search: Search,
+  ) {
+    this.#store = store;
+    this.#names = names;
+    this.#leases = leases;
+    this.#state = state;
+    this.#search = search;
+  }
+
+  /** Whether the pool itself was listed. */
+  get isExact(): boolean {
+    return this.#isListed;
+  }
+
+  /** A claim that this client has sent before is looked for exactly. One that another client sent is found once the cache has it. */
+  async byToken(token: string): Promise<Stored | undefined> {
+    const freshness = this.#store.sent.get(token) === true ? "exact" : "recent";
+    const objects = await this.#leases.list(this.#names.selector(label.token, token), freshness);
+    const [row] = objects.flatMap((object) => recordIn(this.#names, object) ?? []);
+    const record = row && (await this.byId(row.record.workerId));
+    return record?.token === token ? record : undefined;
+  }
+
+  async byId(workerId: number): Promise<Stored | undefined> {
+    const row = await readAt(this.#leases, this.#names, workerId);
+    return row && this.#add(row);
+  }
+
+  /** The lowest number without a record; where others reach for it, one of the lowest few. */
+  async firstUnused(pool: PoolBounds): Promise<number | undefined> {
+    const { ends } = await this.#survey();
+    if (ends.size >= mostUsed) return undefined;
+    const unused: number[] = [];
+    for (let n = pool.first; n <= pool.last && unused.length < this.#search.spread; n++) {
+      if (!ends.has(n) && this.#takenUntil(n) === undefined) unused.push(n);
+    }
+    return unused[Math.floor(Math.random() * unused.length)];
+  }
+
+  /** The oldest, or some of those whose windows have passed, by lot. Each is read: what showed it may lag. */
+  async oldest(pool: PoolBounds, limit: number): Promise<readonly Stored[]> {
+    const { ends } = await this.#survey();
+    const places = [...ends]
+      .filter(([workerId, end]) => isIn(pool, workerId) && end < Infinity)
+      .map(([workerId, end]) => ({ workerId, end: Math.max(end, this.#takenUntil(workerId) ?? 0) }))
+      .toSorted((a, b) => a.end - b.end || a.workerId - b.workerId);
+    const now = Math.min(this.#search.request.clock, this.#state.clock);
+    const { exact, spread } = this.#search;
+    const passed = places.filter(({ end }) => end <= now);
+    // Hints of yesterday show most as passed: by their order, each claim would look at the same few.
+    const lots = exact ? this.#shuffled(passed.slice(0, Math.max(limit, spread))) : shuffled(passed);
+    const few = (passed.length > 0 ? lots : places).slice(0, limit);
+    const found = await together(few.map(({ workerId }) => this.byId(workerId)));
+    const unpinned = found.flatMap((record) => (record === undefined || record.pinned !== undefined ? [] : [record]));
+    return this.#freeFirst(unpinned.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId));
+  }
+
+  async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
+    const rows = (await this.#rowsOfHost(pool, host)).slice(0, Math.max(limit, this.#search.spread));
+    return this.#freeFirst(rows.map((row) => row.record)).slice(0, limit);
+  }
+
+  async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
+    return (await this.#rowsOfHost(pool, host)).at(-1)?.record;
+  }
+
+  async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
+    const rows = await this.#rowsWith(label.owner, labelOf(ip));
+    const own = rows.filter(({ record }) => record.owner === ip && isIn(pool, record.workerId));
+    return sorted(own)
+      .slice(0, limit)
+      .map((row) => this.#add(row));
+  }
+
+  async #rowsOfHost(pool: PoolBounds, host: string): Promise<readonly LeaseRecord[]> {
+    this.#ofHost ??= this.#rowsWith(label.host, labelOf(host));
+    const own = (await this.#ofHost).filter(({ record }) => {
+      return record.holder?.host === host && record.pinned === undefined && isIn(pool, record.workerId);
+    });
+    for (const row of own) this.#add(row);
+    return sorted(own);
+  }
+
+  /** Records with this label. A cache may show an older one: the write of a claim then fails, and the next attempt reads it exactly. */
+  async #rowsWith(name: string, value: string): Promise<readonly LeaseRecord[]> {
+    const freshness = this.#search.exact ? "exact" : "recent";
+    const objects = await this.#leases.list(this.#names.selector(name, value), freshness);
+    return objects.flatMap((object) => recordIn(this.#names, object) ?? []);
+  }
+
+  /** What this client has seen since the hints were written; a list shows it itself. */
+  #takenUntil(workerId: number): number | undefined {
+    return this.#search.exact ? undefined : this.#store.takenUntil(this.#names, workerId);
+  }
+
+  #survey(): Promise<PoolHints> {
+    this.#hints ??= this.#read();
+    return this.#hints;
+  }
+
+  async #read(): Promise<PoolHints> {
+    const object = await this.#leases.get(this.#names.hints);
+    const known = readHints(object);
+    if (known !== undefined && !this.#search.exact) return known;
+    const objects = await this.#leases.list(this.#names.selector(), this.#search.exact ? "exact" : "recent");
+    const rows = objects.flatMap((each) => recordIn(this.#names, each) ?? []);
+    const { clock } = this.#state;
+    const found = hintsOf(
+      rows.map(({ record }) => inEra(this.#state, record)),
+      clock,
+    );
+    this.#isListed = this.#search.exact;
+    if (known === undefined || clock - known.at >= hintPause) await this.#write(found, object);
+    return found;
+  }
+
+  async #write(hints: PoolHints, before: LeaseObject | undefined): Promise<void> {
+    try {
+      await this.#leases.put(hintsObject(this.#names, hints, before));
+    } catch (error) {
+      // Another claim wrote them, or they are missing for a while.
+      if (!(error instanceof Beaten) && !(error instanceof Unanswered)) throw error;
+    }
+  }
+
+  #add(row: LeaseRecord): Stored {
+    this.rows.set(row.record, row);
+    return row.record;
+  }
+
+  #freeFirst(records: readonly Stored[]): readonly Stored[] {
+    if (this.#search.spread === 1) return records;
+    const { clock } = this.#state;
+    const free = records.filter((record) => isFree(inEra(this.#state, record), this.#search.request, clock));
+    return [...this.#shuffled(free), ...records.filter((record) => !free.includes(record))];
+  }
+
+  #shuffled<Item>(items: readonly Item[]): readonly Item[] {
+    return this.#search.spread === 1 ? items : shuffled(items);
+  }
+}
+
+function shuffled<Item>(items: readonly Item[]): readonly Item[] {
+  return items
+    .map((item) => ({ item, at: Math.random() }))
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ item }) => item);
+}
+
+/** By the end of their windows, the oldest first. */
+function sorted(rows: readonly LeaseRecord[]): readonly LeaseRecord[] {
+  return rows.toSorted((a, b) => a.record.until - b.record.until || a.record.workerId - b.record.workerId);
+}

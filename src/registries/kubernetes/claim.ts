@@ -1,0 +1,68 @@
+import type { Decision } from "../../rule/pool.ts";
+import type { ClaimRequest } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import { endedRow } from "../compare-and-set/claim-row.ts";
+import { decideByBatches } from "../compare-and-set/decide.ts";
+import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
+import type { KubernetesAttempt } from "./attempt.ts";
+import { KubernetesCandidates } from "./candidates.ts";
+import { type LeaseRecord, recordObject } from "./records.ts";
+import type { NamespaceRead } from "./store.ts";
+
+/**
+ * Among how many equally good worker IDs a claim chooses by lot: 16 times more after each race that it lost. Where 200 pods start at once,
+ * their third attempts hardly meet.
+ */
+const [spreads, mostSpread] = [16, 256];
+
+/** Reads the namespace for a claim, which then decides and commits. */
+export async function beginClaim(
+  attempt: KubernetesAttempt,
+  request: ClaimRequest,
+): Promise<ClaimAttempt & NamespaceRead> {
+  const { store, names, leases, tried } = attempt;
+  const read = await attempt.begin();
+  const { state } = read;
+  let before: LeaseRecord | undefined;
+
+  async function decide(): Promise<Decision> {
+    if (state === undefined) throw new Error("a claim in a namespace that does not exist");
+    const spread = Math.min(mostSpread, Math.max(spreads ** tried.races, spreads * (store.claiming - 1)));
+    let candidates = new KubernetesCandidates({ store, names, leases }, state, {
+      request,
+      spread,
+      exact: tried.races > 0,
+    });
+    let decision = await decideByBatches(candidates, request, state);
+    if (decision.answer.outcome === "exhausted" && request.workerId === undefined && !candidates.isExact) {
+      // A hint is never believed: only the pool itself is exhausted.
+      candidates = new KubernetesCandidates({ store, names, leases }, state, { request, spread, exact: true });
+      decision = await decideByBatches(candidates, request, state);
+    }
+    for (const row of candidates.rows.values()) await attempt.checkEra(row);
+    before = decision.before && candidates.rows.get(decision.before);
+    // A grant that is answered again: its record may have been written when the era had already ended.
+    if (decision.answer.outcome === "granted" && decision.store === undefined) await attempt.sameEra();
+    return decision;
+  }
+
+  async function commit(record: Stored): Promise<void> {
+    if (state === undefined) throw new Error("a claim that was not decided");
+    const ended = endedRow(before?.record, before?.record.until ?? 0, state.clock, "taken-over");
+    const wasSent = store.sent.get(request.token) === true;
+    store.sent.set(request.token, true);
+    try {
+      await leases.put(recordObject(names, record, before, ended));
+    } catch (error) {
+      if (error instanceof Beaten) {
+        if (!wasSent) store.sent.delete(request.token);
+        store.noteTaken(names, record.workerId, state.clock + state.info.maxWindow);
+      }
+      throw error;
+    }
+    store.noteTaken(names, record.workerId, record.until);
+    await attempt.sameEra();
+  }
+
+  return { ...read, decide, commit };
+}

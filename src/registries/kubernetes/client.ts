@@ -1,0 +1,193 @@
+import { Agent, type OutgoingHttpHeaders, request as requestPlain } from "node:http";
+import { Agent as SecureAgent, request as requestSecure } from "node:https";
+import { z } from "zod";
+import { shown, SnowleaseError } from "../../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type AnswerClock, answerClock } from "../answer-clock.ts";
+import { firstPause, nextPause } from "../backoff.ts";
+import { Unanswered } from "../compare-and-set/store.ts";
+import { Deadlines } from "../deadlines.ts";
+import { answerTo } from "../http-answer.ts";
+import type { Cluster, Login } from "./cluster.ts";
+import { ApiRefusal, silentError } from "./errors.ts";
+
+/** A request to the API server. */
+export interface ApiCall {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** With the query. */
+  readonly path: string;
+  readonly body?: object | undefined;
+  /** Whether it may change something. */
+  readonly writes: boolean;
+  /** On the monotonic clock, ms. */
+  readonly deadline: number;
+}
+
+interface ApiAnswer {
+  readonly json: unknown;
+  /** Absent where the server does not say what time it is. */
+  readonly clock: AnswerClock | undefined;
+}
+
+/** The API server of a cluster. */
+export interface ApiClient {
+  /** For messages. */
+  readonly where: string;
+  /** Deadline of one operation, ms. */
+  readonly operationTimeout: number;
+  /**
+   * Sends a request until it is answered. One that the server throttles is sent again when the server says.
+   * @throws ApiRefusal; Unanswered where a call that `writes` may have been done; SnowleaseError for every other failure.
+   */
+  call(call: ApiCall): Promise<ApiAnswer>;
+  close(): void;
+}
+
+/** Longest answer that is read, bytes: a page of records with all of their recents and their history. */
+const longestAnswer = 64 * 1024 * 1024;
+/** The least part of the time that one request gets, so that another one may follow on another connection, ms. */
+const leastShare = 50;
+/** Idle connections are kept so many, and no more are opened at once. */
+const agentOptions = { keepAlive: true, maxSockets: 32 };
+const unauthorized = 401;
+
+const statusShape = z.object({
+  kind: z.literal("Status"),
+  message: z.string().default(""),
+  reason: z.string().default(""),
+  code: z.int().optional(),
+  details: z
+    .object({
+      causes: z.array(z.object({ reason: z.string().default("") })).default([]),
+      retryAfterSeconds: z.number().optional(),
+    })
+    .optional(),
+});
+
+/** A request that no answer came to, or an answer that says nothing of what was done. */
+interface Silence {
+  readonly cause: unknown;
+  /** The call may have been done. */
+  readonly sent: boolean;
+  /** How long the server wants to be left alone, ms. */
+  readonly pause?: number | undefined;
+}
+
+export function clientOf(
+  cluster: Cluster,
+  { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
+): ApiClient {
+  const { host, port, isSecure, base, servername, isVerified } = cluster;
+  const where = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const deadlines = new Deadlines(clock);
+  const send = isSecure ? requestSecure : requestPlain;
+  let agent: { readonly of: string; readonly agent: Agent } | undefined;
+  let closed = false;
+
+  /** Connections with these certificates. Others replace them when the cluster's or the user's are renewed. */
+  function agentFor({ ca, cert, key }: Login): Agent {
+    const of = JSON.stringify([ca, cert, key]);
+    if (agent?.of === of) return agent.agent;
+    const before = agent?.agent;
+    const tls = { ca, cert, key, servername, rejectUnauthorized: isVerified };
+    agent = { of, agent: isSecure ? new SecureAgent({ ...agentOptions, ...tls }) : new Agent(agentOptions) };
+    // Requests that are under way keep their sockets.
+    if (before !== undefined)
+      for (const sockets of Object.values(before.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+    return agent.agent;
+  }
+
+  /** One request. @throws ApiRefusal */
+  async function exchange(
+    { method, path, body, writes }: ApiCall,
+    login: Login,
+    timeout: number,
+  ): Promise<ApiAnswer | Silence> {
+    const text = body && JSON.stringify(body);
+    const headers: OutgoingHttpHeaders = { accept: "application/json", "user-agent": "snowlease" };
+    if (login.token !== undefined) headers["authorization"] = `Bearer ${login.token}`;
+    if (text !== undefined) {
+      headers["content-type"] = "application/json";
+      headers["content-length"] = Buffer.byteLength(text);
+    }
+    const both = [clock.now(), monotonic(clock)] as const;
+    const request = send({ host, port, agent: agentFor(login), method, path: base + path, headers });
+    let sent = false;
+    request.once("socket", (socket) => {
+      if (!socket.connecting) sent = true;
+      else socket.once(isSecure ? "secureConnect" : "connect", () => (sent = true));
+    });
+    try {
+      const [response, answer] = await answerTo(request, text, { timeout, deadlines, longest: longestAnswer });
+      const json = parsed(answer);
+      const status = response.statusCode ?? 0;
+      if (status < 300) return { json, clock: answerClock(response.headers.date, both) };
+      const told = statusShape.safeParse(json);
+      const { message = `status ${status}`, reason = "", details } = told.data ?? {};
+      const refusal = new ApiRefusal(
+        status,
+        reason,
+        message,
+        (details?.causes ?? []).map((each) => each.reason),
+      );
+      const seconds = Number(response.headers["retry-after"] ?? details?.retryAfterSeconds);
+      const pause = Number.isFinite(seconds) ? 1000 * seconds : undefined;
+      if (refusal.isThrottled) return { cause: refusal, sent: false, pause: pause ?? 1000 };
+      // A read can be too early for a cache: `Leases.list` looks at that.
+      if (refusal.isUnsure && !refusal.causes.includes("ResourceVersionTooLarge"))
+        return { cause: refusal, sent: writes, pause };
+      throw refusal;
+    } catch (cause) {
+      if (cause instanceof ApiRefusal) throw cause;
+      request.destroy();
+      return { cause, sent };
+    }
+  }
+
+  return {
+    where,
+    operationTimeout,
+
+    async call(call) {
+      const { deadline, writes } = call;
+      let isRefused = false;
+      for (let pause = firstPause; ; pause = nextPause(pause)) {
+        if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
+        const left = deadline - monotonic(clock);
+        // A connection that is silent since the server's address moved leaves time for a new one.
+        const share = Math.max(leastShare, writes ? left : left / 2);
+        let answer: ApiAnswer | Silence;
+        try {
+          answer = await exchange(call, await cluster.login(isRefused), share);
+        } catch (error) {
+          if (!(error instanceof ApiRefusal) || error.status !== unauthorized || isRefused) throw error;
+          // The token was replaced. Nothing was done.
+          isRefused = true;
+          continue;
+        }
+        if ("json" in answer) return answer;
+        const { cause, sent } = answer;
+        if (sent && writes) throw new Unanswered(cause instanceof Error ? cause.message : "no answer", { cause });
+        const wait = answer.pause ?? pause;
+        if (monotonic(clock) + wait >= deadline) {
+          // A server that is there and has no time says so itself.
+          throw cause instanceof ApiRefusal ? cause : silentError(where, operationTimeout, false, cause);
+        }
+        await clock.sleep(wait);
+      }
+    },
+
+    close() {
+      closed = true;
+      agent?.agent.destroy();
+    },
+  };
+}
+
+function parsed(answer: string): unknown {
+  try {
+    return JSON.parse(answer);
+  } catch {
+    throw new Error(`it answers ${shown(answer)}, as no API server does`);
+  }
+}

@@ -1,0 +1,209 @@
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { z } from "zod";
+import { type Clock, monotonic } from "../../lease/clock.ts";
+import type { ClientTls } from "../client-tls.ts";
+import type { KubernetesParts, KubernetesSettings } from "./address.ts";
+import { noAccess } from "./errors.ts";
+
+/*
+ * Where the API server is, and how to log in. A pod has files for it. Outside, kubectl reads the kubeconfig, with all that may stand in
+ * one: no package that reads it has to be installed.
+ */
+
+/** How requests show who sends them. */
+export interface Login extends ClientTls {
+  readonly token?: string | undefined;
+}
+
+/** A cluster. */
+export interface Cluster {
+  readonly host: string;
+  readonly port: number;
+  readonly isSecure: boolean;
+  /** What each path begins with; mostly empty. */
+  readonly base: string;
+  /** The name in the server's certificate, where it is not `host`. */
+  readonly servername?: string | undefined;
+  /** False only where a kubeconfig says so. */
+  readonly isVerified: boolean;
+  /** The namespace of Kubernetes with the Lease objects. */
+  readonly place: string;
+  /** The present login. `isRefused`: the one before was refused, so that it is made anew. */
+  login(isRefused: boolean): Promise<Login>;
+}
+
+/** How long a pod's token is used before its file is read again, ms: the kubelet replaces it long before it expires. */
+const tokenKept = 60_000;
+/** A login by a program ends so long before it expires, ms. */
+const earlier = 30_000;
+const run = promisify(execFile);
+
+/** @throws SnowleaseError CONFIG_INVALID */
+export async function findCluster(
+  parts: KubernetesParts,
+  settings: KubernetesSettings,
+  options: { readonly operationTimeout: number; readonly clock: Clock },
+): Promise<Cluster> {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = process.env;
+  const isInPod =
+    host !== undefined && host !== "" && settings.kubeconfig === undefined && settings.context === undefined;
+  return isInPod
+    ? clusterOfPod(parts, settings, { host, port: Number(port) }, options.clock)
+    : clusterOfKubeconfig(parts, settings, options);
+}
+
+async function clusterOfPod(
+  { place }: KubernetesParts,
+  { serviceAccount }: KubernetesSettings,
+  server: Pick<Cluster, "host" | "port">,
+  clock: Clock,
+): Promise<Cluster> {
+  const read = async (name: string): Promise<string> => {
+    const file = join(serviceAccount, name);
+    try {
+      return (await readFile(file, "utf8")).trim();
+    } catch (cause) {
+      throw noAccess(`This pod has no ${file} of its service account`, cause);
+    }
+  };
+  const login = keptLogin(clock, async () => {
+    const [token, ca] = await Promise.all([read("token"), read("ca.crt")]);
+    return { login: { token, ca }, kept: tokenKept };
+  });
+  await login(false);
+  const found = { place: place ?? (await read("namespace")), login };
+  return { ...server, ...found, isSecure: true, base: "", isVerified: true };
+}
+
+const execPlugin = z.object({
+  apiVersion: z.string(),
+  command: z.string(),
+  args: z.array(z.string()).nullish(),
+  env: z.array(z.object({ name: z.string(), value: z.string() })).nullish(),
+});
+const base64 = z.base64().transform((text) => Buffer.from(text, "base64").toString());
+/** What `kubectl config view --raw --minify --flatten -o json` prints: one context, files that it names inside. */
+const kubeconfigShape = z.object({
+  clusters: z.tuple([
+    z.object({
+      cluster: z.object({
+        server: z.url(),
+        "certificate-authority-data": base64.optional(),
+        "insecure-skip-tls-verify": z.boolean().optional(),
+        "tls-server-name": z.string().optional(),
+      }),
+    }),
+  ]),
+  contexts: z.tuple([z.object({ context: z.object({ namespace: z.string().optional() }) })]),
+  users: z
+    .array(
+      z.object({
+        user: z.object({
+          token: z.string().optional(),
+          tokenFile: z.string().optional(),
+          "client-certificate-data": base64.optional(),
+          "client-key-data": base64.optional(),
+          exec: execPlugin.nullish(),
+        }),
+      }),
+    )
+    .nullish(),
+});
+const credential = z.object({
+  status: z.object({
+    token: z.string().optional(),
+    clientCertificateData: z.string().optional(),
+    clientKeyData: z.string().optional(),
+    expirationTimestamp: z.string().optional(),
+  }),
+});
+
+async function clusterOfKubeconfig(
+  { place }: KubernetesParts,
+  { kubeconfig, context }: KubernetesSettings,
+  { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
+): Promise<Cluster> {
+  const args = ["config", "view", "--raw", "--minify", "--flatten", "--output=json"];
+  if (kubeconfig !== undefined) args.push(`--kubeconfig=${kubeconfig}`);
+  if (context !== undefined) args.push(`--context=${context}`);
+  const [server, chosen, user] = await run("kubectl", args, { timeout: Math.max(operationTimeout, 10_000) }).then(
+    ({ stdout }) => {
+      const { clusters, contexts, users } = kubeconfigShape.parse(JSON.parse(stdout));
+      return [clusters[0].cluster, contexts[0].context, users?.[0]?.user] as const;
+    },
+    (cause: unknown) => {
+      throw noAccess("`kubectl config view` tells of no API server", cause);
+    },
+  );
+  const { protocol, hostname, port, pathname } = new URL(server.server);
+  const isSecure = protocol === "https:";
+  const ca = server["certificate-authority-data"];
+  const fixed: Login = {
+    ca,
+    cert: user?.["client-certificate-data"],
+    key: user?.["client-key-data"],
+    token: user?.token,
+  };
+  const { tokenFile, exec } = user ?? {};
+
+  async function make(): Promise<MadeLogin> {
+    if (exec !== undefined && exec !== null) {
+      const { apiVersion, command, args: given, env } = exec;
+      const asked = { apiVersion, kind: "ExecCredential", spec: { interactive: false } };
+      const own = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
+      const { stdout } = await run(command, given ?? [], {
+        env: { ...process.env, ...own, KUBERNETES_EXEC_INFO: JSON.stringify(asked) },
+        timeout: Math.max(operationTimeout, 10_000),
+      });
+      const { status } = credential.parse(JSON.parse(stdout));
+      const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp: end } = status;
+      const kept = end === undefined ? Infinity : Math.max(0, Date.parse(end) - clock.now() - earlier);
+      return { login: { ca, token, cert, key }, kept };
+    }
+    if (tokenFile === undefined) return { login: fixed, kept: Infinity };
+    return { login: { ...fixed, token: (await readFile(tokenFile, "utf8")).trim() }, kept: tokenKept };
+  }
+
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (isSecure ? 443 : 80) : Number(port),
+    isSecure,
+    base: pathname.replace(/\/$/, ""),
+    servername: server["tls-server-name"],
+    isVerified: server["insecure-skip-tls-verify"] !== true,
+    place: place ?? chosen.namespace ?? "default",
+    login: keptLogin(clock, () =>
+      make().catch((cause: unknown) => {
+        throw noAccess("The kubeconfig's way to log in failed", cause);
+      }),
+    ),
+  };
+}
+
+interface MadeLogin {
+  readonly login: Login;
+  /** How long it is used, ms. */
+  readonly kept: number;
+}
+
+/** Makes a login once for all requests that need it, and anew when it is old or was refused. */
+function keptLogin(clock: Clock, make: () => Promise<MadeLogin>): Cluster["login"] {
+  let known: { readonly made: Promise<MadeLogin>; end: number } | undefined;
+  return async (isRefused) => {
+    if (known === undefined || isRefused || monotonic(clock) >= known.end) {
+      const next = { made: make(), end: Infinity };
+      known = next;
+      next.made.then(
+        ({ kept }) => (next.end = monotonic(clock) + kept),
+        () => {
+          // Not kept: a file may be missing for a moment.
+          if (known === next) known = undefined;
+        },
+      );
+    }
+    return (await known.made).login;
+  };
+}

@@ -1,0 +1,110 @@
+import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+
+/** A refusal that the API server answered: a `Status` of Kubernetes. */
+export class ApiRefusal extends Error {
+  /** Of HTTP. */
+  readonly status: number;
+  /** Of Kubernetes, such as `AlreadyExists`. */
+  readonly reason: string;
+  /** The reasons behind it, such as `ResourceVersionTooLarge`. */
+  readonly causes: readonly string[];
+
+  constructor(status: number, reason: string, message: string, causes: readonly string[]) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+    this.causes = causes;
+  }
+
+  /** The API server, or its etcd, could not end what was asked, or does not know whether it did. */
+  get isUnsure(): boolean {
+    return this.status >= 500;
+  }
+
+  /** Too many requests at the moment: nothing was done. */
+  get isThrottled(): boolean {
+    return this.status === 429;
+  }
+}
+
+const rights =
+  "its user needs the verbs get, list, create, update and delete on leases.coordination.k8s.io in that namespace: deploy/kubernetes has the Role";
+
+function meaningOf({ status, causes, message }: ApiRefusal): readonly [ErrorCode, string] {
+  if (status === 401) return ["UNAUTHORIZED", "look whether the token or certificate of this user is still valid"];
+  if (causes.includes("NamespaceTerminating")) {
+    return ["FORBIDDEN", "this namespace of Kubernetes is being deleted: use another one"];
+  }
+  if (/exceeded quota/.test(message)) return ["FORBIDDEN", "raise the ResourceQuota of that namespace of Kubernetes"];
+  if (status === 403) return ["FORBIDDEN", rights];
+  if (status === 404) return ["CONFIG_INVALID", "create that namespace of Kubernetes, or correct the registry URL"];
+  if (status === 400 || status === 422) {
+    return ["CONFIG_INVALID", "look whether a policy of the cluster changes or refuses Lease objects"];
+  }
+  return ["REGISTRY_UNAVAILABLE", "look whether the API server and its etcd run"];
+}
+
+/** The error for what the API server answered. Nothing was written. */
+export function refusalError(cause: ApiRefusal, where: string): SnowleaseError {
+  const [code, advice] = meaningOf(cause);
+  return new SnowleaseError(
+    code,
+    `Kubernetes ${where} refused: ${shortened(cause.message)}; ${advice}.`,
+    {},
+    { cause },
+  );
+}
+
+/** The API server did not answer in time. `sent`: the operation may have been done. */
+export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
+  const done = sent ? "whether it did what was asked is not known" : "nothing was changed";
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `Kubernetes ${where} did not answer within ${timeout} ms${said}; ${done}; look whether the API server and its etcd run, and whether this host may reach it.`,
+    {},
+    { cause },
+  );
+}
+
+/** The surroundings do not say where the API server is, or how to log in. */
+export function noAccess(what: string, cause?: unknown): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `${what}${said}; run it in a pod with a service account, or name a kubeconfig: kubernetes:?kubeconfig=FILE.`,
+    {},
+    { cause },
+  );
+}
+
+/** What answers is no API server, or one without Lease objects. */
+export function nonsense(where: string, answer: unknown): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `${where} answers ${shown(answer)}, as no API server of Kubernetes does: check what runs at this address.`,
+  );
+}
+
+/** A Lease object holds something that this registry did not write. */
+export function foreignObject(name: string, what: string): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The Lease object \`${name}\` holds ${what}, which Snowlease never wrote: put it right, or use another namespace.`,
+  );
+}
+
+/** Another version of Snowlease wrote the object. */
+export function otherSchema(name: string, stored: number, known: number): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `The Lease object \`${name}\` is of version ${stored}, and this Snowlease knows version ${known}; run the version that wrote it, or use another namespace.`,
+    { stored, known },
+  );
+}
+
+/** A message of a server, in one line and not too long. */
+function shortened(message: string): string {
+  const line = message.replaceAll(/\s+/g, " ").replace(/[.;]\s*$/, "");
+  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+}

@@ -1,0 +1,79 @@
+import type { Stored } from "../../rule/window.ts";
+import type { Names, LeaseObject } from "./objects.ts";
+import { annotation } from "./objects.ts";
+import { objectOf } from "./records.ts";
+
+/*
+ * What a claim saw of a whole pool, for the next ones: a list of thousands of objects is some MB. Nothing here is believed. A number that
+ * looks free is read before it is claimed; only where none of some is free, a claim lists the pool again.
+ */
+
+/** Which worker IDs have a record, each with the end of its window, Unix ms; Infinity for one that is pinned. */
+export interface PoolHints {
+  /** When the pool was listed, Unix ms. */
+  readonly at: number;
+  readonly ends: ReadonlyMap<number, number>;
+}
+
+/** A byte more in each number of a hint. */
+const base = 128;
+
+export function hintsOf(records: readonly Stored[], at: number): PoolHints {
+  const ends = records.map(({ workerId, until, clean, pinned }) => {
+    // A clean one may be continued although its window has not passed.
+    return [workerId, pinned !== undefined ? Infinity : clean ? 0 : until] as const;
+  });
+  return { at, ends: new Map(ends) };
+}
+
+/** The object with these hints, in the place of the one that was read. */
+export function hintsObject(names: Names, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseObject {
+  const bytes: number[] = [];
+  let last = -1;
+  for (const [workerId, end] of [...ends].toSorted(([a], [b]) => a - b)) {
+    push(bytes, workerId - last - 1);
+    push(bytes, end === Infinity ? 0 : 1 + Math.max(0, Math.ceil((end - at) / 1000)));
+    last = workerId;
+  }
+  const value = { at, ends: Buffer.from(bytes).toString("base64") };
+  return objectOf(names.hints, names.labels, before, { [annotation.hints]: value });
+}
+
+/** The hints of an object; undefined where there are none that can be read. */
+export function readHints(object: LeaseObject | undefined): PoolHints | undefined {
+  const text = object?.metadata.annotations[annotation.hints];
+  if (text === undefined) return undefined;
+  try {
+    const { at, ends } = JSON.parse(text) as { readonly at?: unknown; readonly ends?: unknown };
+    if (typeof at !== "number" || typeof ends !== "string") return undefined;
+    return { at, ends: endsIn(Buffer.from(ends, "base64"), at) };
+  } catch {
+    return undefined;
+  }
+}
+
+function endsIn(bytes: Buffer, at: number): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>();
+  let place = 0;
+  const next = (): number => {
+    let value = 0;
+    for (let factor = 1; place < bytes.length; factor *= base) {
+      const byte = bytes[place++] ?? 0;
+      value += (byte % base) * factor;
+      if (byte < base) break;
+    }
+    return value;
+  };
+  for (let last = -1; place < bytes.length;) {
+    last += next() + 1;
+    const rest = next();
+    ends.set(last, rest === 0 ? Infinity : at + (rest - 1) * 1000);
+  }
+  return ends;
+}
+
+function push(bytes: number[], value: number): void {
+  let rest = value;
+  for (; rest >= base; rest = Math.floor(rest / base)) bytes.push(base + (rest % base));
+  bytes.push(rest);
+}

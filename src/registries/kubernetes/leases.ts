@@ -1,0 +1,148 @@
+import type { AnswerClock } from "../answer-clock.ts";
+import { Beaten } from "../compare-and-set/store.ts";
+import type { ApiClient } from "./client.ts";
+import { ApiRefusal, nonsense } from "./errors.ts";
+import { type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";
+
+/** Objects of one page of a list: with all of their recents and history, some 6 MB. */
+const page = 500;
+
+/** How a list may lag: `exact` asks a majority of the etcd, `recent` a cache of the API server, which has all that this client has seen. */
+export type Freshness = "exact" | "recent";
+
+/** The newest version of any object that a client has seen: a cache that is older is too old. */
+export interface Seen {
+  version: string;
+}
+
+/** The reads and writes of one attempt, in one namespace of Kubernetes. */
+export class Leases {
+  /** The clock of the API server that answered last. */
+  clock: AnswerClock | undefined;
+  readonly #client: ApiClient;
+  readonly #path: string;
+  readonly #deadline: number;
+  readonly #seen: Seen;
+
+  constructor(client: ApiClient, place: string, deadline: number, seen: Seen) {
+    this.#client = client;
+    this.#path = `/apis/coordination.k8s.io/v1/namespaces/${place}/leases`;
+    this.#deadline = deadline;
+    this.#seen = seen;
+  }
+
+  /** Reads an object, as a majority of the etcd has it; undefined where it does not exist. */
+  async get(name: string): Promise<LeaseObject | undefined> {
+    try {
+      return this.#object(await this.#send("GET", `/${name}`));
+    } catch (error) {
+      if (error instanceof ApiRefusal && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads all objects with these labels. */
+  async list(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
+    const found: LeaseObject[] = [];
+    for await (const objects of this.pages(selector, freshness)) found.push(...objects);
+    return found;
+  }
+
+  /** The same, page by page. */
+  async *pages(selector: string, freshness: Freshness): AsyncGenerator<readonly LeaseObject[], void, undefined> {
+    const labels = `labelSelector=${encodeURIComponent(selector)}`;
+    if (freshness === "recent") {
+      yield* this.#recent(labels);
+      return;
+    }
+    for (let next = ""; ;) {
+      const { items, metadata } = this.#list(await this.#send("GET", `?${labels}&limit=${page}${next}`));
+      yield items;
+      const token = metadata.continue ?? "";
+      if (token === "") return;
+      next = `&continue=${encodeURIComponent(token)}`;
+    }
+  }
+
+  /** A cache answers all at once. */
+  async *#recent(labels: string): AsyncGenerator<readonly LeaseObject[], void, undefined> {
+    const { version } = this.#seen;
+    try {
+      const match = `resourceVersion=${version}&resourceVersionMatch=NotOlderThan`;
+      yield this.#list(await this.#send("GET", `?${labels}&${match}`)).items;
+    } catch (error) {
+      if (!(error instanceof ApiRefusal) || !error.causes.includes("ResourceVersionTooLarge")) throw error;
+      // The cache lags, or the etcd was put back to an older copy: its versions go back then.
+      if (this.#seen.version === version) this.#seen.version = "0";
+      yield* this.pages(decodeURIComponent(labels.slice("labelSelector=".length)), "exact");
+    }
+  }
+
+  /** @throws Beaten where it exists, Unanswered where the answer is missing. */
+  async create(object: LeaseObject, dryRun = false): Promise<LeaseObject> {
+    const { resourceVersion: _, ...metadata } = object.metadata;
+    return this.#written("POST", dryRun ? "?dryRun=All" : "", { ...object, metadata });
+  }
+
+  /** Puts an object in the place of the one that was read. @throws Beaten, Unanswered */
+  async replace(object: LeaseObject, dryRun = false): Promise<LeaseObject> {
+    return this.#written("PUT", `/${object.metadata.name}${dryRun ? "?dryRun=All" : ""}`, object);
+  }
+
+  /** Creates an object, or puts it in the place of the one that was read. @throws Beaten, Unanswered */
+  put(object: LeaseObject): Promise<LeaseObject> {
+    return object.metadata.resourceVersion === "" ? this.create(object) : this.replace(object);
+  }
+
+  /** Deletes an object as it was read. @throws Beaten, Unanswered */
+  async remove({ metadata: { name, uid, resourceVersion } }: LeaseObject, dryRun = false): Promise<void> {
+    const preconditions = { uid, resourceVersion };
+    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions, ...(dryRun && { dryRun: ["All"] }) };
+    await this.#orBeaten("DELETE", `/${name}`, body);
+  }
+
+  async #written(method: "POST" | "PUT", path: string, object: object): Promise<LeaseObject> {
+    return this.#object(await this.#orBeaten(method, path, object));
+  }
+
+  async #orBeaten(method: "POST" | "PUT" | "DELETE", path: string, body: object): Promise<unknown> {
+    try {
+      return await this.#send(method, path, body);
+    } catch (error) {
+      // A POST finds no namespace of Kubernetes; any other write finds that the object was deleted.
+      const isGone = error instanceof ApiRefusal && error.status === 404 && method !== "POST";
+      if (error instanceof ApiRefusal && (error.status === 409 || isGone)) {
+        throw new Beaten("another writer was faster", { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  async #send(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
+    const writes = method !== "GET";
+    const call = { method, path: this.#path + path, body, writes, deadline: this.#deadline };
+    const { json, clock } = await this.#client.call(call);
+    this.clock = clock;
+    return json;
+  }
+
+  #object(json: unknown): LeaseObject {
+    const parsed = leaseShape.safeParse(json);
+    if (!parsed.success) throw nonsense(this.#client.where, json);
+    this.#note(parsed.data.metadata.resourceVersion);
+    return parsed.data;
+  }
+
+  #list(json: unknown): LeaseList {
+    const parsed = listShape.safeParse(json);
+    if (!parsed.success) throw nonsense(this.#client.where, json);
+    this.#note(parsed.data.metadata.resourceVersion);
+    return parsed.data;
+  }
+
+  /** Versions are numbers that rise with each write to the etcd; where they are none, a cache may lag. */
+  #note(version: string): void {
+    const isNumber = /^\d{1,15}$/.test(version);
+    if (isNumber && Number(version) > Number(this.#seen.version)) this.#seen.version = version;
+  }
+}

@@ -1,0 +1,115 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+
+/*
+ * A registry is made of objects of the kind Lease (coordination.k8s.io/v1), which every cluster has. Nothing is installed.
+ *
+ *     snowlease-NAMESPACE-facts        what is fixed for the namespace, and its era; or the era that is noted for one that does not exist
+ *     snowlease-NAMESPACE-hints        what a claim saw of the whole pool, for the next claims: never believed
+ *     snowlease-NAMESPACE-worker-ID    the record of a worker ID, with its last claims
+ *
+ * The values are JSON in annotations. `spec` says for people who has what; it is never read. Labels are what claims select by. A `_` of a
+ * namespace becomes a `-`.
+ */
+
+/** A Lease object as the API server has it. What this version does not know of it goes back with each write. */
+export interface LeaseObject {
+  readonly apiVersion?: string | undefined;
+  readonly kind?: string | undefined;
+  readonly metadata: LeaseMetadata;
+  readonly spec?: Readonly<Record<string, unknown>> | undefined;
+}
+
+interface LeaseMetadata {
+  readonly name: string;
+  /** Empty for an object that is to be created. */
+  readonly resourceVersion: string;
+  readonly uid?: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** An answer to a list. */
+export interface LeaseList {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string | undefined };
+  readonly items: readonly LeaseObject[];
+}
+
+export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
+  apiVersion: z.string().optional(),
+  kind: z.string().optional(),
+  metadata: z.looseObject({
+    name: z.string(),
+    resourceVersion: z.string(),
+    uid: z.string().optional(),
+    labels: z.record(z.string(), z.string()).default({}),
+    annotations: z.record(z.string(), z.string()).default({}),
+  }),
+  spec: z.looseObject({}).optional(),
+});
+
+export const listShape: z.ZodType<LeaseList> = z.object({
+  metadata: z.object({ resourceVersion: z.string().default(""), continue: z.string().optional() }),
+  items: z.array(leaseShape).default([]),
+});
+
+/** The annotations with our values. */
+export const annotation = {
+  namespace: "snowlease/namespace",
+  noted: "snowlease/noted-era",
+  record: "snowlease/record",
+  history: "snowlease/history",
+  hints: "snowlease/hints",
+} as const;
+
+/** The labels that claims and lists select by. Their values are hashes, but for the namespace and the worker ID. */
+export const label = {
+  namespace: "snowlease/namespace",
+  worker: "snowlease/worker",
+  token: "snowlease/token",
+  host: "snowlease/host",
+  owner: "snowlease/owner",
+} as const;
+
+/** The names of a namespace's objects. */
+export class Names {
+  readonly namespace: string;
+  readonly #begin: string;
+
+  constructor(namespace: string) {
+    this.namespace = namespace;
+    this.#begin = `snowlease-${namespace.replaceAll("_", "-")}`;
+  }
+
+  get facts(): string {
+    return `${this.#begin}-facts`;
+  }
+
+  get hints(): string {
+    return `${this.#begin}-hints`;
+  }
+
+  readonly worker = (workerId: number): string => `${this.#begin}-worker-${workerId}`;
+
+  /** The label of all these objects. The value of a label may not end with a `_`. */
+  get labels(): Readonly<Record<string, string>> {
+    const { namespace } = this;
+    return { [label.namespace]: namespace.endsWith("_") ? `${namespace}.x` : namespace };
+  }
+
+  /** Selects all records, or those with this label. */
+  selector(name: string = label.worker, value?: string): string {
+    const own = Object.entries(this.labels).map(([key, each]) => `${key}=${each}`);
+    return [...own, label.worker, ...(value === undefined ? [] : [`${name}=${value}`])].join(",");
+  }
+}
+
+/** The value of a label for any text. */
+export function labelOf(text: string): string {
+  return hash("sha256", text).slice(0, 32);
+}
+
+/** A time as the fields of a Lease have it. */
+export function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}

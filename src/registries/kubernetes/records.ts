@@ -1,0 +1,206 @@
+import { z } from "zod";
+import type { Era } from "../../rule/era.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import {
+  eraFields,
+  metaFields,
+  recordFields,
+  recordJson,
+  rowFields,
+  type StoredJson,
+  storedOf,
+} from "../compare-and-set/record-json.ts";
+import type { VersionedRecord } from "../compare-and-set/store.ts";
+import { foreignObject, otherSchema } from "./errors.ts";
+import { annotation, label, labelOf, type LeaseObject, microTime, type Names } from "./objects.ts";
+
+/** The version of the objects, and of their values. A field that older versions may ignore, but keep, does not change it. */
+export const schemaVersion = 1;
+
+/** Rows of claims that have ended, kept for each worker ID: with more of them, a list of the pool would be too large. */
+const mostRows = 32;
+/** Recents that are longer are not kept, bytes: the next holder begins behind the window instead of behind them. */
+const mostRecents = 4096;
+/** `leaseTransitions` has 32 bits. */
+const mostTransitions = 2 ** 31 - 1;
+
+const namespaceFields = z.intersection(metaFields, eraFields);
+const rows: z.ZodType<readonly HistoryRow[]> = z.array(rowFields);
+
+/** A record as an object has it. Its token is a hash of the holder's token. */
+export interface LeaseRecord extends VersionedRecord {
+  readonly object: LeaseObject;
+  /** The value of the annotation as it was read. */
+  readonly json: StoredJson;
+}
+
+/** A namespace as its object has it. */
+interface StoredFacts {
+  readonly info: NamespaceInfo;
+  readonly era: Era;
+  readonly receiptKey: string;
+}
+
+/** The object of a namespace; with `before` in its place, whose fields that this version does not know are kept. */
+export function factsObject(
+  names: Names,
+  { info, era, receiptKey }: NewNamespace,
+  before: LeaseObject | undefined,
+): LeaseObject {
+  const known = { ...readKnown(before, annotation.namespace), schema: schemaVersion, ...info, receiptKey, ...era };
+  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known, [annotation.noted]: undefined });
+}
+
+/** The object of a namespace with another era. */
+export function withEra(names: Names, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseObject {
+  const known = { ...readKnown(before, annotation.namespace), era, quarantineEnd, opensAt };
+  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known });
+}
+
+/** The object of a namespace that does not exist, with an era that is noted for it. */
+export function notedObject(
+  names: Names,
+  { era, quarantineEnd, opensAt }: Era,
+  before: LeaseObject | undefined,
+): LeaseObject {
+  const known = { ...readKnown(before, annotation.noted), era, quarantineEnd, opensAt };
+  return objectOf(names.facts, names.labels, before, { [annotation.noted]: known });
+}
+
+/** What the object of a namespace says; undefined where that does not exist. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+export function readFacts(object: LeaseObject | undefined): StoredFacts | undefined {
+  if (object?.metadata.annotations[annotation.namespace] === undefined) return undefined;
+  const { schema, receiptKey, era, quarantineEnd, opensAt, ...info } = read(
+    namespaceFields,
+    object,
+    annotation.namespace,
+  );
+  if (schema !== schemaVersion) throw otherSchema(object.metadata.name, schema, schemaVersion);
+  return { info, era: { era, quarantineEnd, opensAt }, receiptKey };
+}
+
+/** The era that is noted for a namespace that does not exist. */
+export function readNoted(object: LeaseObject | undefined): Era | undefined {
+  if (object?.metadata.annotations[annotation.noted] === undefined) return undefined;
+  return read(eraFields, object, annotation.noted);
+}
+
+/** The object of a record in the place of `before`. `row`: of a claim that ends with it. */
+export function recordObject(
+  names: Names,
+  stored: Stored,
+  before: LeaseRecord | undefined,
+  row: HistoryRow | undefined,
+): LeaseObject {
+  const { workerId, token, owner, holder, recents } = stored;
+  const kept = recents !== undefined && recents.bytes.length > mostRecents ? { ...stored, recents: undefined } : stored;
+  const history = row === undefined ? undefined : [row, ...(before ? readRows(before) : [])].slice(0, mostRows);
+  const labels = {
+    ...names.labels,
+    [label.worker]: String(workerId),
+    [label.token]: token,
+    [label.host]: holder && labelOf(holder.host),
+    [label.owner]: owner === undefined ? undefined : labelOf(owner),
+  };
+  const made = objectOf(names.worker(workerId), labels, before?.object, {
+    [annotation.record]: recordJson(kept, {}, before),
+    ...(history && { [annotation.history]: history }),
+  });
+  return { ...made, spec: shownTo(kept, before?.object) };
+}
+
+/** What `kubectl get leases` shows: who has it, since when, and until when. */
+function shownTo(
+  { token, holder, claimedAt, seenClock, until, fence }: Stored,
+  before: LeaseObject | undefined,
+): Record<string, unknown> {
+  const others = { ...before?.spec };
+  const ours = ["holderIdentity", "acquireTime", "renewTime", "leaseDurationSeconds", "leaseTransitions"];
+  for (const name of ours) delete others[name];
+  if (fence === 0) return others;
+  const isFirst = before === undefined || before.spec?.["leaseTransitions"] === undefined;
+  const transitions = isFirst ? 0 : Number(before.spec?.["leaseTransitions"]);
+  const isNew = token !== undefined && before?.metadata.labels[label.token] !== token;
+  const count = Math.min(mostTransitions, (Number.isSafeInteger(transitions) ? transitions : 0) + (isNew ? 1 : 0));
+  if (token === undefined || holder === undefined || claimedAt === undefined) {
+    return { ...others, leaseTransitions: count };
+  }
+  return {
+    ...others,
+    holderIdentity: `${holder.host}/${holder.pid}`,
+    acquireTime: microTime(claimedAt),
+    renewTime: microTime(seenClock),
+    leaseDurationSeconds: Math.max(1, Math.min(mostTransitions, Math.ceil((until - seenClock) / 1000))),
+    leaseTransitions: count,
+  };
+}
+
+/** A record with other rows of its history. */
+export function withRows({ object }: LeaseRecord, kept: readonly HistoryRow[]): LeaseObject {
+  const annotations = { ...object.metadata.annotations, [annotation.history]: JSON.stringify(kept) };
+  return { ...object, metadata: { ...object.metadata, annotations } };
+}
+
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
+export function readRecord(object: LeaseObject, workerId: number): LeaseRecord {
+  const { name, annotations } = object.metadata;
+  if (annotations[annotation.record] === undefined) throw foreignObject(name, `no annotation \`${annotation.record}\``);
+  const fields = read(recordFields, object, annotation.record);
+  if (fields.workerId !== workerId) throw foreignObject(name, `the record of worker ${fields.workerId}`);
+  return { record: storedOf(fields), object, json: readKnown(object, annotation.record) };
+}
+
+/** The claims of a worker ID that have ended, the newest first. */
+export function readRows({ object }: Pick<LeaseRecord, "object">): readonly HistoryRow[] {
+  return object.metadata.annotations[annotation.history] === undefined ? [] : read(rows, object, annotation.history);
+}
+
+/** An object with these labels and values in the place of `before`; undefined removes one. */
+export function objectOf(
+  name: string,
+  labels: Readonly<Record<string, string | undefined>>,
+  before: LeaseObject | undefined,
+  values: Readonly<Record<string, unknown>>,
+): LeaseObject {
+  const texts: Record<string, string | undefined> = Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [key, value === undefined ? undefined : JSON.stringify(value)]),
+  );
+  const metadata = {
+    ...before?.metadata,
+    // The server's own notes: it keeps them where they are left out.
+    managedFields: undefined,
+    name,
+    resourceVersion: before?.metadata.resourceVersion ?? "",
+    labels: present({ ...before?.metadata.labels, ...labels }),
+    annotations: present({ ...before?.metadata.annotations, ...texts }),
+  };
+  return { ...before, apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
+}
+
+function present(values: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
+  );
+}
+
+function readKnown(object: LeaseObject | undefined, name: string): StoredJson {
+  if (object?.metadata.annotations[name] === undefined) return {};
+  return read(z.record(z.string(), z.unknown()), object, name);
+}
+
+function read<Value>(schema: z.ZodType<Value>, { metadata }: LeaseObject, name: string): Value {
+  let json: unknown;
+  try {
+    json = JSON.parse(metadata.annotations[name] ?? "");
+  } catch {
+    throw foreignObject(metadata.name, `in the annotation \`${name}\` something that is not JSON`);
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = `${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}`;
+  throw foreignObject(metadata.name, `in the annotation \`${name}\` no proper value (${where})`);
+}

@@ -1,0 +1,184 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { parseAddress } from "../../src/registries/index.ts";
+import type { KubernetesParts } from "../../src/registries/kubernetes/address.ts";
+import { kubernetesRegistry } from "../../src/registries/kubernetes/registry.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { type Certificates, makeCertificates } from "./certificates.ts";
+import { Etcd, etcdMissing } from "./etcd.ts";
+import { freePort, ServerProcess } from "./servers.ts";
+
+const source = join(import.meta.dirname, "kubernetes");
+const goMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["version", "--client"]).error !== undefined);
+
+/** Why there is no API server to start, or undefined. */
+export const kubernetesMissing: string | undefined =
+  etcdMissing ??
+  (goMissing === undefined
+    ? undefined
+    : `${goMissing} is not installed: the API server of Kubernetes is built with Go`);
+
+/** The program of the API server: built once for each version of its source, in a folder of this user's caches. */
+function program(): string {
+  const hash = createHash("sha256");
+  for (const name of ["go.mod", "go.sum", "main.go"]) hash.update(readFileSync(join(source, name)));
+  const folder = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "snowlease");
+  const file = join(folder, `kubernetes-api-${hash.digest("hex").slice(0, 16)}`);
+  if (existsSync(file)) return file;
+  mkdirSync(folder, { recursive: true });
+  // Another test may build it at the same time.
+  const own = `${file}.${process.pid}`;
+  const env = { ...process.env, CGO_ENABLED: "0" };
+  execFileSync("go", ["build", "-trimpath", "-ldflags=-s -w", "-o", own, "."], { cwd: source, env, stdio: "pipe" });
+  renameSync(own, file);
+  return file;
+}
+
+/** A user of the API server, and what its token may do with the Lease objects of one namespace. */
+interface Account {
+  readonly token: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly verbs: readonly string[];
+}
+
+const verbs = ["get", "list", "create", "update", "delete"];
+
+/** An API server of the test's own, on an etcd of its own. */
+export class Kubernetes {
+  readonly etcd: Etcd;
+  /** The namespace of Kubernetes. */
+  readonly place = "tests";
+  readonly process: ServerProcess = new ServerProcess("kubernetes");
+  readonly port: number;
+  readonly #certificates: Certificates;
+  readonly #options: readonly string[];
+  #accounts: readonly Account[];
+
+  private constructor(etcd: Etcd, port: number, options: readonly string[]) {
+    this.etcd = etcd;
+    this.port = port;
+    this.#options = options;
+    this.#certificates = makeCertificates(this.process.folder);
+    const { place: namespace } = this;
+    this.#accounts = [{ token: "first-token", name: "snowlease", namespace, verbs }];
+    this.allow(this.#accounts);
+  }
+
+  /** `options`: of the server, such as `--max-requests-inflight=2`. */
+  static async start(options: readonly string[] = []): Promise<Kubernetes> {
+    const etcd = await Etcd.start();
+    const server = new Kubernetes(etcd, await freePort(), options);
+    try {
+      await server.start();
+      return server;
+    } catch (error) {
+      await server.remove();
+      throw error;
+    }
+  }
+
+  get token(): string {
+    return this.#accounts[0]?.token ?? "";
+  }
+
+  /** Replaces the users; the files of logins name the first one. */
+  allow(accounts: readonly Account[]): void {
+    this.#accounts = accounts;
+    const { folder } = this.process;
+    writeFileSync(join(folder, "users.json"), JSON.stringify(accounts));
+    const pod = join(folder, "pod");
+    mkdirSync(pod, { recursive: true });
+    writeFileSync(join(pod, "token"), this.token);
+    writeFileSync(join(pod, "ca.crt"), readFileSync(this.#certificates.authority));
+    writeFileSync(join(pod, "namespace"), this.place);
+    const cluster = {
+      server: `https://127.0.0.1:${this.port}`,
+      "certificate-authority": this.#certificates.authority,
+    };
+    const config = {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "tests",
+      clusters: [{ name: "tests", cluster }],
+      users: [{ name: "tests", user: { tokenFile: join(pod, "token") } }],
+      contexts: [{ name: "tests", context: { cluster: "tests", user: "tests", namespace: this.place } }],
+    };
+    writeFileSync(this.kubeconfig, JSON.stringify(config));
+  }
+
+  /** The token of the first user from now on; the one before is refused. */
+  rotate(token: string): void {
+    this.allow(this.#accounts.map((account, i) => (i === 0 ? { ...account, token } : account)));
+  }
+
+  get kubeconfig(): string {
+    return join(this.process.folder, "kubeconfig");
+  }
+
+  /** What stands in the environment of a pod, and its URL. */
+  get pod(): { readonly url: string; readonly environment: Readonly<Record<string, string>> } {
+    return {
+      url: `kubernetes:?serviceAccount=${encodeURIComponent(join(this.process.folder, "pod"))}`,
+      environment: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(this.port) },
+    };
+  }
+
+  url(): string {
+    return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig)}`;
+  }
+
+  async start(): Promise<void> {
+    const { certificate, key } = this.#certificates;
+    const options = [
+      `--etcd-servers=${this.etcd.first.client}`,
+      "--bind-address=127.0.0.1",
+      `--secure-port=${this.port}`,
+      `--tls-cert-file=${certificate}`,
+      `--tls-private-key-file=${key}`,
+      `--users=${join(this.process.folder, "users.json")}`,
+      ...this.#options,
+    ];
+    await this.process.start(program(), options, async () => (await this.#status("?limit=1")) === 200);
+  }
+
+  /** What `kubectl` prints as the first user. */
+  kubectl(...args: readonly string[]): string {
+    return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig}`, ...args], { encoding: "utf8" });
+  }
+
+  async remove(): Promise<void> {
+    await this.process.remove();
+    await this.etcd.remove();
+  }
+
+  #status(rest: string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const ask = request({
+        host: "127.0.0.1",
+        port: this.port,
+        path: `/apis/coordination.k8s.io/v1/namespaces/${this.place}/leases${rest}`,
+        headers: { authorization: `Bearer ${this.token}` },
+        ca: readFileSync(this.#certificates.authority),
+        agent: false,
+        timeout: 2000,
+      });
+      ask.once("timeout", () => ask.destroy(new Error("silent")));
+      ask.once("error", reject);
+      ask.once("response", (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      ask.end();
+    });
+  }
+}
+
+/** A registry at a Kubernetes URL. */
+export function openKubernetes(url: string, operationTimeout = 5000): Promise<Registry> {
+  return kubernetesRegistry(parseAddress(url) as KubernetesParts & { readonly kind: string }, { operationTimeout });
+}
