@@ -158,6 +158,25 @@ describe("a registry URL", () => {
     });
   });
 
+  it.each([
+    ["kubernetes:", undefined, {}],
+    ["kubernetes://ids", "ids", {}],
+    ["kubernetes://ids?context=prod&window=1m", "ids", { context: "prod" }],
+  ])("%s names a namespace of Kubernetes", (text, place, settings) => {
+    expect(parseAddress(text)).toMatchObject({ kind: "kubernetes", place, settings });
+  });
+
+  it.each([
+    "kubernetes:ids",
+    "kubernetes://",
+    "kubernetes://a/b",
+    "kubernetes://A",
+    "kubernetes://-a",
+    "kubernetes://a.b",
+  ])("%s names none", (text) => {
+    expect(refusal(text)).toMatch(/^Expected the registry URL to be `kubernetes:` or kubernetes:\/\/NAMESPACE/);
+  });
+
   it("shows no password of a server", () => {
     const shown = ["redis://ada:s3cret@a:1/0", "redis://:s3cret@a", "redis://s3cret@a"].map(
       (t) => parseAddress(t).redacted,

@@ -69,6 +69,7 @@ describe("the doctor", () => {
       /or was forgotten: a first claim starts a quarantine\. Only if it never existed, make it without one: `snowlease init --new`/,
     ],
     ["etcd", "ok", /`snowlease init` or the first claim makes it\.$/],
+    ["kubernetes", "ok", /`snowlease init` or the first claim makes it\.$/],
     ["zookeeper", "ok", /`snowlease init` or the first claim makes it\.$/],
     ["postgres", "ok", /yet; `snowlease init` makes it\.$/],
     ["daemon", "ok", /yet; `snowlease init` makes it\.$/],

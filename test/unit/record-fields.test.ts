@@ -2,6 +2,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { read } from "../../src/api/workers.ts";
+import { annotation, Names as LeaseNames } from "../../src/registries/kubernetes/objects.ts";
+import { recordObject } from "../../src/registries/kubernetes/records.ts";
 import { recordText } from "../../src/registries/etcd/records.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
@@ -95,7 +97,7 @@ describe("the fields of a record", () => {
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 
-  test("are those of a node of ZooKeeper and of a key of etcd, which add how the record is listed", () => {
+  test("are those of a node of ZooKeeper, a key of etcd and a Lease object, which add how the record is listed", () => {
     const record: Required<Stored> = {
       workerId: 7,
       fence: 1,
@@ -120,6 +122,9 @@ describe("the fields of a record", () => {
     expect(sorted(Object.keys(node))).toEqual(sorted([...namesOf("node"), "sticky"]));
     const value = JSON.parse(recordText(record, "0", undefined)) as object;
     expect(sorted(Object.keys(value))).toEqual(sorted([...namesOf("node"), "band"]));
+    const { metadata } = recordObject(new LeaseNames("orders"), record, undefined, undefined);
+    const noted = JSON.parse(metadata.annotations[annotation.record] ?? "") as object;
+    expect(sorted(Object.keys(noted))).toEqual(sorted(namesOf("node")));
   });
 
   test("are those of the JSON over HTTP, which adds state and mark, and shows no secret", () => {

@@ -1,6 +1,6 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isIn } from "../../id/pool-bounds.ts";
-import { type NamespaceState, recordIn as inEra } from "../../rule/era.ts";
+import { type NamespaceState, recordIn } from "../../rule/era.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import { type ClaimReader, together } from "../compare-and-set/decide.ts";
@@ -9,7 +9,7 @@ import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
 import type { Leases } from "./leases.ts";
 import { label, labelOf, type LeaseObject, type Names } from "./objects.ts";
 import type { LeaseRecord } from "./records.ts";
-import { type KubernetesStore, readAt, recordIn } from "./store.ts";
+import { type KubernetesStore, listedRecord, readAt } from "./store.ts";
 
 /** Most used worker IDs of a namespace: what a claim may have to list at once. */
 const mostUsed = 4096;
@@ -59,7 +59,7 @@ export class KubernetesCandidates implements ClaimReader {
   async byToken(token: string): Promise<Stored | undefined> {
     const freshness = this.#store.sent.get(token) === true ? "exact" : "recent";
     const objects = await this.#leases.list(this.#names.selector(label.token, token), freshness);
-    const [row] = objects.flatMap((object) => recordIn(this.#names, object) ?? []);
+    const [row] = objects.flatMap((object) => listedRecord(this.#names, object) ?? []);
     const record = row && (await this.byId(row.record.workerId));
     return record?.token === token ? record : undefined;
   }
@@ -128,7 +128,7 @@ export class KubernetesCandidates implements ClaimReader {
   async #rowsWith(name: string, value: string): Promise<readonly LeaseRecord[]> {
     const freshness = this.#search.exact ? "exact" : "recent";
     const objects = await this.#leases.list(this.#names.selector(name, value), freshness);
-    return objects.flatMap((object) => recordIn(this.#names, object) ?? []);
+    return objects.flatMap((object) => listedRecord(this.#names, object) ?? []);
   }
 
   /** What this client has seen since the hints were written; a list shows it itself. */
@@ -146,10 +146,10 @@ export class KubernetesCandidates implements ClaimReader {
     const known = readHints(object);
     if (known !== undefined && !this.#search.exact) return known;
     const objects = await this.#leases.list(this.#names.selector(), this.#search.exact ? "exact" : "recent");
-    const rows = objects.flatMap((each) => recordIn(this.#names, each) ?? []);
+    const rows = objects.flatMap((each) => listedRecord(this.#names, each) ?? []);
     const { clock } = this.#state;
     const found = hintsOf(
-      rows.map(({ record }) => inEra(this.#state, record)),
+      rows.map(({ record }) => recordIn(this.#state, record)),
       clock,
     );
     this.#isListed = this.#search.exact;
@@ -174,7 +174,7 @@ export class KubernetesCandidates implements ClaimReader {
   #freeFirst(records: readonly Stored[]): readonly Stored[] {
     if (this.#search.spread === 1) return records;
     const { clock } = this.#state;
-    const free = records.filter((record) => isFree(inEra(this.#state, record), this.#search.request, clock));
+    const free = records.filter((record) => isFree(recordIn(this.#state, record), this.#search.request, clock));
     return [...this.#shuffled(free), ...records.filter((record) => !free.includes(record))];
   }
 

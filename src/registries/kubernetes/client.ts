@@ -150,19 +150,20 @@ export function clientOf(
 
     async call(call) {
       const { deadline, writes } = call;
-      let isRefused = false;
+      let refused: Login | undefined;
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const left = deadline - monotonic(clock);
         // A connection that is silent since the server's address moved leaves time for a new one.
         const share = Math.max(leastShare, writes ? left : left / 2);
+        const login = await cluster.login(refused);
         let answer: ApiAnswer | Silence;
         try {
-          answer = await exchange(call, await cluster.login(isRefused), share);
+          answer = await exchange(call, login, share);
         } catch (error) {
-          if (!(error instanceof ApiRefusal) || error.status !== unauthorized || isRefused) throw error;
-          // The token was replaced. Nothing was done.
-          isRefused = true;
+          if (!(error instanceof ApiRefusal) || error.status !== unauthorized || refused !== undefined) throw error;
+          // The token may have been replaced. Nothing was done.
+          refused = login;
           continue;
         }
         if ("json" in answer) return answer;

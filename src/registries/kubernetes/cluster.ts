@@ -6,7 +6,7 @@ import { z } from "zod";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import type { ClientTls } from "../client-tls.ts";
 import type { KubernetesParts, KubernetesSettings } from "./address.ts";
-import { noAccess } from "./errors.ts";
+import { noAccess, noLogin } from "./errors.ts";
 
 /*
  * Where the API server is, and how to log in. A pod has files for it. Outside, kubectl reads the kubeconfig, with all that may stand in
@@ -31,8 +31,8 @@ export interface Cluster {
   readonly isVerified: boolean;
   /** The namespace of Kubernetes with the Lease objects. */
   readonly place: string;
-  /** The present login. `isRefused`: the one before was refused, so that it is made anew. */
-  login(isRefused: boolean): Promise<Login>;
+  /** The present login. `refused`: one that the server refused, so that another one is made. */
+  login(refused?: Login): Promise<Login>;
 }
 
 /** How long a pod's token is used before its file is read again, ms: the kubelet replaces it long before it expires. */
@@ -73,7 +73,7 @@ async function clusterOfPod(
     const [token, ca] = await Promise.all([read("token"), read("ca.crt")]);
     return { login: { token, ca }, kept: tokenKept };
   });
-  await login(false);
+  await login();
   const found = { place: place ?? (await read("namespace")), login };
   return { ...server, ...found, isSecure: true, base: "", isVerified: true };
 }
@@ -167,6 +167,12 @@ async function clusterOfKubeconfig(
     return { login: { ...fixed, token: (await readFile(tokenFile, "utf8")).trim() }, kept: tokenKept };
   }
 
+  const login = keptLogin(clock, () =>
+    make().catch((cause: unknown) => {
+      throw noAccess("The kubeconfig's way to log in failed", cause);
+    }),
+  );
+  await login();
   return {
     host: hostname.replace(/^\[|\]$/g, ""),
     port: port === "" ? (isSecure ? 443 : 80) : Number(port),
@@ -175,11 +181,7 @@ async function clusterOfKubeconfig(
     servername: server["tls-server-name"],
     isVerified: server["insecure-skip-tls-verify"] !== true,
     place: place ?? chosen.namespace ?? "default",
-    login: keptLogin(clock, () =>
-      make().catch((cause: unknown) => {
-        throw noAccess("The kubeconfig's way to log in failed", cause);
-      }),
-    ),
+    login,
   };
 }
 
@@ -189,21 +191,32 @@ interface MadeLogin {
   readonly kept: number;
 }
 
+/** How soon a login is tried again that could not be made, ms. */
+const again = 1000;
+
 /** Makes a login once for all requests that need it, and anew when it is old or was refused. */
 function keptLogin(clock: Clock, make: () => Promise<MadeLogin>): Cluster["login"] {
-  let known: { readonly made: Promise<MadeLogin>; end: number } | undefined;
-  return async (isRefused) => {
-    if (known === undefined || isRefused || monotonic(clock) >= known.end) {
-      const next = { made: make(), end: Infinity };
-      known = next;
-      next.made.then(
-        ({ kept }) => (next.end = monotonic(clock) + kept),
-        () => {
-          // Not kept: a file may be missing for a moment.
-          if (known === next) known = undefined;
-        },
-      );
+  let present: { readonly login: Login; readonly end: number } | undefined;
+  let making: Promise<Login> | undefined;
+  return async (refused) => {
+    const known = present;
+    const isUsable = known !== undefined && known.login !== refused;
+    if (isUsable && monotonic(clock) < known.end) return known.login;
+    making ??= make()
+      .then(({ login, kept }) => {
+        present = { login, end: monotonic(clock) + kept };
+        return login;
+      })
+      .finally(() => (making = undefined));
+    try {
+      return await making;
+    } catch (error) {
+      // At first the surroundings are wrong; later it may work again.
+      if (known === undefined) throw error;
+      if (!isUsable) throw noLogin(error);
+      // The server says so itself when this one has expired.
+      present = { login: known.login, end: monotonic(clock) + again };
+      return known.login;
     }
-    return (await known.made).login;
   };
 }

@@ -78,6 +78,17 @@ export function noAccess(what: string, cause?: unknown): SnowleaseError {
   );
 }
 
+/** No login could be made since the last one was refused, or has expired. */
+export function noLogin(cause: unknown): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `The login of Kubernetes could not be renewed${said}, nothing was changed; look whether the files and the program that make it are there.`,
+    {},
+    { cause },
+  );
+}
+
 /** What answers is no API server, or one without Lease objects. */
 export function nonsense(where: string, answer: unknown): SnowleaseError {
   return new SnowleaseError(

@@ -43,38 +43,32 @@ export class Leases {
 
   /** Reads all objects with these labels. */
   async list(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
-    const found: LeaseObject[] = [];
-    for await (const objects of this.pages(selector, freshness)) found.push(...objects);
-    return found;
+    const labels = `?labelSelector=${encodeURIComponent(selector)}`;
+    return (freshness === "recent" ? await this.#recent(labels) : undefined) ?? this.#exact(labels);
   }
 
-  /** The same, page by page. */
-  async *pages(selector: string, freshness: Freshness): AsyncGenerator<readonly LeaseObject[], void, undefined> {
-    const labels = `labelSelector=${encodeURIComponent(selector)}`;
-    if (freshness === "recent") {
-      yield* this.#recent(labels);
-      return;
-    }
+  async #exact(labels: string): Promise<readonly LeaseObject[]> {
+    const found: LeaseObject[] = [];
     for (let next = ""; ;) {
-      const { items, metadata } = this.#list(await this.#send("GET", `?${labels}&limit=${page}${next}`));
-      yield items;
+      const { items, metadata } = this.#list(await this.#send("GET", `${labels}&limit=${page}${next}`));
+      found.push(...items);
       const token = metadata.continue ?? "";
-      if (token === "") return;
+      if (token === "") return found;
       next = `&continue=${encodeURIComponent(token)}`;
     }
   }
 
-  /** A cache answers all at once. */
-  async *#recent(labels: string): AsyncGenerator<readonly LeaseObject[], void, undefined> {
+  /** A cache answers all at once. Undefined where it does not have what this client has seen. */
+  async #recent(labels: string): Promise<readonly LeaseObject[] | undefined> {
     const { version } = this.#seen;
     try {
       const match = `resourceVersion=${version}&resourceVersionMatch=NotOlderThan`;
-      yield this.#list(await this.#send("GET", `?${labels}&${match}`)).items;
+      return this.#list(await this.#send("GET", `${labels}&${match}`)).items;
     } catch (error) {
       if (!(error instanceof ApiRefusal) || !error.causes.includes("ResourceVersionTooLarge")) throw error;
       // The cache lags, or the etcd was put back to an older copy: its versions go back then.
       if (this.#seen.version === version) this.#seen.version = "0";
-      yield* this.pages(decodeURIComponent(labels.slice("labelSelector=".length)), "exact");
+      return undefined;
     }
   }
 
@@ -136,7 +130,8 @@ export class Leases {
   #list(json: unknown): LeaseList {
     const parsed = listShape.safeParse(json);
     if (!parsed.success) throw nonsense(this.#client.where, json);
-    this.#note(parsed.data.metadata.resourceVersion);
+    // Not the version of the list: a cache of this kind of objects hears late of writes to others.
+    for (const { metadata } of parsed.data.items) this.#note(metadata.resourceVersion);
     return parsed.data;
   }
 

@@ -13,7 +13,7 @@ import { rehearse } from "./rehearsal.ts";
 import type { Leases } from "./leases.ts";
 import { Names } from "./objects.ts";
 import { type LeaseRecord, readRows, schemaVersion, withRows } from "./records.ts";
-import { KubernetesStore, readAt, recordIn } from "./store.ts";
+import { KubernetesStore, listedRecord, readAt } from "./store.ts";
 
 const durability =
   "Acknowledged writes survive as long as a majority of the disks of the cluster's etcd does: the API server answers once a majority has each; a backup that is put back loses what came after it.";
@@ -36,7 +36,7 @@ export async function kubernetesRegistry(
   /** All records, by worker ID. Names are in another order. */
   async function recordsOf(leases: Leases, names: Names): Promise<readonly LeaseRecord[]> {
     const objects = await leases.list(names.selector(), "exact");
-    const found = objects.flatMap((object) => recordIn(names, object) ?? []);
+    const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
     return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
   }
 

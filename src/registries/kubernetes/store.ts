@@ -8,7 +8,7 @@ import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ApiClient } from "./client.ts";
 import { ApiRefusal, refusalError, silentError } from "./errors.ts";
 import { Leases, type Seen } from "./leases.ts";
-import { type LeaseObject, Names } from "./objects.ts";
+import { label, type LeaseObject, type Names } from "./objects.ts";
 import { type LeaseRecord, readFacts, readNoted, readRecord } from "./records.ts";
 
 /** One attempt, with its reads and writes. */
@@ -117,8 +117,8 @@ export async function readAt(leases: Leases, names: Names, workerId: number): Pr
 }
 
 /** The same for an object of a list; undefined for one that Snowlease did not write: a claim of that number reports it. */
-export function recordIn(names: Names, object: LeaseObject): LeaseRecord | undefined {
-  const workerId = Number(object.metadata.labels["snowlease/worker"]);
+export function listedRecord(names: Names, object: LeaseObject): LeaseRecord | undefined {
+  const workerId = Number(object.metadata.labels[label.worker]);
   if (!Number.isSafeInteger(workerId) || object.metadata.name !== names.worker(workerId)) return undefined;
   try {
     return readRecord(object, workerId);
