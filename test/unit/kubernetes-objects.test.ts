@@ -39,6 +39,13 @@ describe("the objects of a namespace", () => {
       leaseDurationSeconds: 60,
       leaseTransitions: 1,
     });
+    const named = recordObject(
+      names,
+      recordOf(7, { holder: { ...holder, instance: "orders-x7" } }),
+      undefined,
+      undefined,
+    );
+    expect(named.spec).toMatchObject({ holderIdentity: "orders-x7" });
     const before = readRecord(answered(first), 7);
     const released = recordObject(names, recordOf(7, { token: undefined, clean: true }), before, undefined);
     expect(released.spec).toEqual({ leaseTransitions: 1 });

@@ -130,7 +130,7 @@ function shownTo(
   }
   return {
     ...others,
-    holderIdentity: `${holder.host}/${holder.pid}`,
+    holderIdentity: holder.instance === "" ? `${holder.host}/${holder.pid}` : holder.instance,
     acquireTime: microTime(claimedAt),
     renewTime: microTime(seenClock),
     leaseDurationSeconds: Math.max(1, Math.min(mostTransitions, Math.ceil((until - seenClock) / 1000))),
