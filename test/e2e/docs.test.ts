@@ -32,6 +32,7 @@ const unrun: Readonly<Record<string, string>> = {
   copy: "needs a copy of a database: cli-separate and the test of separated copies run the same commands",
   fleet: "needs the hosts of a fleet: cli-migrate and the migration tests run the same steps",
   host: "needs a machine of that name, with certificates: http-tls and cli-access run the same steps",
+  cluster: "needs a cluster of Kubernetes: the tests of the registry run on its API server alone",
   oracle: "no Oracle can be had here",
   programs: "needs programs that are not installed here",
   excerpt: "an excerpt of an example that is compiled and run as a whole",

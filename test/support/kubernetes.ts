@@ -55,7 +55,7 @@ export class Kubernetes {
   readonly place = "tests";
   readonly process: ServerProcess = new ServerProcess("kubernetes");
   readonly port: number;
-  readonly #certificates: Certificates;
+  readonly certificates: Certificates;
   readonly #options: readonly string[];
   #accounts: readonly Account[];
 
@@ -63,7 +63,7 @@ export class Kubernetes {
     this.etcd = etcd;
     this.port = port;
     this.#options = options;
-    this.#certificates = makeCertificates(this.process.folder);
+    this.certificates = makeCertificates(this.process.folder);
     const { place: namespace } = this;
     this.#accounts = [{ token: "first-token", name: "snowlease", namespace, verbs }];
     this.allow(this.#accounts);
@@ -94,21 +94,8 @@ export class Kubernetes {
     const pod = join(folder, "pod");
     mkdirSync(pod, { recursive: true });
     writeFileSync(join(pod, "token"), this.token);
-    writeFileSync(join(pod, "ca.crt"), readFileSync(this.#certificates.authority));
+    writeFileSync(join(pod, "ca.crt"), readFileSync(this.certificates.authority));
     writeFileSync(join(pod, "namespace"), this.place);
-    const cluster = {
-      server: `https://127.0.0.1:${this.port}`,
-      "certificate-authority": this.#certificates.authority,
-    };
-    const config = {
-      apiVersion: "v1",
-      kind: "Config",
-      "current-context": "tests",
-      clusters: [{ name: "tests", cluster }],
-      users: [{ name: "tests", user: { tokenFile: join(pod, "token") } }],
-      contexts: [{ name: "tests", context: { cluster: "tests", user: "tests", namespace: this.place } }],
-    };
-    writeFileSync(this.kubeconfig, JSON.stringify(config));
   }
 
   /** The token of the first user from now on; the one before is refused. */
@@ -116,8 +103,21 @@ export class Kubernetes {
     this.allow(this.#accounts.map((account, i) => (i === 0 ? { ...account, token } : account)));
   }
 
-  get kubeconfig(): string {
-    return join(this.process.folder, "kubeconfig");
+  /** A kubeconfig of the first user, by the server's own port or by that of a proxy. */
+  kubeconfig(port: number = this.port): string {
+    const { folder } = this.process;
+    const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": this.certificates.authority };
+    const config = {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "tests",
+      clusters: [{ name: "tests", cluster }],
+      users: [{ name: "tests", user: { tokenFile: join(folder, "pod/token") } }],
+      contexts: [{ name: "tests", context: { cluster: "tests", user: "tests", namespace: this.place } }],
+    };
+    const file = join(folder, `kubeconfig-${port}`);
+    writeFileSync(file, JSON.stringify(config));
+    return file;
   }
 
   /** What stands in the environment of a pod, and its URL. */
@@ -128,12 +128,13 @@ export class Kubernetes {
     };
   }
 
-  url(): string {
-    return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig)}`;
+  /** The URL, also by the port of a proxy. */
+  url(port?: number): string {
+    return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig(port))}`;
   }
 
   async start(): Promise<void> {
-    const { certificate, key } = this.#certificates;
+    const { certificate, key } = this.certificates;
     const options = [
       `--etcd-servers=${this.etcd.first.client}`,
       "--bind-address=127.0.0.1",
@@ -148,7 +149,17 @@ export class Kubernetes {
 
   /** What `kubectl` prints as the first user. */
   kubectl(...args: readonly string[]): string {
-    return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig}`, ...args], { encoding: "utf8" });
+    return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig()}`, ...args], { encoding: "utf8" });
+  }
+
+  /** Puts an object back to an older copy of itself, which `kubectl get --output=json` printed. */
+  putBack(name: string, copy: string): void {
+    const object = JSON.parse(copy) as { metadata: { resourceVersion: string } };
+    const present = JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as typeof object;
+    object.metadata.resourceVersion = present.metadata.resourceVersion;
+    const file = join(this.process.folder, "copy.json");
+    writeFileSync(file, JSON.stringify(object));
+    this.kubectl("replace", `--filename=${file}`);
   }
 
   async remove(): Promise<void> {
@@ -163,7 +174,7 @@ export class Kubernetes {
         port: this.port,
         path: `/apis/coordination.k8s.io/v1/namespaces/${this.place}/leases${rest}`,
         headers: { authorization: `Bearer ${this.token}` },
-        ca: readFileSync(this.#certificates.authority),
+        ca: readFileSync(this.certificates.authority),
         agent: false,
         timeout: 2000,
       });
