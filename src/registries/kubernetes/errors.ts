@@ -30,7 +30,9 @@ export class ApiRefusal extends Error {
 const rights =
   "its user needs the verbs get, list, create, update and delete on leases.coordination.k8s.io in that namespace: deploy/kubernetes has the Role";
 
-function meaningOf({ status, causes, message }: ApiRefusal): readonly [ErrorCode, string] {
+function meaningOf({ status, causes, message, isThrottled }: ApiRefusal): readonly [ErrorCode, string] {
+  if (isThrottled)
+    return ["REGISTRY_UNAVAILABLE", "give its user a FlowSchema of its own, or set a longer operationTimeout"];
   if (status === 401) return ["UNAUTHORIZED", "look whether the token or certificate of this user is still valid"];
   if (causes.includes("NamespaceTerminating")) {
     return ["FORBIDDEN", "this namespace of Kubernetes is being deleted: use another one"];

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { Grant, Registry } from "../../src/rule/registry.ts";
+import { ApiProxy } from "../support/api-proxy.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
+
+describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API server", { timeout: 120_000 }, () => {
+  let server: Kubernetes;
+  beforeAll(async () => {
+    server = await Kubernetes.start();
+  }, 1_200_000);
+  afterAll(() => server.remove());
+
+  async function opened(url = server.url(), operationTimeout = 5000): Promise<Registry> {
+    const registry = await openKubernetes(url, operationTimeout);
+    onTestFinished(() => registry.close());
+    return registry;
+  }
+
+  const all = ["get", "list", "create", "update", "delete"];
+
+  test("shows people who has what", async () => {
+    const registry = await opened();
+    const holder = { host: "node-1", ip: "10.0.0.1", pid: 7, instance: "orders-x2x9k" };
+    const request = claimRequest({ namespace: "shown", workerId: 7, holder });
+    const grant = await granted(registry, request);
+    expect(server.kubectl("get", "leases")).toMatch(/^snowlease-shown-worker-7 +orders-x2x9k /m);
+    const used = { until: grant.from };
+    await registry.release({ ...keyOf(request, grant), clock: Date.now(), used, receipt: grant.receipt });
+    expect(server.kubectl("get", "leases")).not.toContain("orders-x2x9k");
+  });
+
+  test("refuses a token that was replaced: the next one is read, and nothing fails", async () => {
+    const registry = await opened();
+    await granted(registry, claimRequest({ namespace: "rotated" }));
+    server.rotate("second-token");
+    await granted(registry, claimRequest({ namespace: "rotated" }));
+  });
+
+  test("takes rights away: FORBIDDEN says which are needed", async () => {
+    const registry = await opened();
+    await granted(registry, claimRequest({ namespace: "rights" }));
+    const token = server.token;
+    server.allow([{ token, name: "snowlease", namespace: server.place, verbs: ["get", "list"] }]);
+    onTestFinished(() => server.allow([{ token, name: "snowlease", namespace: server.place, verbs: all }]));
+    const refused = { code: "FORBIDDEN", message: /get, list, create, update and delete/ };
+    await expect(registry.claim(claimRequest({ namespace: "rights" }))).rejects.toMatchObject({
+      code: refused.code,
+      message: expect.stringMatching(refused.message) as unknown,
+    });
+    await expect(registry.rehearse?.("rights")).rejects.toMatchObject({ code: "FORBIDDEN" });
+  });
+
+  test("checks rights in a rehearsal, which changes nothing", async () => {
+    const registry = await opened();
+    await granted(registry, claimRequest({ namespace: "rehearsed" }));
+    const before = server.kubectl("get", "leases", "--output=name");
+    await registry.rehearse?.("rehearsed");
+    expect(server.kubectl("get", "leases", "--output=name")).toBe(before);
+  });
+
+  test("is killed amid a claim: the claim is granted once it is back, and once only", async () => {
+    const proxy = await ApiProxy.start(server);
+    onTestFinished(() => proxy.stop());
+    const registry = await opened(server.url(proxy.port), 60_000);
+    await registry.init({ namespace: "killed", layout: claimRequest().layout });
+    const held = proxy.hold("POST", "after");
+    const claim = granted(registry, claimRequest({ namespace: "killed" }));
+    await held.arrived;
+    await server.process.kill();
+    held.go();
+    await server.start();
+    const { workerId } = await claim;
+    const records = await registry.workers("killed");
+    expect(records.map((record) => record.workerId)).toEqual([workerId]);
+  });
+
+  test("is away past the window of a holder, which then renews as before", async () => {
+    const registry = await opened(server.url(), 60_000);
+    const request = claimRequest({ namespace: "away", window: 1000 });
+    const grant = await granted(registry, request);
+    await server.process.kill();
+    await sleep(1500);
+    await server.start();
+    const nextTurn = crypto.randomUUID().replaceAll("-", "");
+    const more = { clock: Date.now(), window: 1000, nextTurn, receipt: grant.receipt };
+    expect(await registry.renew({ ...keyOf(request, grant), ...more })).toMatchObject({ outcome: "renewed" });
+  });
+
+  test("that throttles gets each call again, when it says", async () => {
+    const busy = await Kubernetes.start(["--max-requests-inflight=2", "--max-mutating-requests-inflight=1"]);
+    onTestFinished(() => busy.remove());
+    const registry = await opened(busy.url(), 60_000);
+    const claims = Array.from({ length: 20 }, (_, i) => {
+      const holder = { host: `host-${i}`, ip: "", pid: 1, instance: "" };
+      return granted(registry, claimRequest({ namespace: "busy", holder }));
+    });
+    const ids = (await Promise.all(claims)).map(({ workerId }: Grant) => workerId);
+    expect(new Set(ids).size).toBe(20);
+  });
+});
