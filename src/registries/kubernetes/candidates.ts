@@ -145,7 +145,7 @@ export class KubernetesCandidates implements ClaimReader {
     const object = await this.#leases.get(this.#names.hints);
     const known = readHints(object);
     if (known !== undefined && !this.#search.exact) return known;
-    const objects = await this.#leases.list(this.#names.selector(), this.#search.exact ? "exact" : "recent");
+    const objects = await this.#leases.listAll(this.#names.selector(), this.#search.exact ? "exact" : "recent");
     const rows = objects.flatMap((each) => listedRecord(this.#names, each) ?? []);
     const { clock } = this.#state;
     const found = hintsOf(

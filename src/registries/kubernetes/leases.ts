@@ -41,9 +41,17 @@ export class Leases {
     }
   }
 
-  /** Reads all objects with these labels. */
+  /** Reads the few objects with these labels. */
   async list(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
-    const labels = `?labelSelector=${encodeURIComponent(selector)}`;
+    const labels = labelsOf(selector);
+    const found = freshness === "recent" ? await this.#recent(labels) : undefined;
+    // Without a limit: a later API server answers such a list from its cache, once it has asked the etcd how new that has to be.
+    return found ?? this.#list(await this.#send("GET", labels)).items;
+  }
+
+  /** Reads the many objects with these labels. */
+  async listAll(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
+    const labels = labelsOf(selector);
     return (freshness === "recent" ? await this.#recent(labels) : undefined) ?? this.#exact(labels);
   }
 
@@ -140,4 +148,8 @@ export class Leases {
     const isNumber = /^\d{1,15}$/.test(version);
     if (isNumber && Number(version) > Number(this.#seen.version)) this.#seen.version = version;
   }
+}
+
+function labelsOf(selector: string): string {
+  return `?labelSelector=${encodeURIComponent(selector)}`;
 }

@@ -35,7 +35,7 @@ export async function kubernetesRegistry(
 
   /** All records, by worker ID. Names are in another order. */
   async function recordsOf(leases: Leases, names: Names): Promise<readonly LeaseRecord[]> {
-    const objects = await leases.list(names.selector(), "exact");
+    const objects = await leases.listAll(names.selector(), "exact");
     const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
     return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
   }
