@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import mysql from "mysql2/promise";
 import type { Etcd } from "../test/support/etcd.ts";
+import type { Kubernetes } from "../test/support/kubernetes.ts";
 import type { MariadbServer } from "../test/support/mariadb.ts";
 import { dumpOfPostgres, namesOf } from "../test/support/older-copy.ts";
 import type { PostgresServer } from "../test/support/postgres.ts";
@@ -168,6 +169,21 @@ export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<
         placed();
         await Promise.all(servers.map((server) => server.start()));
         await serving();
+      };
+    },
+  };
+}
+
+/** A snapshot of its etcd, restored as an operator does it: with the API server stopped. */
+export function kubernetesRestore(server: Kubernetes): Restore {
+  return {
+    how: "etcdctl snapshot restore, with the API server stopped",
+    async copy() {
+      const snapshot = await patiently(() => server.etcd.snapshot());
+      return async (placed) => {
+        await server.process.kill();
+        await server.etcd.restore(snapshot, placed);
+        await server.start();
       };
     },
   };

@@ -4,6 +4,7 @@ import { startDaemonProcess } from "../test/support/daemon-process.ts";
 import { Etcd, etcdMissing, openEtcd } from "../test/support/etcd.ts";
 import { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
+import { Kubernetes, kubernetesMissing, openKubernetes } from "../test/support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../test/support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../test/support/postgres.ts";
 import { durable, openRedis, redisMissing, RedisServer } from "../test/support/redis.ts";
@@ -16,6 +17,7 @@ import { wallClock } from "./clock.ts";
 import { holderStep, serverStep } from "./plan.ts";
 import {
   etcdRestore,
+  kubernetesRestore,
   mysqlRestore,
   postgresRestore,
   redisFiles,
@@ -78,6 +80,7 @@ export const stages: readonly Stage[] = [
     missing: etcdMissing,
     start: (holders) => onEtcd(holders, 3),
   },
+  { name: "kubernetes", hasNetwork: true, missing: kubernetesMissing, start: onKubernetes },
   { name: "daemon", hasNetwork: true, start: onDaemon },
   { name: "daemons", hasNetwork: true, missing: redisMissing, start: onDaemons },
 ];
@@ -222,6 +225,26 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
 }
 
 /** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
+async function onKubernetes(holders: number): Promise<Scene> {
+  const server = await Kubernetes.start();
+  const registry = await openKubernetes(server.url());
+  await init(registry);
+  const links = await linksTo([server.port], holders);
+  return {
+    url: (holder) => server.url(links[holder]?.[0]?.port),
+    links,
+    servers: [serverOf(server), serverOf(server.etcd.first)],
+    restores: [kubernetesRestore(server)],
+    doubtsRestarts: false,
+    serverEvery: 8000,
+    // An answer shows a server's clock to the second.
+    ahead: 2000,
+    registry,
+    remembers: true,
+    remove: () => removing(registry, links, server),
+  };
+}
+
 async function onEtcd(holders: number, size: number): Promise<Scene> {
   const cluster = await Etcd.start(size);
   const registry = await openEtcd(cluster.url());
