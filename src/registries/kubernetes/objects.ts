@@ -40,7 +40,8 @@ export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
   kind: z.string().optional(),
   metadata: z.looseObject({
     name: z.string(),
-    resourceVersion: z.string(),
+    // A dry run answers none.
+    resourceVersion: z.string().default(""),
     uid: z.string().optional(),
     labels: z.record(z.string(), z.string()).default({}),
     annotations: z.record(z.string(), z.string()).default({}),
