@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { hintsObject, hintsOf, readHints } from "../../src/registries/kubernetes/hints.ts";
-import { label, microTime, Names } from "../../src/registries/kubernetes/objects.ts";
+import { label, microTime, LeaseNames } from "../../src/registries/kubernetes/objects.ts";
 import { objectOf, readRecord, readRows, recordObject } from "../../src/registries/kubernetes/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
 
 const holder = { host: "node-1", ip: "192.0.2.1", pid: 7, instance: "" };
-const names = new Names("orders");
+const names = new LeaseNames("orders");
 
 function recordOf(workerId: number, fields: Partial<Stored> = {}): Stored {
   const window = { from: 1000, until: 61_000, knownFrom: 1000, seenClock: 1000 };
@@ -21,7 +21,7 @@ function answered(object: ReturnType<typeof recordObject>): ReturnType<typeof re
 describe("the objects of a namespace", () => {
   test("never have the name of an object of another namespace", () => {
     const namespaces = ["a", "a_", "a__", "a_7", "a_worker", "a_worker_7", "a_facts", "a_hints", "a_worker_7_facts"];
-    const all = namespaces.map((namespace) => new Names(namespace));
+    const all = namespaces.map((namespace) => new LeaseNames(namespace));
     const made = all.flatMap((each) => [each.facts, each.hints, each.worker(7), each.worker(77)]);
     expect(new Set(made).size).toBe(made.length);
     for (const name of made) expect(name).toMatch(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { read } from "../../src/api/workers.ts";
-import { annotation, Names as LeaseNames } from "../../src/registries/kubernetes/objects.ts";
+import { annotation, LeaseNames } from "../../src/registries/kubernetes/objects.ts";
 import { recordObject } from "../../src/registries/kubernetes/records.ts";
 import { recordText } from "../../src/registries/etcd/records.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";

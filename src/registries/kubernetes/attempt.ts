@@ -19,15 +19,9 @@ import {
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
 import type { Leases } from "./leases.ts";
-import type { Names } from "./objects.ts";
+import type { LeaseNames } from "./objects.ts";
 import { factsObject, type LeaseRecord, notedObject, recordObject, withEra } from "./records.ts";
-import {
-  type KubernetesNamespace,
-  type KubernetesStore,
-  type KubernetesTry,
-  type NamespaceRead,
-  readAt,
-} from "./store.ts";
+import { type KubernetesNamespace, type KubernetesStore, type KubernetesTry, type FactsRead, readAt } from "./store.ts";
 
 /*
  * Kubernetes writes one object at a time, so a record and the era of its namespace never change in one step. Each side looks at the other
@@ -45,12 +39,12 @@ import {
 export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
   readonly waited: number;
   readonly store: KubernetesStore;
-  readonly names: Names;
+  readonly names: LeaseNames;
   readonly tried: KubernetesTry;
   readonly leases: Leases;
-  #read: NamespaceRead | undefined;
+  #read: FactsRead | undefined;
 
-  constructor(store: KubernetesStore, names: Names, tried: KubernetesTry) {
+  constructor(store: KubernetesStore, names: LeaseNames, tried: KubernetesTry) {
     this.waited = tried.waited;
     this.store = store;
     this.names = names;
@@ -130,7 +124,7 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
   }
 
   /** Reads the namespace. */
-  async begin(): Promise<NamespaceRead> {
+  async begin(): Promise<FactsRead> {
     this.#read = await this.store.read(this.leases, this.names);
     return this.#read;
   }

@@ -7,7 +7,7 @@ import { type ClaimReader, together } from "../compare-and-set/decide.ts";
 import { Beaten, Unanswered } from "../compare-and-set/store.ts";
 import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
 import type { Leases } from "./leases.ts";
-import { label, labelOf, type LeaseObject, type Names } from "./objects.ts";
+import { label, labelOf, type LeaseObject, type LeaseNames } from "./objects.ts";
 import type { LeaseRecord } from "./records.ts";
 import { type KubernetesStore, listedRecord, readAt } from "./store.ts";
 
@@ -30,7 +30,7 @@ export class KubernetesCandidates implements ClaimReader {
   /** The records that the decision reads. */
   readonly rows: Map<Stored, LeaseRecord> = new Map();
   readonly #store: KubernetesStore;
-  readonly #names: Names;
+  readonly #names: LeaseNames;
   readonly #leases: Leases;
   readonly #state: NamespaceState;
   readonly #search: Search;
@@ -39,7 +39,7 @@ export class KubernetesCandidates implements ClaimReader {
   #isListed = false;
 
   constructor(
-    { store, names, leases }: { readonly store: KubernetesStore; readonly names: Names; readonly leases: Leases },
+    { store, names, leases }: { readonly store: KubernetesStore; readonly names: LeaseNames; readonly leases: Leases },
     state: NamespaceState,
     search: Search,
   ) {

@@ -7,7 +7,7 @@ import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
 import type { KubernetesAttempt } from "./attempt.ts";
 import { KubernetesCandidates } from "./candidates.ts";
 import { type LeaseRecord, recordObject } from "./records.ts";
-import type { NamespaceRead } from "./store.ts";
+import type { FactsRead } from "./store.ts";
 
 /**
  * Among how many equally good worker IDs a claim chooses by lot: 16 times more after each race that it lost. Where 200 pods start at once,
@@ -16,10 +16,7 @@ import type { NamespaceRead } from "./store.ts";
 const [spreads, mostSpread] = [16, 256];
 
 /** Reads the namespace for a claim, which then decides and commits. */
-export async function beginClaim(
-  attempt: KubernetesAttempt,
-  request: ClaimRequest,
-): Promise<ClaimAttempt & NamespaceRead> {
+export async function beginClaim(attempt: KubernetesAttempt, request: ClaimRequest): Promise<ClaimAttempt & FactsRead> {
   const { store, names, leases, tried } = attempt;
   const read = await attempt.begin();
   const { state } = read;

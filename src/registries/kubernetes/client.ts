@@ -12,7 +12,7 @@ import type { Cluster, Login } from "./cluster.ts";
 import { ApiRefusal, silentError } from "./errors.ts";
 
 /** A request to the API server. */
-export interface ApiCall {
+export interface ServerCall {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With the query. */
   readonly path: string;
@@ -39,7 +39,7 @@ export interface ApiClient {
    * Sends a request until it is answered. One that the server throttles is sent again when the server says.
    * @throws ApiRefusal; Unanswered where a call that `writes` may have been done; SnowleaseError for every other failure.
    */
-  call(call: ApiCall): Promise<ApiAnswer>;
+  call(call: ServerCall): Promise<ApiAnswer>;
   close(): void;
 }
 
@@ -99,7 +99,7 @@ export function clientOf(
 
   /** One request. @throws ApiRefusal */
   async function exchange(
-    { method, path, body, writes }: ApiCall,
+    { method, path, body, writes }: ServerCall,
     login: Login,
     timeout: number,
   ): Promise<ApiAnswer | Silence> {

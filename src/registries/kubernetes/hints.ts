@@ -1,5 +1,5 @@
 import type { Stored } from "../../rule/window.ts";
-import type { Names, LeaseObject } from "./objects.ts";
+import type { LeaseNames, LeaseObject } from "./objects.ts";
 import { annotation } from "./objects.ts";
 import { objectOf } from "./records.ts";
 
@@ -27,7 +27,7 @@ export function hintsOf(records: readonly Stored[], at: number): PoolHints {
 }
 
 /** The object with these hints, in the place of the one that was read. */
-export function hintsObject(names: Names, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseObject {
+export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseObject {
   const bytes: number[] = [];
   let last = -1;
   for (const [workerId, end] of [...ends].toSorted(([a], [b]) => a - b)) {

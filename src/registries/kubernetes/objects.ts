@@ -73,7 +73,7 @@ export const label = {
 } as const;
 
 /** The names of a namespace's objects. */
-export class Names {
+export class LeaseNames {
   readonly namespace: string;
   readonly #begin: string;
 

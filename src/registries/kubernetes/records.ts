@@ -15,7 +15,7 @@ import {
 } from "../compare-and-set/record-json.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import { foreignObject, otherSchema } from "./errors.ts";
-import { annotation, label, labelOf, type LeaseObject, microTime, type Names } from "./objects.ts";
+import { annotation, label, labelOf, type LeaseObject, microTime, type LeaseNames } from "./objects.ts";
 
 /** The version of the objects, and of their values. A field that older versions may ignore, but keep, does not change it. */
 export const schemaVersion = 1;
@@ -46,7 +46,7 @@ interface StoredFacts {
 
 /** The object of a namespace; with `before` in its place, whose fields that this version does not know are kept. */
 export function factsObject(
-  names: Names,
+  names: LeaseNames,
   { info, era, receiptKey }: NewNamespace,
   before: LeaseObject | undefined,
 ): LeaseObject {
@@ -55,14 +55,14 @@ export function factsObject(
 }
 
 /** The object of a namespace with another era. */
-export function withEra(names: Names, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseObject {
+export function withEra(names: LeaseNames, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseObject {
   const known = { ...readKnown(before, annotation.namespace), era, quarantineEnd, opensAt };
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known });
 }
 
 /** The object of a namespace that does not exist, with an era that is noted for it. */
 export function notedObject(
-  names: Names,
+  names: LeaseNames,
   { era, quarantineEnd, opensAt }: Era,
   before: LeaseObject | undefined,
 ): LeaseObject {
@@ -90,7 +90,7 @@ export function readNoted(object: LeaseObject | undefined): Era | undefined {
 
 /** The object of a record in the place of `before`. `row`: of a claim that ends with it. */
 export function recordObject(
-  names: Names,
+  names: LeaseNames,
   stored: Stored,
   before: LeaseRecord | undefined,
   row: HistoryRow | undefined,

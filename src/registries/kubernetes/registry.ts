@@ -11,7 +11,7 @@ import { clientOf } from "./client.ts";
 import { findCluster } from "./cluster.ts";
 import { rehearse } from "./rehearsal.ts";
 import type { Leases } from "./leases.ts";
-import { Names } from "./objects.ts";
+import { LeaseNames } from "./objects.ts";
 import { type LeaseRecord, readRows, schemaVersion, withRows } from "./records.ts";
 import { KubernetesStore, listedRecord, readAt } from "./store.ts";
 
@@ -33,8 +33,8 @@ export async function kubernetesRegistry(
   const client = clientOf(cluster, { operationTimeout, clock });
   const store = new KubernetesStore(client, cluster.place, clock);
 
-  /** All records, by worker ID. Names are in another order. */
-  async function recordsOf(leases: Leases, names: Names): Promise<readonly LeaseRecord[]> {
+  /** All records, by worker ID. LeaseNames are in another order. */
+  async function recordsOf(leases: Leases, names: LeaseNames): Promise<readonly LeaseRecord[]> {
     const objects = await leases.listAll(names.selector(), "exact");
     const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
     return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
@@ -46,13 +46,13 @@ export async function kubernetesRegistry(
     pinsTogether: false,
 
     attempt: (namespace, options, work) =>
-      store.run((tried) => work(new KubernetesAttempt(store, new Names(namespace), tried)), options),
+      store.run((tried) => work(new KubernetesAttempt(store, new LeaseNames(namespace), tried)), options),
 
     async *pages(namespace, { after = -1, state }) {
       // Every program that takes worker IDs here keeps a window.
       if (state === "foreign") return;
       yield await store.run(async ({ leases }) => {
-        const records = await recordsOf(leases, new Names(namespace));
+        const records = await recordsOf(leases, new LeaseNames(namespace));
         const now = store.now(leases);
         return records.filter(({ record }) => record.workerId > after).map(({ record }) => shownRecord(record, now));
       });
@@ -60,19 +60,19 @@ export async function kubernetesRegistry(
 
     worker: (namespace, workerId) =>
       store.run(async ({ leases }) => {
-        const found = await readAt(leases, new Names(namespace), workerId);
+        const found = await readAt(leases, new LeaseNames(namespace), workerId);
         return found && shownRecord(found.record, store.now(leases));
       }),
 
     history: (namespace, workerId, range = {}) =>
       store.run(async ({ leases }) => {
-        const found = await readAt(leases, new Names(namespace), workerId);
+        const found = await readAt(leases, new LeaseNames(namespace), workerId);
         return found === undefined ? [] : selectClaims(found.record, onePage(readRows(found)), range);
       }),
 
     async prune(namespace, before) {
       await presentNamespace(registry, namespace);
-      const names = new Names(namespace);
+      const names = new LeaseNames(namespace);
       const all = await store.run(({ leases }) => recordsOf(leases, names));
       let pruned = 0;
       for (const { record } of all) {
@@ -90,7 +90,7 @@ export async function kubernetesRegistry(
 
     rehearse: (namespace) =>
       store.run(async ({ leases }) => {
-        const names = new Names(namespace);
+        const names = new LeaseNames(namespace);
         const { state } = await store.read(leases, names);
         if (state === undefined) throw noNamespace(namespace);
         await rehearse(leases, names, state.facts);

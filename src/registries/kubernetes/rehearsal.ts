@@ -1,10 +1,10 @@
 import { Beaten } from "../compare-and-set/store.ts";
 import type { Leases } from "./leases.ts";
-import type { LeaseObject, Names } from "./objects.ts";
+import type { LeaseObject, LeaseNames } from "./objects.ts";
 import { objectOf } from "./records.ts";
 
 /** Sends what a claim writes, and the deletion of a pin, as a dry run: the API server checks the user's rights and its policies. */
-export async function rehearse(leases: Leases, names: Names, facts: LeaseObject): Promise<void> {
+export async function rehearse(leases: Leases, names: LeaseNames, facts: LeaseObject): Promise<void> {
   await ignoreRace(leases.create(objectOf(`${names.facts}-rehearsal`, names.labels, undefined, {}), true));
   await ignoreRace(leases.replace(facts, true));
   await ignoreRace(leases.remove(facts, true));

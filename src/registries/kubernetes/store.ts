@@ -8,7 +8,7 @@ import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ApiClient } from "./client.ts";
 import { ApiRefusal, refusalError, silentError } from "./errors.ts";
 import { Leases, type Seen } from "./leases.ts";
-import { label, type LeaseObject, type Names } from "./objects.ts";
+import { label, type LeaseObject, type LeaseNames } from "./objects.ts";
 import { type LeaseRecord, readFacts, readNoted, readRecord } from "./records.ts";
 
 /** One attempt, with its reads and writes. */
@@ -29,7 +29,7 @@ interface KubernetesUnknown extends UnknownNamespace {
 }
 
 /** What an attempt finds under a name: one of both. */
-export interface NamespaceRead {
+export interface FactsRead {
   readonly clock: number;
   readonly state: KubernetesNamespace | undefined;
   readonly unknown: KubernetesUnknown | undefined;
@@ -45,7 +45,7 @@ export class KubernetesStore {
   claiming = 0;
   /** Tokens of claims whose write was sent: the same claim may come again. */
   readonly sent: BoundedMap<string, true> = new BoundedMap(mostSent);
-  /** Names of records that this client has just seen used: hints lag. */
+  /** LeaseNames of records that this client has just seen used: hints lag. */
   readonly #taken: BoundedMap<string, number> = new BoundedMap(mostTaken);
   readonly #client: ApiClient;
   readonly #place: string;
@@ -78,7 +78,7 @@ export class KubernetesStore {
   }
 
   /** Reads a namespace. */
-  async read(leases: Leases, names: Names): Promise<NamespaceRead> {
+  async read(leases: Leases, names: LeaseNames): Promise<FactsRead> {
     const object = await leases.get(names.facts);
     const clock = this.now(leases);
     const facts = readFacts(object);
@@ -95,12 +95,12 @@ export class KubernetesStore {
   }
 
   /** Remembers that a worker ID was used until then, Unix ms. */
-  noteTaken(names: Names, workerId: number, until: number): void {
+  noteTaken(names: LeaseNames, workerId: number, until: number): void {
     this.#taken.set(names.worker(workerId), until);
   }
 
   /** Until when this client has seen a worker ID used. */
-  takenUntil(names: Names, workerId: number): number | undefined {
+  takenUntil(names: LeaseNames, workerId: number): number | undefined {
     return this.#taken.get(names.worker(workerId));
   }
 
@@ -110,14 +110,14 @@ export class KubernetesStore {
 }
 
 /** Reads the record of a worker ID. */
-export async function readAt(leases: Leases, names: Names, workerId: number): Promise<LeaseRecord | undefined> {
+export async function readAt(leases: Leases, names: LeaseNames, workerId: number): Promise<LeaseRecord | undefined> {
   if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
   const object = await leases.get(names.worker(workerId));
   return object && readRecord(object, workerId);
 }
 
 /** The same for an object of a list; undefined for one that Snowlease did not write: a claim of that number reports it. */
-export function listedRecord(names: Names, object: LeaseObject): LeaseRecord | undefined {
+export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecord | undefined {
   const workerId = Number(object.metadata.labels[label.worker]);
   if (!Number.isSafeInteger(workerId) || object.metadata.name !== names.worker(workerId)) return undefined;
   try {
