@@ -99,12 +99,20 @@ export const grants: readonly ConformanceCheck[] = [
     equal((await trial.history(grant.workerId)).length, 1, "the number of claims in the history");
   }),
 
-  check("concurrent claims with one token from two clients get one grant", async (trial) => {
-    const request = trial.request();
-    const answers = await trial.concurrently(8, (registry) => registry.claim(request));
-    equal(new Set(answers.map((answer) => textOf({ ...answer, clock: 0 }))).size, 1, "the number of different answers");
-    equal((await trial.records()).length, 1, "the number of worker IDs in use");
-  }),
+  check(
+    "concurrent claims with one token from two clients get one grant",
+    async (trial) => {
+      const request = trial.request();
+      const answers = await trial.concurrently(8, (registry) => registry.claim(request));
+      equal(
+        new Set(answers.map((answer) => textOf({ ...answer, clock: 0 }))).size,
+        1,
+        "the number of different answers",
+      );
+      equal((await trial.records()).length, 1, "the number of worker IDs in use");
+    },
+    "one-grant-a-token",
+  ),
 
   check("a claim repeated with its token after a renewal gets the renewed window", async (trial) => {
     const held = await trial.claim({ window: 5000 });

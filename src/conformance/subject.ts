@@ -4,6 +4,8 @@ import type { Registry } from "../rule/registry.ts";
  * Capabilities that a store may lack without breaking the rule.
  *
  * - `creates-namespaces`: a claim in a namespace without `init` creates the namespace.
+ * - `one-grant-a-token`: repeats of a claim that arrive at the same time get one grant. A store that writes one object at a time may give
+ *   each its own worker ID: the holder uses one, and the others rest until their windows have passed.
  * - `oldest-first`: where nothing else decides, the worker ID whose window ended longest ago is granted.
  * - `connections`: each registry object is a connection of its own, and refuses all calls after `close`.
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
@@ -12,6 +14,7 @@ import type { Registry } from "../rule/registry.ts";
  */
 export type Capability =
   | "creates-namespaces"
+  | "one-grant-a-token"
   | "oldest-first"
   | "connections"
   | "receipts"
