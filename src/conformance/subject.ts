@@ -6,6 +6,7 @@ import type { Registry } from "../rule/registry.ts";
  * - `creates-namespaces`: a claim in a namespace without `init` creates the namespace.
  * - `one-grant-a-token`: repeats of a claim that arrive at the same time get one grant. A store that writes one object at a time may give
  *   each its own worker ID: the holder uses one, and the others rest until their windows have passed.
+ * - `long-recents`: recents of more than 4 KiB are kept. Without them the next holder begins behind the window of the one before.
  * - `oldest-first`: where nothing else decides, the worker ID whose window ended longest ago is granted.
  * - `connections`: each registry object is a connection of its own, and refuses all calls after `close`.
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
@@ -15,6 +16,7 @@ import type { Registry } from "../rule/registry.ts";
 export type Capability =
   | "creates-namespaces"
   | "one-grant-a-token"
+  | "long-recents"
   | "oldest-first"
   | "connections"
   | "receipts"

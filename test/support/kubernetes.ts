@@ -159,7 +159,8 @@ export class Kubernetes {
     object.metadata.resourceVersion = present.metadata.resourceVersion;
     const file = join(this.process.folder, "copy.json");
     writeFileSync(file, JSON.stringify(object));
-    this.kubectl("replace", `--filename=${file}`);
+    // The server publishes no schema to check it by.
+    this.kubectl("replace", "--validate=false", `--filename=${file}`);
   }
 
   async remove(): Promise<void> {

@@ -244,9 +244,16 @@ export const holderFaults: readonly Fault[] = [
     }),
   },
   {
-    fault: "alters recents",
-    rejectedBy: ["recents are returned byte for byte"],
+    fault: "alters long recents",
+    rejectedBy: ["the longest recents are returned byte for byte"],
     wrap: granting(({ recents }) => ({ recents: recents && { ...recents, bytes: recents.bytes.slice(0, 4096) } })),
+  },
+  {
+    fault: "alters recents of any length",
+    rejectedBy: ["recents are returned byte for byte", "the longest recents are returned byte for byte"],
+    wrap: granting(({ recents }) => ({
+      recents: recents && { ...recents, bytes: recents.bytes.map((byte) => byte & 127) },
+    })),
   },
   {
     fault: "does not use up the right to continue",

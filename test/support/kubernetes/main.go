@@ -60,10 +60,33 @@ func main() {
 	check(o.Complete())
 	config, err := o.Config()
 	check(err)
-	made, err := config.Complete().New(server.NewEmptyDelegate())
+	made, err := config.Complete().New(server.NewEmptyDelegateWithCustomHandler(http.HandlerFunc(groups)))
 	check(err)
 	go define(clientset.NewForConfigOrDie(made.GenericAPIServer.LoopbackClientConfig))
 	check(made.GenericAPIServer.PrepareRun().RunWithContext(server.SetupSignalContext()))
+}
+
+// What kubectl looks for kinds in: the real server has it from the aggregation of several.
+func groups(answer http.ResponseWriter, asked *http.Request) {
+	leases := meta.GroupVersionForDiscovery{GroupVersion: "coordination.k8s.io/v1", Version: "v1"}
+	known := map[string]any{
+		"/api": meta.APIVersions{TypeMeta: meta.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{}},
+		"/apis": meta.APIGroupList{
+			TypeMeta: meta.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []meta.APIGroup{{
+				Name:             "coordination.k8s.io",
+				Versions:         []meta.GroupVersionForDiscovery{leases},
+				PreferredVersion: leases,
+			}},
+		},
+	}
+	found, isKnown := known[asked.URL.Path]
+	if !isKnown {
+		http.NotFound(answer, asked)
+		return
+	}
+	answer.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(answer).Encode(found)
 }
 
 func accounts(file string) ([]account, error) {
