@@ -18,7 +18,10 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "claims at
     const made: ChildProcess[] = Array.from({ length: 4 }, (_, i) => fork(script, [server.url(), `host-${i}`, "50"]));
     onTestFinished(() => made.forEach((child) => child.kill("SIGKILL")));
     await Promise.all(made.map((child) => once(child, "message")));
-    const answers = made.map((child) => once(child, "message"));
+    const answers = made.map((child) => {
+      const died = once(child, "exit").then(() => Promise.reject(new Error("a claimer ended without an answer")));
+      return Promise.race([once(child, "message"), died]);
+    });
     for (const child of made) child.send("go");
     const told = (await Promise.all(answers)) as [{ workerIds: (number | string)[] }][];
     return told.flatMap(([{ workerIds }]) => workerIds);

@@ -10,10 +10,10 @@ export interface Certificates {
   readonly key: string;
 }
 
-/** Makes, in a folder, an authority and a certificate of it for this machine's address. */
-export function makeCertificates(folder: string): Certificates {
+/** Makes, in a folder, an authority and a certificate of it for this machine's address. `environment`: of openssl, such as its clock. */
+export function makeCertificates(folder: string, environment: Readonly<Record<string, string>> = {}): Certificates {
   const openssl = (...args: string[]): void => {
-    execFileSync("openssl", args, { cwd: folder, stdio: "pipe" });
+    execFileSync("openssl", args, { cwd: folder, stdio: "pipe", env: { ...process.env, ...environment } });
   };
   const newKey = ["-newkey", "rsa:2048", "-nodes", "-days", "2"];
   writeFileSync(join(folder, "names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");

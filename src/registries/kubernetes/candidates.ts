@@ -6,7 +6,7 @@ import { isFree, type Stored } from "../../rule/window.ts";
 import { type ClaimReader, together } from "../compare-and-set/decide.ts";
 import { Beaten, Unanswered } from "../compare-and-set/store.ts";
 import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
-import type { Leases } from "./leases.ts";
+import type { Freshness, Leases } from "./leases.ts";
 import { label, labelOf, type LeaseObject, type LeaseNames } from "./objects.ts";
 import type { LeaseRecord } from "./records.ts";
 import { type KubernetesStore, listedRecord, readAt } from "./store.ts";
@@ -15,20 +15,31 @@ import { type KubernetesStore, listedRecord, readAt } from "./store.ts";
 const mostUsed = 4096;
 /** Hints are written at most once in this time, ms. */
 const hintPause = 5000;
+/** Longest pause before a list of the pool, ms. */
+const longestPause = 300;
+
+/** Numbers without a record that a claim reads at once, to take one of them. */
+const mostRead = 4;
+
+/** Where a claim learns which numbers are used: from hints, from a cache of the API server, or from a majority of the etcd. */
+export type Source = "hints" | Freshness;
 
 /** How a claim searches. */
 interface Search {
   readonly request: ClaimRequest;
   /** Among how many equally good worker IDs to choose by lot: other claims reach for the first of them at this moment. */
   readonly spread: number;
-  /** Lists the pool, instead of hints. */
-  readonly exact: boolean;
+  readonly source: Source;
+  /** When the hints were made that a search before this one went by in vain. */
+  readonly stale?: number | undefined;
 }
 
 /** What a claim reads of the records of one namespace. */
 export class KubernetesCandidates implements ClaimReader {
   /** The records that the decision reads. */
   readonly rows: Map<Stored, LeaseRecord> = new Map();
+  /** When the hints were made that it goes by; undefined where it lists the pool itself. */
+  hintsAt: number | undefined;
   readonly #store: KubernetesStore;
   readonly #names: LeaseNames;
   readonly #leases: Leases;
@@ -36,7 +47,6 @@ export class KubernetesCandidates implements ClaimReader {
   readonly #search: Search;
   #hints: Promise<PoolHints> | undefined;
   #ofHost: Promise<readonly LeaseRecord[]> | undefined;
-  #isListed = false;
 
   constructor(
     { store, names, leases }: { readonly store: KubernetesStore; readonly names: LeaseNames; readonly leases: Leases },
@@ -48,11 +58,6 @@ export class KubernetesCandidates implements ClaimReader {
     this.#leases = leases;
     this.#state = state;
     this.#search = search;
-  }
-
-  /** Whether the pool itself was listed. */
-  get isExact(): boolean {
-    return this.#isListed;
   }
 
   /** A claim that this client has sent before is looked for exactly. One that another client sent is found once the cache has it. */
@@ -69,15 +74,30 @@ export class KubernetesCandidates implements ClaimReader {
     return row && this.#add(row);
   }
 
-  /** The lowest number without a record; where others reach for it, one of the lowest few. */
+  /**
+   * The lowest number without a record; where others reach for it, one of the lowest few. Each is read: what showed it may lag. Where it
+   * lags far behind, any other number may be unused.
+   */
   async firstUnused(pool: PoolBounds): Promise<number | undefined> {
     const { ends } = await this.#survey();
     if (ends.size >= mostUsed) return undefined;
-    const unused: number[] = [];
-    for (let n = pool.first; n <= pool.last && unused.length < this.#search.spread; n++) {
-      if (!ends.has(n) && this.#takenUntil(n) === undefined) unused.push(n);
+    const isUnused = (n: number): boolean => !ends.has(n) && this.#takenUntil(n) === undefined;
+    const lowest: number[] = [];
+    const most = Math.max(mostRead, this.#search.spread);
+    for (let n = pool.first; n <= pool.last && lowest.length < most; n++) if (isUnused(n)) lowest.push(n);
+    const found = await this.#unusedOf(this.#shuffled(lowest).slice(0, mostRead));
+    if (found !== undefined || lowest.length < most) return found;
+    const size = pool.last - pool.first + 1;
+    const others = Array.from({ length: mostRead }, () => pool.first + Math.floor(Math.random() * size));
+    return this.#unusedOf(others.filter(isUnused));
+  }
+
+  async #unusedOf(workerIds: readonly number[]): Promise<number | undefined> {
+    const found = await together(workerIds.map((workerId) => readAt(this.#leases, this.#names, workerId)));
+    for (const row of found) {
+      if (row !== undefined) this.#store.noteTaken(this.#names, row.record.workerId, row.record.until);
     }
-    return unused[Math.floor(Math.random() * unused.length)];
+    return workerIds.find((_, i) => found[i] === undefined);
   }
 
   /** The oldest, or some of those whose windows have passed, by lot. Each is read: what showed it may lag. */
@@ -88,10 +108,11 @@ export class KubernetesCandidates implements ClaimReader {
       .map(([workerId, end]) => ({ workerId, end: Math.max(end, this.#takenUntil(workerId) ?? 0) }))
       .toSorted((a, b) => a.end - b.end || a.workerId - b.workerId);
     const now = Math.min(this.#search.request.clock, this.#state.clock);
-    const { exact, spread } = this.#search;
+    const { source, spread } = this.#search;
     const passed = places.filter(({ end }) => end <= now);
     // Hints of yesterday show most as passed: by their order, each claim would look at the same few.
-    const lots = exact ? this.#shuffled(passed.slice(0, Math.max(limit, spread))) : shuffled(passed);
+    const isKnown = source !== "hints";
+    const lots = isKnown ? this.#shuffled(passed.slice(0, Math.max(limit, spread))) : shuffled(passed);
     const few = (passed.length > 0 ? lots : places).slice(0, limit);
     const found = await together(few.map(({ workerId }) => this.byId(workerId)));
     const unpinned = found.flatMap((record) => (record === undefined || record.pinned !== undefined ? [] : [record]));
@@ -124,16 +145,16 @@ export class KubernetesCandidates implements ClaimReader {
     return sorted(own);
   }
 
-  /** Records with this label. A cache may show an older one: the write of a claim then fails, and the next attempt reads it exactly. */
+  /** Records with this label. A cache may show an older one: the write of a claim then fails, and the next attempt has seen a newer one. */
   async #rowsWith(name: string, value: string): Promise<readonly LeaseRecord[]> {
-    const freshness = this.#search.exact ? "exact" : "recent";
+    const freshness = this.#search.source === "exact" ? "exact" : "recent";
     const objects = await this.#leases.list(this.#names.selector(name, value), freshness);
     return objects.flatMap((object) => listedRecord(this.#names, object) ?? []);
   }
 
-  /** What this client has seen since the hints were written; a list shows it itself. */
+  /** What this client has seen since the pool was listed; an exact list shows it itself. */
   #takenUntil(workerId: number): number | undefined {
-    return this.#search.exact ? undefined : this.#store.takenUntil(this.#names, workerId);
+    return this.#search.source === "exact" ? undefined : this.#store.takenUntil(this.#names, workerId);
   }
 
   #survey(): Promise<PoolHints> {
@@ -142,17 +163,23 @@ export class KubernetesCandidates implements ClaimReader {
   }
 
   async #read(): Promise<PoolHints> {
+    const { source, stale } = this.#search;
+    // In a storm of claims, the first list serves all: its hints are written meanwhile.
+    if (source === "recent") await this.#leases.pause(Math.random() * longestPause);
     const object = await this.#leases.get(this.#names.hints);
     const known = readHints(object);
-    if (known !== undefined && !this.#search.exact) return known;
-    const objects = await this.#leases.listAll(this.#names.selector(), this.#search.exact ? "exact" : "recent");
+    const isNew = stale !== undefined && known?.at !== stale;
+    if (known !== undefined && (source === "hints" || (source === "recent" && isNew))) {
+      this.hintsAt = known.at;
+      return known;
+    }
+    const objects = await this.#leases.listAll(this.#names.selector(), source === "exact" ? "exact" : "recent");
     const rows = objects.flatMap((each) => listedRecord(this.#names, each) ?? []);
     const { clock } = this.#state;
     const found = hintsOf(
       rows.map(({ record }) => recordIn(this.#state, record)),
       clock,
     );
-    this.#isListed = this.#search.exact;
     if (known === undefined || clock - known.at >= hintPause) await this.#write(found, object);
     return found;
   }

@@ -5,15 +5,19 @@ import { endedRow } from "../compare-and-set/claim-row.ts";
 import { decideByBatches } from "../compare-and-set/decide.ts";
 import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
 import type { KubernetesAttempt } from "./attempt.ts";
-import { KubernetesCandidates } from "./candidates.ts";
+import { KubernetesCandidates, type Source } from "./candidates.ts";
 import { type LeaseRecord, recordObject } from "./records.ts";
-import type { FactsRead } from "./store.ts";
+import { type FactsRead, readAt } from "./store.ts";
 
 /**
  * Among how many equally good worker IDs a claim chooses by lot: 16 times more after each race that it lost. Where 200 pods start at once,
  * their third attempts hardly meet.
  */
 const [spreads, mostSpread] = [16, 256];
+/** Races that a claim loses by hints before it lists the pool: a storm of claims would list it all at once. */
+const mostGuesses = 2;
+const listed: readonly Source[] = ["recent", "exact"];
+const guessed: readonly Source[] = ["hints", ...listed];
 
 /** Reads the namespace for a claim, which then decides and commits. */
 export async function beginClaim(attempt: KubernetesAttempt, request: ClaimRequest): Promise<ClaimAttempt & FactsRead> {
@@ -25,22 +29,23 @@ export async function beginClaim(attempt: KubernetesAttempt, request: ClaimReque
   async function decide(): Promise<Decision> {
     if (state === undefined) throw new Error("a claim in a namespace that does not exist");
     const spread = Math.min(mostSpread, Math.max(spreads ** tried.races, spreads * (store.claiming - 1)));
-    let candidates = new KubernetesCandidates({ store, names, leases }, state, {
-      request,
-      spread,
-      exact: tried.races > 0,
-    });
-    let decision = await decideByBatches(candidates, request, state);
-    if (decision.answer.outcome === "exhausted" && request.workerId === undefined && !candidates.isExact) {
-      // A hint is never believed: only the pool itself is exhausted.
-      candidates = new KubernetesCandidates({ store, names, leases }, state, { request, spread, exact: true });
-      decision = await decideByBatches(candidates, request, state);
+    let stale: number | undefined;
+    for (const source of tried.races > mostGuesses ? listed : guessed) {
+      const candidates = new KubernetesCandidates({ store, names, leases }, state, { request, spread, source, stale });
+      const decision = await decideByBatches(candidates, request, state);
+      // Neither hints nor a cache are believed: only the pool itself is exhausted.
+      const isLast = source === "exact" || request.workerId !== undefined;
+      if (decision.answer.outcome === "exhausted" && !isLast) {
+        stale = candidates.hintsAt;
+        continue;
+      }
+      for (const row of candidates.rows.values()) await attempt.checkEra(row);
+      before = decision.before && candidates.rows.get(decision.before);
+      // A grant that is answered again: its record may have been written when the era had already ended.
+      if (decision.answer.outcome === "granted" && decision.store === undefined) await attempt.sameEra();
+      return decision;
     }
-    for (const row of candidates.rows.values()) await attempt.checkEra(row);
-    before = decision.before && candidates.rows.get(decision.before);
-    // A grant that is answered again: its record may have been written when the era had already ended.
-    if (decision.answer.outcome === "granted" && decision.store === undefined) await attempt.sameEra();
-    return decision;
+    throw new Error("a claim without a decision");
   }
 
   async function commit(record: Stored): Promise<void> {
@@ -53,7 +58,9 @@ export async function beginClaim(attempt: KubernetesAttempt, request: ClaimReque
     } catch (error) {
       if (error instanceof Beaten) {
         if (!wasSent) store.sent.delete(request.token);
-        store.noteTaken(names, record.workerId, state.clock + state.info.maxWindow);
+        // A cache has to show the next attempt at least this.
+        const other = await readAt(leases, names, record.workerId);
+        store.noteTaken(names, record.workerId, other?.record.until ?? state.clock);
       }
       throw error;
     }

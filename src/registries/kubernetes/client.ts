@@ -40,12 +40,14 @@ export interface ApiClient {
    * @throws ApiRefusal; Unanswered where a call that `writes` may have been done; SnowleaseError for every other failure.
    */
   call(call: ServerCall): Promise<ApiAnswer>;
+  /** Resolves after so many ms. */
+  pause(ms: number): Promise<void>;
   close(): void;
 }
 
 /** Longest answer that is read, bytes: a page of records with all of their recents and their history. */
 const longestAnswer = 64 * 1024 * 1024;
-/** The least part of the time that one request gets, so that another one may follow on another connection, ms. */
+/** The least time that one request gets, ms. */
 const leastShare = 50;
 /** Idle connections are kept so many, and no more are opened at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
@@ -88,13 +90,17 @@ export function clientOf(
   function agentFor({ ca, cert, key }: Login): Agent {
     const of = JSON.stringify([ca, cert, key]);
     if (agent?.of === of) return agent.agent;
-    const before = agent?.agent;
+    // Requests that are under way keep their sockets.
+    dropIdle();
     const tls = { ca, cert, key, servername, rejectUnauthorized: isVerified };
     agent = { of, agent: isSecure ? new SecureAgent({ ...agentOptions, ...tls }) : new Agent(agentOptions) };
-    // Requests that are under way keep their sockets.
-    if (before !== undefined)
-      for (const sockets of Object.values(before.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
     return agent.agent;
+  }
+
+  function dropIdle(): void {
+    for (const sockets of Object.values(agent?.agent.freeSockets ?? {})) {
+      for (const socket of sockets ?? []) socket.destroy();
+    }
   }
 
   /** One request. @throws ApiRefusal */
@@ -133,13 +139,13 @@ export function clientOf(
       const seconds = Number(response.headers["retry-after"] ?? details?.retryAfterSeconds);
       const pause = Number.isFinite(seconds) ? 1000 * seconds : undefined;
       if (refusal.isThrottled) return { cause: refusal, sent: false, pause: pause ?? 1000 };
-      // A read can be too early for a cache: `Leases.list` looks at that.
-      if (refusal.isUnsure && !refusal.causes.includes("ResourceVersionTooLarge"))
-        return { cause: refusal, sent: writes, pause };
+      if (refusal.isUnsure) return { cause: refusal, sent: writes, pause };
       throw refusal;
     } catch (cause) {
       if (cause instanceof ApiRefusal) throw cause;
       request.destroy();
+      // The server's address may have moved: the other connections are as silent then.
+      dropIdle();
       return { cause, sent };
     }
   }
@@ -151,11 +157,12 @@ export function clientOf(
     async call(call) {
       const { deadline, writes } = call;
       let refused: Login | undefined;
+      let wasSilent = false;
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const left = deadline - monotonic(clock);
-        // A connection that is silent since the server's address moved leaves time for a new one.
-        const share = Math.max(leastShare, writes ? left : left / 2);
+        // A connection that is silent since the server's address moved leaves time for a new one. A server that is slow gets no third request.
+        const share = Math.max(leastShare, writes || wasSilent ? left : left / 2);
         const login = await cluster.login(refused);
         let answer: ApiAnswer | Silence;
         try {
@@ -169,6 +176,7 @@ export function clientOf(
         if ("json" in answer) return answer;
         const { cause, sent } = answer;
         if (sent && writes) throw new Unanswered(cause instanceof Error ? cause.message : "no answer", { cause });
+        wasSilent = true;
         const wait = answer.pause ?? pause;
         if (monotonic(clock) + wait >= deadline) {
           // A server that is there and has no time says so itself.
@@ -177,6 +185,8 @@ export function clientOf(
         await clock.sleep(wait);
       }
     },
+
+    pause: (ms) => clock.sleep(ms),
 
     close() {
       closed = true;

@@ -6,7 +6,7 @@ export class ApiRefusal extends Error {
   readonly status: number;
   /** Of Kubernetes, such as `AlreadyExists`. */
   readonly reason: string;
-  /** The reasons behind it, such as `ResourceVersionTooLarge`. */
+  /** The reasons behind it, such as `NamespaceTerminating`. */
   readonly causes: readonly string[];
 
   constructor(status: number, reason: string, message: string, causes: readonly string[]) {

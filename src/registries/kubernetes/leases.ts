@@ -7,12 +7,15 @@ import { type LeaseList, type LeaseObject, leaseShape, listShape } from "./objec
 /** Objects of one page of a list: with all of their recents and history, some 6 MB. */
 const page = 500;
 
+/** Pauses until a cache has what this client has seen: mostly some ms, ms. */
+const [firstPause, longestPause] = [10, 160];
+
 /** How a list may lag: `exact` asks a majority of the etcd, `recent` a cache of the API server, which has all that this client has seen. */
 export type Freshness = "exact" | "recent";
 
 /** The newest version of any object that a client has seen: a cache that is older is too old. */
 export interface Seen {
-  version: string;
+  version: number;
 }
 
 /** The reads and writes of one attempt, in one namespace of Kubernetes. */
@@ -66,18 +69,23 @@ export class Leases {
     }
   }
 
-  /** A cache answers all at once. Undefined where it does not have what this client has seen. */
+  /**
+   * A cache answers all at once, as it is. Undefined where it still does not have what this client has seen: it lags, or the etcd was put
+   * back to an older copy, so that its versions come again.
+   */
   async #recent(labels: string): Promise<readonly LeaseObject[] | undefined> {
-    const { version } = this.#seen;
-    try {
-      const match = `resourceVersion=${version}&resourceVersionMatch=NotOlderThan`;
-      return this.#list(await this.#send("GET", `${labels}&${match}`)).items;
-    } catch (error) {
-      if (!(error instanceof ApiRefusal) || !error.causes.includes("ResourceVersionTooLarge")) throw error;
-      // The cache lags, or the etcd was put back to an older copy: its versions go back then.
-      if (this.#seen.version === version) this.#seen.version = "0";
-      return undefined;
+    const wanted = this.#seen.version;
+    for (let pause = firstPause; pause <= longestPause; pause *= 2) {
+      const { items, metadata } = this.#list(await this.#send("GET", `${labels}&resourceVersion=0`));
+      if (versionOf(metadata.resourceVersion) >= wanted) return items;
+      await this.#client.pause(pause);
     }
+    if (this.#seen.version === wanted) this.#seen.version = 0;
+    return undefined;
+  }
+
+  pause(ms: number): Promise<void> {
+    return this.#client.pause(ms);
   }
 
   /** @throws Beaten where it exists, Unanswered where the answer is missing. */
@@ -138,16 +146,19 @@ export class Leases {
   #list(json: unknown): LeaseList {
     const parsed = listShape.safeParse(json);
     if (!parsed.success) throw nonsense(this.#client.where, json);
-    // Not the version of the list: a cache of this kind of objects hears late of writes to others.
+    // Not the version of the list: the etcd's own may be ahead of what a cache hears of this kind of objects.
     for (const { metadata } of parsed.data.items) this.#note(metadata.resourceVersion);
     return parsed.data;
   }
 
-  /** Versions are numbers that rise with each write to the etcd; where they are none, a cache may lag. */
   #note(version: string): void {
-    const isNumber = /^\d{1,15}$/.test(version);
-    if (isNumber && Number(version) > Number(this.#seen.version)) this.#seen.version = version;
+    this.#seen.version = Math.max(this.#seen.version, versionOf(version));
   }
+}
+
+/** Versions are numbers that rise with each write to the etcd; where they are none, a cache may lag. */
+function versionOf(version: string): number {
+  return /^\d{1,15}$/.test(version) ? Number(version) : 0;
 }
 
 function labelsOf(selector: string): string {

@@ -50,7 +50,7 @@ export class KubernetesStore {
   readonly #client: ApiClient;
   readonly #place: string;
   readonly #clock: Clock;
-  readonly #seen: Seen = { version: "0" };
+  readonly #seen: Seen = { version: 0 };
 
   constructor(client: ApiClient, place: string, clock: Clock) {
     this.title = `Kubernetes ${client.where}/${place}`;
