@@ -224,7 +224,7 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
   };
 }
 
-/** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
+/** Their programs read the clock past libfaketime, so the servers' clocks are not stepped. */
 async function onKubernetes(holders: number): Promise<Scene> {
   const server = await Kubernetes.start();
   const registry = await openKubernetes(server.url());
@@ -245,6 +245,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
   };
 }
 
+/** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
 async function onEtcd(holders: number, size: number): Promise<Scene> {
   const cluster = await Etcd.start(size);
   const registry = await openEtcd(cluster.url());

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
-import type { ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, Registry, Renewal, RenewRequest } from "../../src/rule/registry.ts";
 import { storedToken } from "../../src/rule/token.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -58,6 +58,15 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(renewal).rejects.toMatchObject({ code: "QUARANTINE" });
     }
 
+    /** Of a holder of worker 1 that the store forgot: it never had the record. */
+    function forgottenRenewal(namespace: string, { receipt: known = "" }: Grant): RenewRequest {
+      const [, id = "", era = ""] = known.split(".");
+      const key = { namespace, token: "f".repeat(32), fence: 1, workerId: 1 };
+      const receipt = `1.${id}.${era}.1.1.${storedToken(key.token)}.3.${Date.now() + 2000}.5000.1000`;
+      const nextTurn = crypto.randomUUID().replaceAll("-", "");
+      return { ...key, clock: Date.now(), window: 2000, nextTurn, receipt };
+    }
+
     const other = (namespace: string): ClaimRequest =>
       claimRequest({ namespace, workerId: 1, holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } });
 
@@ -96,17 +105,51 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(renewal).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
+    test("between the reads of a late release: it ends nothing that the holder renewed meanwhile", async () => {
+      const namespace = "race_reads";
+      const { direct, slow, proxy, request, grant } = await prepared(namespace);
+      const second = other(namespace);
+      const lease = await granted(slow, second);
+      const facts = proxy.hold("GET snowlease-race-reads-facts", "after");
+      const record = proxy.hold("GET snowlease-race-reads-worker-1");
+      const key = { ...keyOf(second, lease), window: 2000 };
+      // A copy of the holder sends it, which knows of no renewal.
+      const late = slow.release({ ...key, clock: Date.now(), used: { until: lease.from }, receipt: lease.receipt });
+      await Promise.all([facts.arrived, record.arrived]);
+      await beginEra(direct, request, grant);
+      const { era } = (await direct.describe(namespace)) ?? {};
+      await direct.endQuarantine?.({ namespace, era: era ?? "" });
+      const [turn = "", nextTurn = ""] = Array.from({ length: 2 }, () => crypto.randomUUID().replaceAll("-", ""));
+      const renewed = await outOfQuarantine(() =>
+        direct.renew({ ...key, clock: Date.now(), nextTurn: turn, receipt: lease.receipt }),
+      );
+      const { receipt } = renewed as Renewal;
+      record.go();
+      facts.go();
+      expect(await late).toMatchObject({ outcome: "lost" });
+      const next = await direct.renew({ ...key, clock: Date.now(), turn, nextTurn, receipt });
+      expect(next).toMatchObject({ outcome: "renewed" });
+    });
+
+    test("between the read of a record and that of the facts: a holder that proves it hears of the claim that was stored in between", async () => {
+      const namespace = "race_waits";
+      const { direct, slow, proxy, request, grant } = await prepared(namespace);
+      const facts = proxy.hold("GET snowlease-race-waits-facts");
+      const record = proxy.hold("GET snowlease-race-waits-worker-1", "after");
+      const renewal = slow.renew(forgottenRenewal(namespace, grant));
+      await Promise.all([facts.arrived, record.arrived]);
+      await granted(direct, other(namespace));
+      await beginEra(direct, request, grant);
+      record.go();
+      facts.go();
+      expect(await renewal).toMatchObject({ outcome: "lost", doubt: expect.anything() as unknown });
+    });
+
     test("sees a claim that was stored behind the read of its record: the holder that proves it is not told to go on", async () => {
       const namespace = "race_look";
       const { direct, slow, proxy, grant } = await prepared(namespace);
-      // The holder of worker 1 is one that the store forgot: it never had the record.
-      const [, id = "", era = ""] = (grant.receipt ?? "").split(".");
-      const forgotten = { token: "f".repeat(32), fence: 1, workerId: 1 };
-      const until = Date.now() + 2000;
-      const receipt = `1.${id}.${era}.1.1.${storedToken(forgotten.token)}.3.${until}.5000.1000`;
       const held = proxy.hold("PUT snowlease-race-look-facts");
-      const nextTurn = crypto.randomUUID().replaceAll("-", "");
-      const renewal = slow.renew({ namespace, ...forgotten, clock: Date.now(), window: 2000, nextTurn, receipt });
+      const renewal = slow.renew(forgottenRenewal(namespace, grant));
       await held.arrived;
       await granted(direct, other(namespace));
       held.go();
@@ -121,8 +164,10 @@ describe.skipIf(kubernetesMissing !== undefined)(
       const { era } = (await direct.describe(namespace)) ?? {};
       await direct.endQuarantine?.({ namespace, era: era ?? "" });
       const open = claimRequest({ namespace, workerId: 2 });
-      const later = await grantedAfter(direct, open);
+      const later = await outOfQuarantine(() => granted(direct, { ...open, clock: Date.now() }));
       server.putBack("snowlease-facts-back-facts", before);
+      const claim = direct.claim({ ...claimRequest({ namespace, workerId: 2 }), clock: Date.now() });
+      await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
       const renewal = direct.renew({
         ...keyOf(open, later),
         clock: Date.now(),
@@ -133,11 +178,11 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(renewal).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
-    /** Claims again until the quarantine has ended. */
-    async function grantedAfter(registry: Registry, request: ClaimRequest): Promise<Grant> {
+    /** Asks again until the quarantine has ended. */
+    async function outOfQuarantine<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
       for (;;) {
         try {
-          return await granted(registry, { ...request, clock: Date.now() });
+          return await ask();
         } catch (error) {
           if (!isSnowleaseError(error, "QUARANTINE")) throw error;
           await sleep(100);
