@@ -22,14 +22,14 @@ const longestPause = 300;
 const mostRead = 4;
 
 /** Where a claim learns which numbers are used: from hints, from a cache of the API server, or from a majority of the etcd. */
-export type Source = "hints" | Freshness;
+export type PoolSource = "hints" | Freshness;
 
 /** How a claim searches. */
 interface Search {
   readonly request: ClaimRequest;
   /** Among how many equally good worker IDs to choose by lot: other claims reach for the first of them at this moment. */
   readonly spread: number;
-  readonly source: Source;
+  readonly source: PoolSource;
   /** When the hints were made that a search before this one went by in vain. */
   readonly stale?: number | undefined;
 }

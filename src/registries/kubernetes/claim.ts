@@ -5,7 +5,7 @@ import { endedRow } from "../compare-and-set/claim-row.ts";
 import { decideByBatches } from "../compare-and-set/decide.ts";
 import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
 import type { KubernetesAttempt } from "./attempt.ts";
-import { KubernetesCandidates, type Source } from "./candidates.ts";
+import { KubernetesCandidates, type PoolSource } from "./candidates.ts";
 import { type LeaseRecord, recordObject } from "./records.ts";
 import { type FactsRead, readAt } from "./store.ts";
 
@@ -16,8 +16,8 @@ import { type FactsRead, readAt } from "./store.ts";
 const [spreads, mostSpread] = [16, 256];
 /** Races that a claim loses by hints before it lists the pool: a storm of claims would list it all at once. */
 const mostGuesses = 2;
-const listed: readonly Source[] = ["recent", "exact"];
-const guessed: readonly Source[] = ["hints", ...listed];
+const listed: readonly PoolSource[] = ["recent", "exact"];
+const guessed: readonly PoolSource[] = ["hints", ...listed];
 
 /** Reads the namespace for a claim, which then decides and commits. */
 export async function beginClaim(attempt: KubernetesAttempt, request: ClaimRequest): Promise<ClaimAttempt & FactsRead> {

@@ -12,7 +12,7 @@ import type { Cluster, Login } from "./cluster.ts";
 import { ApiRefusal, silentError } from "./errors.ts";
 
 /** A request to the API server. */
-export interface ServerCall {
+interface ServerCall {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With the query. */
   readonly path: string;
