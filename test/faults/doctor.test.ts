@@ -10,6 +10,7 @@ import { cliFile, Sandbox } from "../support/cli.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { clocksMissing, WallClock } from "../support/holder.ts";
+import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
@@ -23,6 +24,8 @@ import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper
 interface Patient {
   readonly port: number;
   url(): string;
+  /** The URL by the port of a proxy, where the usual one does not show the port. */
+  by?(port: number): string;
   remove(): Promise<void>;
 }
 
@@ -35,7 +38,10 @@ interface Store<Server extends Patient> {
   readonly setReadOnly?: (server: Server, to: boolean) => Promise<unknown>;
   readonly setSchema: (server: Server, version: number) => Promise<unknown>;
   /** What lets a user read everything and write nothing; and the URL for that user, given the usual one. */
-  readonly reader: { readonly make: (server: Server) => Promise<unknown>; readonly url: (url: string) => string };
+  readonly reader: {
+    readonly make: (server: Server) => Promise<unknown>;
+    readonly url: (url: string, server: Server) => string;
+  };
   /** All that the store holds of a namespace. */
   readonly dump: (server: Server) => Promise<unknown>;
 }
@@ -219,6 +225,52 @@ const etcd: Store<LoneEtcd> = {
   dump: ({ cluster }) => cluster.ctl("--user=root:secret", "get", "--prefix", "snowlease/"),
 };
 
+/** An API server, by a kubeconfig that names its port. */
+class LoneKubernetes implements Patient {
+  readonly server: Kubernetes;
+
+  constructor(server: Kubernetes) {
+    this.server = server;
+  }
+
+  get port(): number {
+    return this.server.port;
+  }
+
+  url(): string {
+    return this.server.url();
+  }
+
+  by(port: number): string {
+    return this.server.url(port);
+  }
+
+  remove(): Promise<void> {
+    return this.server.remove();
+  }
+}
+
+const kubernetes: Store<LoneKubernetes> = {
+  name: "Kubernetes",
+  missing: kubernetesMissing,
+  async start() {
+    return new LoneKubernetes(await Kubernetes.start());
+  },
+  open: openKubernetes,
+  async setSchema({ server }, version) {
+    const facts = server.object(`snowlease-${namespace}-facts`);
+    const { annotations } = facts.metadata;
+    const stored = JSON.parse(annotations["snowlease/namespace"] ?? "") as object;
+    annotations["snowlease/namespace"] = JSON.stringify({ ...stored, schema: version });
+    server.putBack(facts);
+  },
+  reader: {
+    make: async ({ server }) => server.add("token-of-a-reader", "reader", ["get", "list"]),
+    url: (_, { server }) => server.url(server.port, { token: "token-of-a-reader" }),
+  },
+  dump: async ({ server }) => server.kubectl("get", "leases", "--output=json"),
+};
+
 function examinations<Server extends Patient>(store: Store<Server>): void {
   const { missing, start, open, setReadOnly, setSchema, reader, dump } = store;
   describe.skipIf(missing !== undefined)(missing ?? "doctor", () => {
@@ -235,7 +287,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       proxy = await FaultProxy.start(server.port);
       registry = await open(server.url());
       await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
-      const far = server.url().replace(`:${server.port}`, `:${proxy.port}`);
+      const far = server.by?.(proxy.port) ?? server.url().replace(`:${server.port}`, `:${proxy.port}`);
       daemon = await startDaemonProcess(far);
       ways = [far, daemon.url];
     });
@@ -353,7 +405,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       daemon.signal("SIGSTOP");
       try {
         const before = await atRest(() => dump(server));
-        const found = await examined(reader.url(server.url()));
+        const found = await examined(reader.url(server.url(), server));
         const told = failures(found);
         expect(told.length).toBeGreaterThan(0);
         for (const detail of told) expect(detail).toMatch(/^(?:FORBIDDEN|UNAUTHORIZED): /);
@@ -386,6 +438,7 @@ describe(postgres.name, () => examinations(postgres));
 describe(mariadb.name, () => examinations(mariadb));
 describe(zooKeeper.name, () => examinations(zooKeeper));
 describe(etcd.name, () => examinations(etcd));
+describe(kubernetes.name, () => examinations(kubernetes));
 
 describe("an embedded registry", () => {
   let sandbox: Sandbox;

@@ -159,13 +159,13 @@ describe.skipIf(kubernetesMissing !== undefined)(
     test("is the next one where the facts alone are put back to an older copy", async () => {
       const namespace = "facts_back";
       const { direct, request, grant } = await prepared(namespace);
-      const before = server.kubectl("get", "lease", "snowlease-facts-back-facts", "--output=json");
+      const before = server.object("snowlease-facts-back-facts");
       await beginEra(direct, request, grant);
       const { era } = (await direct.describe(namespace)) ?? {};
       await direct.endQuarantine?.({ namespace, era: era ?? "" });
       const open = claimRequest({ namespace, workerId: 2 });
       const later = await outOfQuarantine(() => granted(direct, { ...open, clock: Date.now() }));
-      server.putBack("snowlease-facts-back-facts", before);
+      server.putBack(before);
       const claim = direct.claim({ ...claimRequest({ namespace, workerId: 2 }), clock: Date.now() });
       await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
       const renewal = direct.renew({

@@ -15,7 +15,9 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "claims at
   /** Lets four processes claim 50 worker IDs each at the same moment; what each got. */
   async function storm(): Promise<(number | string)[]> {
     const script = join(import.meta.dirname, "../support/claimers.mjs");
-    const made: ChildProcess[] = Array.from({ length: 4 }, (_, i) => fork(script, [server.url(), `host-${i}`, "50"]));
+    const made: ChildProcess[] = Array.from({ length: 4 }, (_, i) =>
+      fork(script, [server.url(), `host-${i}`, "50", "60000"]),
+    );
     onTestFinished(() => made.forEach((child) => child.kill("SIGKILL")));
     await Promise.all(made.map((child) => once(child, "message")));
     const answers = made.map((child) => {

@@ -5,6 +5,7 @@ import { snowlease } from "../../src/snowlease.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { Sandbox, until } from "../support/cli.ts";
 import { Etcd, etcdMissing } from "../support/etcd.ts";
+import { Kubernetes, kubernetesMissing } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
@@ -19,6 +20,8 @@ const wrong = "blaukraut:p4ss?word";
 /** A server that lets nobody in without the password. */
 interface Guarded {
   url(password: string, query?: string): string;
+  /** Where no server is; default: the URL with another port. */
+  nobody?(port: number): string;
   remove(): Promise<void>;
 }
 
@@ -84,6 +87,17 @@ const stores: readonly Store[] = [
     },
   },
   {
+    name: "Kubernetes",
+    missing: kubernetesMissing,
+    source: "leaf",
+    async start() {
+      const server = await Kubernetes.start();
+      server.rotate(password);
+      const url = (token: string, query = ""): string => server.url(server.port, { token }) + query;
+      return { url, nobody: (port) => server.url(port, { token: password }), remove: () => server.remove() };
+    },
+  },
+  {
     name: "ZooKeeper",
     missing: zooKeeperMissing,
     source: "leaf",
@@ -136,7 +150,8 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
         ["exec", ...right, "--", "sh", "-c", "env; tr '\\0' ' ' < /proc/$PPID/cmdline"],
       );
       expect(codes).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0]);
-      const nobody = server.url(password).replace(/:\d+(?=\/|$)/, `:${await freePort()}`);
+      const free = await freePort();
+      const nobody = server.nobody?.(free) ?? server.url(password).replace(/:\d+(?=\/|$)/, `:${free}`);
       for (const registry of [server.url(wrong), nobody]) {
         const to = ["--registry", registry, "--operation-timeout", "1s"];
         const codes = await Promise.all([

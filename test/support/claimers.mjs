@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { layouts } from "../../dist/index.js";
 import { openRegistry, parseAddress } from "../../dist/registries/index.js";
 
-const [, , url, host, count] = process.argv;
-const registry = await openRegistry(parseAddress(url), { operationTimeout: 20_000 });
+const [, , url, host, count, operationTimeout = "20000"] = process.argv;
+const registry = await openRegistry(parseAddress(url), { operationTimeout: Number(operationTimeout) });
 await registry.ping();
 process.send("ready");
 await new Promise((resolve) => process.once("message", resolve));

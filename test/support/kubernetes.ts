@@ -47,6 +47,10 @@ interface Account {
   readonly verbs: readonly string[];
 }
 
+interface KubernetesObject {
+  readonly metadata: { readonly name: string; resourceVersion: string; readonly annotations: Record<string, string> };
+}
+
 const verbs = ["get", "list", "create", "update", "delete"];
 
 /** An API server of the test's own, on an etcd of its own. */
@@ -65,8 +69,8 @@ export class Kubernetes {
     this.port = port;
     this.#options = options;
     const { folder } = this.process;
-    // Of an hour ago, like those of a cluster: holders whose clocks are behind accept them.
-    const earlier = clocksMissing === undefined ? new WallClock(-3600, folder).environment : {};
+    // Of two hours ago, like those of a cluster: holders whose clocks are behind accept them.
+    const earlier = clocksMissing === undefined ? new WallClock(-7200, folder).environment : {};
     this.certificates = makeCertificates(folder, earlier);
     const { place: namespace } = this;
     this.#accounts = [{ token: "first-token", name: "snowlease", namespace, verbs }];
@@ -107,20 +111,21 @@ export class Kubernetes {
     this.allow(this.#accounts.map((account, i) => (i === 0 ? { ...account, token } : account)));
   }
 
-  /** A kubeconfig of the first user, by the server's own port or by that of a proxy. */
-  kubeconfig(port: number = this.port): string {
-    const { folder } = this.process;
+  /** A kubeconfig of the first user, or of another `user`; by the server's own port or by that of a proxy. */
+  kubeconfig(port: number = this.port, user: object = { tokenFile: join(this.process.folder, "pod/token") }): string {
     const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": this.certificates.authority };
     const config = {
       apiVersion: "v1",
       kind: "Config",
       "current-context": "tests",
       clusters: [{ name: "tests", cluster }],
-      users: [{ name: "tests", user: { tokenFile: join(folder, "pod/token") } }],
+      users: [{ name: "tests", user }],
       contexts: [{ name: "tests", context: { cluster: "tests", user: "tests", namespace: this.place } }],
     };
-    const file = join(folder, `kubeconfig-${port}`);
-    writeFileSync(file, JSON.stringify(config));
+    const text = JSON.stringify(config);
+    const name = createHash("sha256").update(text).digest("hex").slice(0, 8);
+    const file = join(this.process.folder, `kubeconfig-${name}`);
+    writeFileSync(file, text);
     return file;
   }
 
@@ -132,9 +137,9 @@ export class Kubernetes {
     };
   }
 
-  /** The URL, also by the port of a proxy. */
-  url(port?: number): string {
-    return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig(port))}`;
+  /** The URL, also by the port of a proxy, or of another user. */
+  url(port?: number, user?: object): string {
+    return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig(port, user))}`;
   }
 
   async start(): Promise<void> {
@@ -151,16 +156,23 @@ export class Kubernetes {
     await this.process.start(program(), options, async () => (await this.#status("?limit=1")) === 200);
   }
 
+  /** Another user than the first one. */
+  add(token: string, name: string, verbs: readonly string[]): void {
+    this.allow([...this.#accounts, { token, name, namespace: this.place, verbs }]);
+  }
+
   /** What `kubectl` prints as the first user. */
   kubectl(...args: readonly string[]): string {
     return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig()}`, ...args], { encoding: "utf8" });
   }
 
-  /** Puts an object back to an older copy of itself, which `kubectl get --output=json` printed. */
-  putBack(name: string, copy: string): void {
-    const object = JSON.parse(copy) as { metadata: { resourceVersion: string } };
-    const present = JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as typeof object;
-    object.metadata.resourceVersion = present.metadata.resourceVersion;
+  object(name: string): KubernetesObject {
+    return JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as KubernetesObject;
+  }
+
+  /** Puts an object in the place of the one with its name. */
+  putBack(object: KubernetesObject): void {
+    object.metadata.resourceVersion = this.object(object.metadata.name).metadata.resourceVersion;
     const file = join(this.process.folder, "copy.json");
     writeFileSync(file, JSON.stringify(object));
     // The server publishes no schema to check it by.

@@ -86,7 +86,10 @@ export class KubernetesCandidates implements ClaimReader {
     const most = Math.max(mostRead, this.#search.spread);
     for (let n = pool.first; n <= pool.last && lowest.length < most; n++) if (isUnused(n)) lowest.push(n);
     const found = await this.#unusedOf(this.#shuffled(lowest).slice(0, mostRead));
-    if (found !== undefined || lowest.length < most) return found;
+    if (found !== undefined) return found;
+    // Others were faster; that is no pool without an unused number.
+    if (this.#search.source === "exact" && lowest.length > 0) throw new Beaten("what was unused was taken");
+    if (lowest.length < most) return undefined;
     const size = pool.last - pool.first + 1;
     const others = Array.from({ length: mostRead }, () => pool.first + Math.floor(Math.random() * size));
     return this.#unusedOf(others.filter(isUnused));

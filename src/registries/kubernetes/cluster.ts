@@ -135,7 +135,7 @@ async function clusterOfKubeconfig(
       return [clusters[0].cluster, contexts[0].context, users?.[0]?.user] as const;
     },
     (cause: unknown) => {
-      throw noAccess("`kubectl config view` tells of no API server", cause);
+      throw noAccess("`kubectl config view` tells of no API server", withoutOutput(cause));
     },
   );
   const { protocol, hostname, port, pathname } = new URL(server.server);
@@ -169,7 +169,7 @@ async function clusterOfKubeconfig(
 
   const login = keptLogin(clock, () =>
     make().catch((cause: unknown) => {
-      throw noAccess("The kubeconfig's way to log in failed", cause);
+      throw noAccess("The kubeconfig's way to log in failed", withoutOutput(cause));
     }),
   );
   await login();
@@ -183,6 +183,14 @@ async function clusterOfKubeconfig(
     place: place ?? chosen.namespace ?? "default",
     login,
   };
+}
+
+/** What a program failed with, but for what it printed as its answer: that may be a token. */
+function withoutOutput(cause: unknown): unknown {
+  if (cause instanceof SyntaxError) return new Error("it prints something that is not JSON");
+  if (!(cause instanceof Error) || !("stderr" in cause)) return cause;
+  const { code } = cause as Error & { readonly code?: unknown };
+  return new Error(`${String(cause.stderr).trim()} (${typeof code === "number" ? `code ${code}` : "killed"})`);
 }
 
 interface MadeLogin {
