@@ -7,6 +7,7 @@ import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { resolveConfig } from "../../src/config/config.ts";
 import { Sandbox } from "../support/cli.ts";
+import { Kubernetes, kubernetesMissing } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { anchorsOf, type Block, documentation, linksOf, prose, readPage, root } from "../support/markdown.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
@@ -32,7 +33,6 @@ const unrun: Readonly<Record<string, string>> = {
   copy: "needs a copy of a database: cli-separate and the test of separated copies run the same commands",
   fleet: "needs the hosts of a fleet: cli-migrate and the migration tests run the same steps",
   host: "needs a machine of that name, with certificates: http-tls and cli-access run the same steps",
-  cluster: "needs a cluster of Kubernetes: the tests of the registry run on its API server alone",
   oracle: "no Oracle can be had here",
   programs: "needs programs that are not installed here",
   excerpt: "an excerpt of an example that is compiled and run as a whole",
@@ -169,6 +169,10 @@ const servers: Readonly<
       const url = (): string => `127.0.0.1:${cluster.first.port}`;
       return served("a:2379,b:2379,c:2379", { url, remove: () => cluster.remove() });
     },
+  },
+  kubernetes: {
+    missing: kubernetesMissing,
+    start: async () => served("kubernetes://snowlease?context=prod", await Kubernetes.start()),
   },
   zookeeper: {
     missing: zooKeeperMissing,

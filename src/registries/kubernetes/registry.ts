@@ -19,7 +19,7 @@ const durability =
   "Acknowledged writes survive as long as a majority of the disks of the cluster's etcd does: the API server answers once a majority has each; a backup that is put back loses what came after it.";
 
 /**
- * A registry in Lease objects of Kubernetes. A renewal takes four requests to the API server, a claim seven or more, any other operation
+ * A registry in Lease objects of Kubernetes. A renewal takes four requests to the API server, a claim ten or more, any other operation
  * two or three.
  *
  * @throws SnowleaseError CONFIG_INVALID where the surroundings do not say how to reach an API server.
@@ -33,7 +33,7 @@ export async function kubernetesRegistry(
   const client = clientOf(cluster, { operationTimeout, clock });
   const store = new KubernetesStore(client, cluster.place, clock);
 
-  /** All records, by worker ID. LeaseNames are in another order. */
+  /** All records, by worker ID: the names of their objects are in another order. */
   async function recordsOf(leases: Leases, names: LeaseNames): Promise<readonly LeaseRecord[]> {
     const objects = await leases.listAll(names.selector(), "exact");
     const found = objects.flatMap((object) => listedRecord(names, object) ?? []);

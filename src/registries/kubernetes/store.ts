@@ -45,7 +45,7 @@ export class KubernetesStore {
   claiming = 0;
   /** Tokens of claims whose write was sent: the same claim may come again. */
   readonly sent: BoundedMap<string, true> = new BoundedMap(mostSent);
-  /** LeaseNames of records that this client has just seen used: hints lag. */
+  /** Names of records that this client has just seen used: hints lag. */
   readonly #taken: BoundedMap<string, number> = new BoundedMap(mostTaken);
   readonly #client: ApiClient;
   readonly #place: string;
