@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
+import { kubernetesApi, kubernetesApiMissing } from "./kubernetes-api.mjs";
 import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
 
 const args = process.argv.slice(2);
@@ -34,6 +35,13 @@ if (!args.includes("--project=unit")) {
     "redis-server": "/usr/bin/redis-server",
     sqlite3: "/usr/bin/sqlite3",
   });
+}
+
+// A run of all tests builds it once, before they begin; else the first test that needs it does.
+if (args.every((arg) => arg.startsWith("-") && arg !== "--project=unit")) {
+  const missing = kubernetesApiMissing();
+  if (missing === undefined) kubernetesApi();
+  else process.env.SNOWLEASE_KUBERNETES_MISSING = missing;
 }
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));

@@ -1,8 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { KubernetesParts } from "../../src/registries/kubernetes/address.ts";
@@ -13,30 +12,20 @@ import { Etcd, etcdMissing } from "./etcd.ts";
 import { clocksMissing, WallClock } from "./holder.ts";
 import { freePort, ServerProcess } from "./servers.ts";
 
-const source = join(import.meta.dirname, "kubernetes");
-const goMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["version", "--client"]).error !== undefined);
+const programMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["version", "--client"]).error !== undefined);
 
 /** Why there is no API server to start, or undefined. */
 export const kubernetesMissing: string | undefined =
   etcdMissing ??
-  (goMissing === undefined
+  process.env["SNOWLEASE_KUBERNETES_MISSING"] ??
+  (programMissing === undefined
     ? undefined
-    : `${goMissing} is not installed: the API server of Kubernetes is built with Go`);
+    : `${programMissing} is not installed: the API server of Kubernetes is built with Go`);
 
-/** The program of the API server: built once for each version of its source, in a folder of this user's caches. */
+/** The program of the API server: `npm test` has built it. */
 function program(): string {
-  const hash = createHash("sha256");
-  for (const name of ["go.mod", "go.sum", "main.go"]) hash.update(readFileSync(join(source, name)));
-  const folder = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "snowlease");
-  const file = join(folder, `kubernetes-api-${hash.digest("hex").slice(0, 16)}`);
-  if (existsSync(file)) return file;
-  mkdirSync(folder, { recursive: true });
-  // Another test may build it at the same time.
-  const own = `${file}.${process.pid}`;
-  const env = { ...process.env, CGO_ENABLED: "0" };
-  execFileSync("go", ["build", "-trimpath", "-ldflags=-s -w", "-o", own, "."], { cwd: source, env, stdio: "pipe" });
-  renameSync(own, file);
-  return file;
+  const script = join(import.meta.dirname, "../../scripts/kubernetes-api.mjs");
+  return execFileSync(process.execPath, [script], { encoding: "utf8" }).trim();
 }
 
 /** A user of the API server, and what its token may do with the Lease objects of one namespace. */

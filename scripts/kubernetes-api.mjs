@@ -1,0 +1,65 @@
+// The API server that the tests of Kubernetes run on: built with Go once for each version of its source, in a folder of this user's caches.
+// Prints the path of the program.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const source = join(import.meta.dirname, "../test/support/kubernetes");
+/** A build that takes longer was killed, ms. */
+const longestBuild = 1_200_000;
+
+/** Why the program cannot be built here, or undefined. */
+export function kubernetesApiMissing() {
+  if (existsSync(programFile())) return undefined;
+  if (spawnSync("go", ["version"]).status !== 0) {
+    return "go is not installed: the API server of Kubernetes is built with it";
+  }
+  const { status } = spawnSync("go", ["mod", "download"], { cwd: source });
+  return status === 0 ? undefined : "the Go modules of the API server of Kubernetes cannot be downloaded here";
+}
+
+/** The program, which is built where it is missing. */
+export function kubernetesApi() {
+  const file = programFile();
+  const lock = `${file}.lock`;
+  mkdirSync(join(file, ".."), { recursive: true });
+  // Another test may build it at the same time.
+  while (!existsSync(file)) {
+    if (!locked(lock)) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+      continue;
+    }
+    try {
+      const args = ["build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", `${file}.new`, "."];
+      execFileSync("go", args, { cwd: source, env: { ...process.env, CGO_ENABLED: "0" }, stdio: "pipe" });
+      renameSync(`${file}.new`, file);
+    } finally {
+      rmdirSync(lock);
+    }
+  }
+  return file;
+}
+
+function programFile() {
+  const hash = createHash("sha256");
+  for (const name of ["go.mod", "go.sum", "main.go"]) hash.update(readFileSync(join(source, name)));
+  const folder = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
+  return join(folder, "snowlease", `kubernetes-api-${hash.digest("hex").slice(0, 16)}`);
+}
+
+function locked(lock) {
+  try {
+    mkdirSync(lock);
+    return true;
+  } catch {
+    const since = statSync(lock, { throwIfNoEntry: false })?.mtimeMs;
+    if (since !== undefined && Date.now() - since > longestBuild) rmdirSync(lock);
+    return false;
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) console.log(kubernetesApi());
