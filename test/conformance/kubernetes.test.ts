@@ -16,7 +16,7 @@ describe.skipIf(given === undefined && kubernetesMissing !== undefined)(kubernet
   runConformance("kubernetes", async () => ({
     // A cluster that somebody else owns may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openKubernetes(given ?? server?.url() ?? ""),
+    open: () => openKubernetes(given ?? server?.url() ?? "", 20_000),
     pause: sleep,
     now: Date.now,
     lacks: {
