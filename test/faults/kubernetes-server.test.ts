@@ -1,4 +1,7 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
@@ -36,6 +39,33 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     await granted(registry, claimRequest({ namespace: "rotated" }));
     server.rotate("second-token");
     await granted(registry, claimRequest({ namespace: "rotated" }));
+  });
+
+  test("is logged in to by a program of the kubeconfig, whose answer no error shows", async () => {
+    const { folder } = server.process;
+    const apiVersion = "client.authentication.k8s.io/v1";
+    const [script, file] = [join(folder, "login"), join(folder, "login-token")];
+    const answer = { kind: "ExecCredential", apiVersion, status: { token: `$(cat ${file})` } };
+    const lines = [
+      `test -e ${file} || { echo '{"kind": "ExecCredential"'; echo log in first >&2; exit 3; }`,
+      `cat <<END\n${JSON.stringify(answer)}\nEND`,
+    ];
+    writeFileSync(script, `#!/bin/sh\n${lines.join("\n")}\n`, { mode: 0o755 });
+    const exec = { apiVersion, command: script, interactiveMode: "Never" };
+    const url = server.url(server.port, { exec });
+    writeFileSync(file, server.token);
+    const registry = await opened(url);
+    await granted(registry, claimRequest({ namespace: "program" }));
+    server.rotate("third-token");
+    writeFileSync(file, "third-token");
+    await granted(registry, claimRequest({ namespace: "program" }));
+    rmSync(file);
+    const error: unknown = await openKubernetes(url).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("log in first") as unknown,
+    });
+    expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain("ExecCredential");
   });
 
   test("takes rights away: FORBIDDEN says which are needed", async () => {
