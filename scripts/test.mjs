@@ -3,8 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
-import { stripVTControlCharacters } from "node:util";
+import { join } from "node:path";
 import { kubernetesApi, kubernetesApiMissing } from "./kubernetes-api.mjs";
 import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
 
@@ -41,14 +40,15 @@ if (!args.includes("--project=unit")) {
 if (args.every((arg) => arg.startsWith("-") && arg !== "--project=unit")) {
   const missing = kubernetesApiMissing();
   if (missing === undefined) kubernetesApi();
-  else process.env.SNOWLEASE_KUBERNETES_MISSING = missing;
+  else process.env.KUBERNETES_API_MISSING = missing;
 }
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
 const results = join(folder, "results.json");
-const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${results}`];
+const reporters = ["--reporter=default", "--reporter=./scripts/results.mjs"];
 const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
   stdio: "inherit",
+  env: { ...process.env, VITEST_RESULTS_FILE: results },
 });
 const { passed, failed, failures } = count();
 rmSync(folder, { recursive: true });
@@ -60,22 +60,9 @@ process.exitCode = status ?? 1;
 function count() {
   const atLeast = status === 0 ? 0 : 1;
   try {
-    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(results, "utf8"));
-    const failures = testResults.filter(({ status }) => status === "failed").flatMap(failuresOf);
-    return { passed: numPassedTests, failed: Math.max(numFailedTests, atLeast), failures };
+    const counted = JSON.parse(readFileSync(results, "utf8"));
+    return { ...counted, failed: Math.max(counted.failed, atLeast) };
   } catch {
     return { passed: 0, failed: 1, failures: ["before there were results"] };
   }
-}
-
-/** Each failed test of a file in one line, with the first line of its error. */
-function failuresOf({ name, message, assertionResults }) {
-  const file = relative(process.cwd(), name);
-  const failed = assertionResults.filter(({ status }) => status === "failed");
-  if (failed.length === 0) return [`${file}: ${firstLine(message)}`];
-  return failed.map(({ fullName, failureMessages }) => `${file}, ${fullName}: ${firstLine(failureMessages[0])}`);
-}
-
-function firstLine(text = "") {
-  return stripVTControlCharacters(text).split("\n", 1)[0];
 }

@@ -142,7 +142,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "an etcd cluster of th
     const proxies = await Promise.all(cluster.members.map(({ port }) => FaultProxy.start(port)));
     onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
     const ports = proxies.map(({ port }) => port);
-    const maker = await make({ registry: cluster.url("", ports), window: 3000 });
+    const maker = await make({ registry: cluster.url("", ports), window: 10_000 });
     for (const cut of [0, 1, 2]) {
       for (const [i, proxy] of proxies.entries()) if (i !== cut) proxy.set(blackHole);
       const { until } = maker.snowflake.lease;

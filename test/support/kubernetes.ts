@@ -17,7 +17,7 @@ const programMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["versio
 /** Why there is no API server to start, or undefined. */
 export const kubernetesMissing: string | undefined =
   etcdMissing ??
-  process.env["SNOWLEASE_KUBERNETES_MISSING"] ??
+  process.env["KUBERNETES_API_MISSING"] ??
   (programMissing === undefined
     ? undefined
     : `${programMissing} is not installed: the API server of Kubernetes is built with Go`);
