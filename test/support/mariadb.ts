@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, type ExecFileSyncOptions, spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -21,14 +21,18 @@ export interface Flavor {
   install(data: string): void;
 }
 
+/** How a data folder is made: of servers that share a folder for temporary files, one that starts deletes what the others have there. */
+export function installing(data: string): ExecFileSyncOptions {
+  return { stdio: "pipe", env: { ...process.env, TMPDIR: dirname(data) } };
+}
+
 const mariadb: Flavor = {
   name: "mariadb",
   command: ["mariadbd", "--no-defaults", "--user=root"],
   install(data) {
     const login = ["--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"];
-    execFileSync("mariadb-install-db", ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"], {
-      stdio: "ignore",
-    });
+    const args = ["--no-defaults", `--datadir=${data}`, ...login, "--innodb-log-file-size=4M"];
+    execFileSync("mariadb-install-db", args, installing(data));
   },
 };
 
@@ -88,7 +92,6 @@ export class MariadbServer {
     const args = [
       ...first,
       `--datadir=${this.data}`,
-      // Of those that share one, one that starts deletes what the others have there.
       `--tmpdir=${this.process.folder}`,
       `--socket=${socket}`,
       `--port=${this.port}`,

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Flavor, MariadbServer } from "./mariadb.ts";
+import { type Flavor, installing, MariadbServer } from "./mariadb.ts";
 
 /** Where Debian's package `mysql-server-core` was unpacked to, beside a system that has another or none. */
 const home = process.env["MYSQL9_HOME"];
@@ -42,7 +42,7 @@ const flavor: Flavor = {
     writeFileSync(init, "CREATE USER root@127.0.0.1;\nGRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n");
     const [program = "", ...args] = this.command;
     const options = [`--datadir=${data}`, "--initialize-insecure", `--init-file=${init}`];
-    execFileSync(program, [...args, ...options], { stdio: "ignore" });
+    execFileSync(program, [...args, ...options], installing(data));
   },
 };
 

@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -111,6 +111,8 @@ export class PostgresServer {
       unix_socket_directories: "",
       fsync: "on",
       shared_buffers: "16MB",
+      // In the data folder, so that nothing stays when the server is killed.
+      dynamic_shared_memory_type: "mmap",
       ...this.#settings,
     };
     const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -148,7 +150,13 @@ export class PostgresServer {
   }
 
   async remove(): Promise<void> {
-    if (existsSync(join(this.data, "postmaster.pid"))) await this.kill().catch(() => undefined);
+    const pidFile = join(this.data, "postmaster.pid");
+    if (existsSync(pidFile)) {
+      const [, segment] = /^ *\d+ +(\d+) *$/m.exec(readFileSync(pidFile, "latin1")) ?? [];
+      await this.kill().catch(() => undefined);
+      // The kernel keeps it, else, until the machine is started again.
+      if (segment !== undefined) spawnSync("ipcrm", ["-m", segment]);
+    }
     await this.process.remove();
   }
 }
