@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -66,6 +66,24 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
       message: expect.stringContaining("log in first") as unknown,
     });
     expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain("ExecCredential");
+  });
+
+  test("serves a pod, by the files of its service account, which are read again", async () => {
+    const { url, environment } = server.pod;
+    for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const registry = await opened(url);
+    await granted(registry, claimRequest({ namespace: "pod" }));
+    server.rotate("fourth-token");
+    const answer = await registry.claim(claimRequest({ namespace: "pod" }));
+    expect(answer).toMatchObject({ outcome: "granted", workerId: 1 });
+    // The pod's namespace of Kubernetes is that of its files; it has no rights in another one.
+    const other = await opened(url.replace("kubernetes:", "kubernetes://others"));
+    await expect(other.claim(claimRequest({ namespace: "pod" }))).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await expect(openKubernetes("kubernetes:?serviceAccount=/nowhere")).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringMatching(/^This pod has no \/nowhere\/token of its service account .*ENOENT/) as unknown,
+    });
   });
 
   test("takes rights away: FORBIDDEN says which are needed", async () => {
