@@ -5,55 +5,28 @@ import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Layout, layouts } from "snowlease";
 import { openRegistry, parseAddress } from "../dist/registries/index.js";
-import { cycle, measured, row } from "./claims.mjs";
-import { interleave } from "./interleave.mjs";
-import { median } from "./bursts.mjs";
+import { fills, measurePools, poolGroups, wideFill } from "./pools.mjs";
 import { freePort } from "./ports.mjs";
-import { printLine, printTable } from "./table.mjs";
+import { printLine } from "./table.mjs";
 
-/** Where the cases find the server that `run` has started. */
-const port = Number(process.env.SNOWLEASE_BENCH_ETCD ?? 0);
+/** The variable that tells the cases the port of the server that `run` has started. */
+const portVariable = "BENCH_ETCD";
+const all = [...fills, wideFill];
 
-const wide = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000");
-/** How many of the pool's worker IDs others hold. */
-const fills = [
-  { taken: 0, layout: layouts.westid },
-  { taken: 512, layout: layouts.westid },
-  { taken: 1023, layout: layouts.westid },
-  { taken: 4000, layout: wide },
-];
-const nameOf = ({ taken, layout }) => `${taken.toLocaleString("en")} of ${(layout.pool.last + 1).toLocaleString("en")}`;
-const yardstick = "one write";
-const clients = 32;
-/** How often each of the clients claims and gives back. */
-const turns = 10;
-
-export const groups = {
-  claims: {
-    cases: {
-      async [yardstick]() {
-        const agent = new Agent({ keepAlive: true });
-        const put = JSON.stringify({ key: base64("yardstick"), value: base64("x") });
-        return measured({ write: () => post(agent, "kv/put", put) }, async () => agent.destroy());
-      },
-      ...Object.fromEntries(
-        fills.map((fill) => [
-          nameOf(fill),
-          async () => {
-            const registry = await open(port, fill);
-            return measured(cycle(registry, fill.layout), () => registry.close());
-          },
-        ]),
-      ),
-    },
+export const groups = poolGroups(all, {
+  open,
+  writer() {
+    const agent = new Agent({ keepAlive: true });
+    const put = JSON.stringify({ key: base64("yardstick"), value: base64("x") });
+    return { write: () => post(agent, "kv/put", put), end: async () => agent.destroy() };
   },
-};
+});
 
 const base64 = (text) => Buffer.from(text).toString("base64");
 
 async function post(agent, path, body) {
+  const port = Number(process.env[portVariable]);
   const asked = request({ host: "127.0.0.1", port, agent, method: "POST", path: `/v3/${path}` });
   asked.end(body);
   const [response] = await once(asked, "response");
@@ -61,50 +34,9 @@ async function post(agent, path, body) {
   await once(response, "end");
 }
 
-function open(at, { taken }) {
-  return openRegistry(parseAddress(`etcd://127.0.0.1:${at}/fill-${taken}`), { operationTimeout: 20_000 });
-}
-
-async function fillPool(at, fill) {
-  const registry = await open(at, fill);
-  await registry.init({ namespace: "bench", layout: fill.layout.fingerprint, maxWindow: 600_000 });
-  for (let begin = 0; begin < fill.taken; begin += 50) {
-    const some = Array.from({ length: Math.min(50, fill.taken - begin) }, (_, i) => begin + i);
-    await Promise.all(some.map((i) => claimFor(registry, fill.layout, i)));
-  }
-  await registry.close();
-}
-
-async function claimFor(registry, layout, i) {
-  const answer = await registry.claim({
-    namespace: "bench",
-    token: i.toString(16).padStart(32, "0"),
-    workerId: i,
-    pool: layout.pool,
-    holder: { host: `other-${i % 500}`, ip: "10.0.0.1", pid: i, instance: "" },
-    clock: Date.now(),
-    window: 600_000,
-    layout: layout.fingerprint,
-  });
-  if (answer.outcome !== "granted") throw new Error(`Worker ${i} was refused: ${answer.outcome}.`);
-}
-
-/** Claims and gives back with many clients at once; how many worker IDs a second are granted. */
-async function grantsAtOnce(at) {
-  const registries = await Promise.all(Array.from({ length: clients }, () => open(at, fills[0])));
-  const begun = performance.now();
-  await Promise.all(
-    registries.map(async (registry, site) => {
-      const { claim, release } = cycle(registry, layouts.westid, site);
-      for (let i = 0; i < turns; i++) {
-        await claim();
-        await release();
-      }
-    }),
-  );
-  const seconds = (performance.now() - begun) / 1000;
-  await Promise.all(registries.map((registry) => registry.close()));
-  return Math.round((clients * turns) / seconds);
+function open({ taken }) {
+  const url = `etcd://127.0.0.1:${process.env[portVariable]}/fill-${taken}`;
+  return openRegistry(parseAddress(url), { operationTimeout: 20_000 });
 }
 
 async function startServer() {
@@ -140,24 +72,9 @@ export async function run() {
   }
   const server = await startServer();
   try {
-    for (const fill of fills) await fillPool(server.at, fill);
-    process.env.SNOWLEASE_BENCH_ETCD = String(server.at);
-    const names = Object.keys(groups.claims.cases);
-    const results = await interleave(import.meta.url, "claims", names, { rounds: 2, processes: 2 });
-    const of = (name, operation) => results.get(name).rounds.map((times) => times[operation]);
-    const writes = of(yardstick, "write");
-    const medians = writes.map(median);
-    const rows = [row(yardstick, writes, medians)];
-    for (const operation of ["claim", "renew", "release"]) {
-      for (const fill of fills) {
-        rows.push(row(`${operation}, ${nameOf(fill)} taken`, of(nameOf(fill), operation), medians));
-      }
-    }
-    const head = ["", "p50 us", "p99 us", "a second", "ratio"];
-    printTable(`A registry in etcd (one member, its data in ${tmpdir()}), one call after the other`, head, rows);
-    printLine(
-      `${clients} clients at once: ${await grantsAtOnce(server.at)} worker IDs granted and given back a second`,
-    );
+    process.env[portVariable] = String(server.at);
+    const title = `A registry in etcd (one member, its data in ${tmpdir()}), one call after the other`;
+    await measurePools(import.meta.url, title, all, open);
   } finally {
     await server.stop();
   }

@@ -19,6 +19,7 @@ const sections = [
   "redis",
   "zookeeper",
   "etcd",
+  "kubernetes",
   "daemon",
   "boot",
   "attacks",

@@ -29,7 +29,7 @@ const yardstick = "one write";
 const [callsAlone, callsEach] = [40, 10];
 
 /** Where the cases find the servers that `run` has started. */
-const urlOf = (kind) => process.env[`SNOWLEASE_BENCH_${kind.toUpperCase()}`];
+const urlOf = (kind) => process.env[`BENCH_${kind.toUpperCase()}`];
 
 const kinds = {
   postgres: {
@@ -258,7 +258,7 @@ export async function run() {
     }
     const server = await startServer(kind);
     try {
-      process.env[`SNOWLEASE_BENCH_${kind.toUpperCase()}`] = server.url;
+      process.env[`BENCH_${kind.toUpperCase()}`] = server.url;
       await fillAll(kind);
       await latency(kind, title);
       await throughput(kind);

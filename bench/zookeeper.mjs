@@ -17,7 +17,7 @@ import { figure, printLine, printTable } from "./table.mjs";
 
 const jar = "/usr/share/java/zookeeper.jar";
 /** Where the cases find the server that `run` has started. */
-const port = Number(process.env.SNOWLEASE_BENCH_ZOOKEEPER ?? 0);
+const port = Number(process.env.BENCH_ZOOKEEPER ?? 0);
 
 const { westid } = layouts;
 const wide = Layout.parse("timestamp:28,worker:22,sequence:13@1700000000000/1000");
@@ -247,7 +247,7 @@ export async function run() {
   try {
     const turns = [];
     for (const fill of fills) turns.push(await countTurns(server.at, fill));
-    process.env.SNOWLEASE_BENCH_ZOOKEEPER = String(server.at);
+    process.env.BENCH_ZOOKEEPER = String(server.at);
     const names = Object.keys(groups.claims.cases);
     const results = await interleave(import.meta.url, "claims", names, { rounds: 2, processes: 2 });
     const of = (name, operation) => results.get(name).rounds.map((times) => times[operation]);
