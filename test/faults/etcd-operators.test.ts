@@ -77,7 +77,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
     const wish = (): ReturnType<typeof claimRequest> => claimRequest({ pool, window: 500 });
     await registry.init({ namespace, layout: wish().layout, maxWindow: 500, maxClockSkew: 1000, new: true });
     const maker = await startMaker({ registry: cluster.url(), namespace, window: 500, pool: "0-63", host: "holder" });
-    for (let i = 0; i < 63; i++) await granted(registry, wish());
+    for (let i = 0; i < 63; i++) await granted(registry, { ...wish(), reuse: "never" });
     expect(await cluster.keys("orders/next/")).toEqual(["orders/next/0-63"]);
     await cluster.ctl("del", "--prefix", "snowlease/orders/worker/");
     await eventually(
