@@ -156,6 +156,21 @@ describe.skipIf(kubernetesMissing !== undefined)(
       expect(await renewal).toMatchObject({ outcome: "lost", doubt: expect.anything() as unknown });
     });
 
+    test("while a claim is asked once more: its grant of the era before is not answered again", async () => {
+      const namespace = "race_again";
+      const { direct, slow, proxy, request, grant } = await prepared(namespace);
+      const second = other(namespace);
+      await granted(direct, second);
+      // Behind the facts, the claim that was granted is looked for.
+      const held = proxy.hold("GET");
+      const again = slow.claim(second);
+      again.catch(() => undefined);
+      await held.arrived;
+      await beginEra(direct, request, grant);
+      held.go();
+      await expect(again).rejects.toMatchObject({ code: "QUARANTINE" });
+    });
+
     test("is the next one where the facts alone are put back to an older copy", async () => {
       const namespace = "facts_back";
       const { direct, request, grant } = await prepared(namespace);
