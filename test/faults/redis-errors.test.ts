@@ -62,7 +62,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     await Promise.all(open.splice(0).map((each) => each.close()));
   });
 
-  async function connect(url: string, operationTimeout = 300): Promise<Registry> {
+  async function connect(url: string, operationTimeout = 5000): Promise<Registry> {
     const made = await openRedis(url, operationTimeout);
     open.push(made);
     return made;
@@ -326,7 +326,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
       () => replica.client().info("replication"),
       (text) => text.includes("master_link_status:up"),
     );
-    const below = await connect(replica.url());
+    const below = await connect(replica.url(), 1000);
     const error = await failure(below.renew({ ...live, clock: Date.now(), window: 100 }));
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
     expect(error.message).toContain("is a replica");
@@ -441,7 +441,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     onTestFinished(() => own.remove());
     const filler = own.client();
     const { namespace: name } = live;
-    const first = await connect(own.url());
+    const first = await connect(own.url(), 300);
     await first.init({ new: true, namespace: name, layout });
     const pipeline = filler.pipeline();
     for (let i = 0; i < 2000; i++) pipeline.set(`filler:${i}`, "x".repeat(100));
@@ -475,7 +475,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   test("a server that is busy with another script", async () => {
     const own = await RedisServer.start(["--busy-reply-threshold", "20"]);
     onTestFinished(() => own.remove());
-    const busy = await connect(own.url());
+    const busy = await connect(own.url(), 1000);
     await busy.init({ new: true, namespace, layout });
     const stuck = createConnection(own.port, "127.0.0.1");
     onTestFinished(() => void stuck.destroy());
