@@ -162,9 +162,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that an old
     const putBack = await restores[0]?.copy(server);
     const { holder: older, begun } = await holders.run(url, { pool: "8-8", onLost: "stop" });
     await older.ask("pause");
+    // Else its next renewal may come before the claim, and begin the quarantine.
+    older.signal("SIGSTOP");
     await putBack?.();
     const wish = claimRequest({ workerId: 8, window: limits.maxWindow });
     const twin = await granted(registry, wish);
+    older.signal("SIGCONT");
     expect(twin).toMatchObject({ workerId: begun.workerId, fence: begun.fence });
     const { events } = await met(older, "LEASE_LOST");
     const loss = events.find(({ name }) => name === "lost");
