@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { onTestFinished } from "vitest";
+import { atTheEnd } from "./at-the-end.ts";
+import { isAlive } from "./servers.ts";
 
 /** Looks again and again until something is so; a test that waits in vain ends by its own timeout. */
 export async function eventually<T>(look: () => Promise<T>, isSo: (seen: T) => boolean): Promise<T> {
@@ -97,6 +99,20 @@ export const clocksMissing: string | undefined =
   library === undefined
     ? "libfaketime is not installed: as root, apt-get install --no-install-recommends faketime"
     : undefined;
+
+const shared = "/dev/shm";
+/** The library leaves what it shares between processes where the process that made it was killed. */
+atTheEnd(() => {
+  for (const name of existsSync(shared) ? readdirSync(shared) : []) {
+    const [, pid] = /^(?:sem\.faketime_sem|faketime_shm)_(\d+)$/.exec(name) ?? [];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    try {
+      rmSync(join(shared, name), { force: true });
+    } catch {
+      // Another user's.
+    }
+  }
+});
 
 function faketime(): string {
   if (library === undefined) throw new Error(clocksMissing);
