@@ -98,7 +98,7 @@ function repeat(socket: Socket, text: string): void {
   socket.once("close", () => clearInterval(timer));
 }
 
-function connectTo(addresses: string[], operationTimeout = 300): Registry {
+function connectTo(addresses: string[], operationTimeout = 5000): Registry {
   const registry = daemonRegistry(addresses, { operationTimeout });
   cleanups.push(() => registry.close());
   return registry;
@@ -156,7 +156,7 @@ describe("what is not a daemon is REGISTRY_UNAVAILABLE, with its address", () =>
     ],
   ])("%s", async (_, make) => {
     const address = await make();
-    const error = await connectTo([address])
+    const error = await connectTo([address], 300)
       .claim(request)
       .catch((error: unknown) => error);
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", message: expect.stringContaining(address) });
@@ -177,7 +177,7 @@ test.each([
   [503, "REGISTRY_UNAVAILABLE"],
 ] as const)("a code of status %i that only a newer daemon has counts as %s", async (status, code) => {
   const address = await impostor(problem(status, "OUT_OF_COFFEE"));
-  const error = await connectTo([address])
+  const error = await connectTo([address], 300)
     .claim(request)
     .catch((error: unknown) => error);
   expect(error).toMatchObject({ code, message: expect.stringMatching(/^It is so\. .*OUT_OF_COFFEE/) });
@@ -258,7 +258,7 @@ describe("of several addresses", () => {
 
   test("of one that does not know the token and one that is started just now, the second one answers", async () => {
     const later = await nobody();
-    const registry = connectTo([await impostor(problem(401, "UNAUTHORIZED")), later], 5000);
+    const registry = connectTo([await impostor(problem(401, "UNAUTHORIZED")), later]);
     const claimed = registry.claim(request);
     await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
     expect(await claimed).toMatchObject({ outcome: "granted" });
@@ -289,7 +289,7 @@ describe("of several addresses", () => {
   test("one that tells to wait for long does not keep from asking one that comes back", async () => {
     const later = await nobody();
     const busy = await impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }));
-    const claimed = connectTo([busy, later], 5000).claim(request);
+    const claimed = connectTo([busy, later]).claim(request);
     await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
     expect(await claimed).toMatchObject({ outcome: "granted" });
   });
@@ -330,7 +330,7 @@ describe("an answer that was lost", () => {
   test("is asked for again by a claim, which was applied once", async () => {
     const memory = memoryRegistry();
     const { address, asked } = await losingOnce(memory);
-    expect(await connectTo([address], 5000).claim(request)).toMatchObject({ workerId: 0, fence: 1 });
+    expect(await connectTo([address]).claim(request)).toMatchObject({ workerId: 0, fence: 1 });
     expect(asked()).toBe(2);
     expect((await memory.workers("orders")).length).toBe(1);
   });
@@ -339,9 +339,9 @@ describe("an answer that was lost", () => {
     const memory = memoryRegistry();
     await memory.claim(request);
     const key = { namespace: "orders", workerId: 0, fence: 1, token: request.token, clock: Date.now() };
-    const renewing = connectTo([(await losingOnce(memory)).address], 5000);
+    const renewing = connectTo([(await losingOnce(memory)).address]);
     expect(await renewing.renew({ ...key, window: 60_000 })).toMatchObject({ outcome: "renewed" });
-    const releasing = connectTo([(await losingOnce(memory)).address], 5000);
+    const releasing = connectTo([(await losingOnce(memory)).address]);
     expect(await releasing.release(key)).toEqual({ outcome: "released" });
   });
 
@@ -356,7 +356,7 @@ describe("an answer that was lost", () => {
     for (const call of calls) {
       const { address, asked } = await losingOnce(memory);
       const other = await losingOnce(memory);
-      const registry = connectTo([address, other.address], 5000);
+      const registry = connectTo([address, other.address]);
       await expect(call(registry)).rejects.toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
       expect([asked(), other.asked()]).toEqual([1, 0]);
     }
@@ -365,7 +365,7 @@ describe("an answer that was lost", () => {
 
 test("what never arrived is sent again until a daemon is there", async () => {
   const address = await nobody();
-  const registry = connectTo([address], 5000);
+  const registry = connectTo([address]);
   const released = registry.forceRelease({ namespace: "orders", workerId: 0, force: true });
   await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(address).port) });
   expect(await released).toEqual({ outcome: "absent" });
@@ -375,7 +375,7 @@ test("renewals go on with the next daemon of the same registry", async () => {
   const memory = memoryRegistry();
   const listen = { host: "127.0.0.1", port: 0 };
   const first = await startDaemon({ registry: { ...memory, close: async () => {} }, listen, log });
-  const registry = connectTo([first.url ?? ""], 5000);
+  const registry = connectTo([first.url ?? ""]);
   await registry.claim(request);
   await first.close("now");
   await daemonOf(memory, { ...listen, port: Number(new URL(first.url ?? "").port) });
@@ -393,7 +393,7 @@ test("many pages of large recents are one list", async () => {
     const key = { namespace: "orders", workerId, fence: grant.fence, token, clock: request.clock };
     await memory.release({ ...key, used: { until: grant.until, recents } });
   }
-  const registry = connectTo([await daemonOf(memory)], 5000);
+  const registry = connectTo([await daemonOf(memory)]);
   // Digests: to compare, or to print, this many bytes takes a matcher seconds.
   const digested = (records: readonly WorkerRecord[]): unknown[] =>
     records.map(({ recents, ...rest }) => {
@@ -422,7 +422,7 @@ test("many pages of history with long labels are one list, oldest first", async 
     const key = { namespace: "orders", workerId: 0, fence: grant.fence, token, clock: request.clock };
     await memory.release({ ...key, used: { until: grant.from } });
   }
-  const registry = connectTo([await daemonOf(memory)], 5000);
+  const registry = connectTo([await daemonOf(memory)]);
   for (const limit of [10_000, 2450, 1]) {
     const rows = await registry.history("orders", 0, { limit });
     const count = Math.min(limit, 2500);
@@ -440,7 +440,7 @@ test("a page of nothing is the last one, whatever it says", async () => {
 
 test("recents as large as they get are given back over the wire", async () => {
   const memory = memoryRegistry();
-  const registry = connectTo([await daemonOf(memory)], 5000);
+  const registry = connectTo([await daemonOf(memory)]);
   const grant = await registry.claim(request);
   if (grant.outcome !== "granted") throw new Error("Expected a grant.");
   const { until } = grant;
@@ -474,7 +474,7 @@ test("user and password go along, and are in no message", async () => {
     authorization = incoming.headers.authorization;
     response.end("no");
   });
-  const error = await connectTo([address.replace("http://", "http://me:s%3Acret@")])
+  const error = await connectTo([address.replace("http://", "http://me:s%3Acret@")], 1000)
     .ping()
     .catch((error: unknown) => error);
   expect(authorization).toBe(`Basic ${Buffer.from("me:s:cret").toString("base64")}`);
@@ -501,7 +501,7 @@ test("fields and headers that this client does not know, in answers and problems
 
   /** Does everything that a client can ask for. Returns what it was answered, with each id and era of the namespace in its place. */
   async function tour(url: string): Promise<unknown> {
-    const registry = connectTo([url], 5000);
+    const registry = connectTo([url]);
     const asked = { ...request, pool: { first: 0, last: 0 }, clock: clock.now() };
     const key = { namespace: "orders", workerId: 0, fence: 1, token: asked.token };
     const answers = [await registry.init({ namespace: "orders", layout: request.layout })];
