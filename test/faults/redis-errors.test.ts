@@ -352,6 +352,29 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("is a replica")]);
   });
 
+  test("a replica whose connection breaks while it is asked again: the error still says that it is a replica", async () => {
+    const replica = await RedisServer.start();
+    onTestFinished(() => replica.remove());
+    const admin = replica.client();
+    await admin.replicaof("127.0.0.1", 1);
+    const way = await FaultProxy.start(replica.port);
+    onTestFinished(() => way.stop());
+    const below = await connect(`redis://127.0.0.1:${way.port}`, 60_000);
+    const asked = failure(below.ping());
+    await eventually(
+      () => admin.info("commandstats"),
+      (text) => text.includes("cmdstat_eval:"),
+    );
+    await admin.call("CLIENT", "PAUSE", 60_000, "WRITE");
+    await eventually(
+      () => admin.call("CLIENT", "LIST"),
+      (list) => / flags=b .* cmd=eval/.test(String(list)),
+    );
+    way.reset();
+    const { code, message } = await asked;
+    expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("read only replica")]);
+  });
+
   test("a login that is missing, wrong, or too weak", async () => {
     const own = await RedisServer.start(["--requirepass", secret]);
     onTestFinished(() => own.remove());

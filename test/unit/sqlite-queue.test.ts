@@ -37,6 +37,19 @@ async function untilWaiting(queue: string, count: number): Promise<void> {
   while (length(queue) < count) await sleep(2);
 }
 
+/**
+ * Stops a process that waits first. Its place may be taken for that of a dead one, and go: its name is there a moment before it listens.
+ * Returns a function that waits until so many others wait, too.
+ */
+function stopFirst(first: Claimer, queue: string): (count: number) => Promise<void> {
+  const [place] = readdirSync(queue);
+  first.signal("SIGSTOP");
+  const others = (): string[] => readdirSync(queue).filter((name) => name !== place);
+  return async (count) => {
+    while (others().length < count) await sleep(2);
+  };
+}
+
 /** A process of its own that claims one worker ID, and says which. */
 class Claimer {
   readonly #child: ChildProcess;
@@ -175,10 +188,10 @@ test("one that is stopped while it waits holds up the others for half of `operat
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
-  first.signal("SIGSTOP");
+  const untilOthersWait = stopFirst(first, queue);
   const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout: 400 })));
   const asked = registries.map(claimed);
-  await untilWaiting(queue, 6);
+  await untilOthersWait(5);
   raw.exec("COMMIT");
   expect(new Set(await Promise.all(asked)).size).toBe(5);
   first.signal("SIGCONT");
@@ -191,12 +204,12 @@ test("one that stood still itself while it waited tries once more before it give
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
-  first.signal("SIGSTOP");
+  const untilOthersWait = stopFirst(first, queue);
   // None gives up before all wait, however busy the machine is.
   const operationTimeout = 2000;
   const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout })));
   const asked = Promise.all(registries.map(claimed));
-  await untilWaiting(queue, 6);
+  await untilOthersWait(5);
   raw.exec("COMMIT");
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1.5 * operationTimeout);
   expect(new Set(await asked).size).toBe(5);

@@ -2,7 +2,7 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
-import { TooLate, within } from "../deadline.ts";
+import { within } from "../deadline.ts";
 import {
   connectClient,
   type IoredisClient,
@@ -106,7 +106,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     } catch (error) {
       // Silence shows a dead connection only after a long wait; other operations may use this one.
       if (left >= operationTimeout / 2) client.disconnect();
-      throw silentError(where, operationTimeout, true, error instanceof TooLate ? (refused ?? error) : error);
+      throw silentError(where, operationTimeout, true, refused ?? error);
     }
   }
 
