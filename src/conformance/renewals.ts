@@ -110,7 +110,7 @@ export const renewals: readonly ConformanceCheck[] = [
   check("a renewal after the release is `lost`, and keeps `until` and recents", async (trial) => {
     const held = await trial.claim({ workerId: 7 });
     const { from } = held.grant;
-    const until = from + 1000;
+    const until = from + 5000;
     await trial.released(held, { until, recents: recentsFrom(from) });
     const before = await trial.record(7);
     const late = { checkpoint: { timestamp: held.request.clock, sequence: 1 } };
@@ -118,7 +118,7 @@ export const renewals: readonly ConformanceCheck[] = [
     const after = await trial.record(7);
     equal(after, before, "the record");
     equal(after.until, until, "`until`");
-    const next = await trial.claim({ workerId: 7, holder: on("beta"), clock: from + 1000 });
+    const next = await trial.claim({ workerId: 7, holder: on("beta"), clock: until });
     ensure(next.grant.recents !== undefined, "the recents to be handed over", next.grant);
   }),
 

@@ -9,10 +9,12 @@ import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { startNewerDaemon } from "../support/newer-daemon.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
 const log = { info() {}, warn() {}, error() {} };
 const listen = { host: "127.0.0.1", port: 0 };
+const options = { operationTimeout: patience };
 const noCopies = { copies: "An operator asks the store itself." };
 const lacks = { "plain-receipts": "A daemon signs its receipts: a check cannot invent one.", ...noCopies };
 
@@ -21,7 +23,7 @@ runConformance("daemon", async () => {
   const daemon = await startDaemon({ registry: memoryRegistry({ clock }), listen, clock, log });
   return {
     namespace: "orders",
-    open: async () => daemonRegistry([daemon.url ?? ""]),
+    open: async () => daemonRegistry([daemon.url ?? ""], options),
     pause: clock.advance,
     now: clock.now,
     close: () => daemon.close(),
@@ -35,7 +37,7 @@ runConformance("daemon of another version", async () => {
   const newer = await startNewerDaemon(daemon.url ?? "");
   return {
     namespace: "orders",
-    open: async () => daemonRegistry([newer.url]),
+    open: async () => daemonRegistry([newer.url], options),
     pause: clock.advance,
     now: clock.now,
     async close() {
@@ -49,10 +51,10 @@ runConformance("daemon of another version", async () => {
 runConformance("daemon behind a daemon", async () => {
   const clock = fakeClock();
   const far = await startDaemon({ registry: memoryRegistry({ clock }), listen, clock, log });
-  const near = await startDaemon({ registry: daemonRegistry([far.url ?? ""]), listen, clock, log });
+  const near = await startDaemon({ registry: daemonRegistry([far.url ?? ""], options), listen, clock, log });
   return {
     namespace: "orders",
-    open: async () => daemonRegistry([near.url ?? ""]),
+    open: async () => daemonRegistry([near.url ?? ""], options),
     pause: clock.advance,
     now: clock.now,
     async close() {
@@ -84,7 +86,7 @@ runConformance("daemon whose key the checks know", async () => {
 
 /** The registry of a daemon, with receipts as the rule writes them: signs them with the daemon's key, and takes signatures off. */
 function plainly({ url = "" }: Daemon, receiptKeys: string): Registry {
-  const registry = daemonRegistry([url]);
+  const registry = daemonRegistry([url], options);
   const signing = new Receipts(
     { ...registry, receiptKey: async () => undefined },
     systemClock,

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
 import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
 const given = process.env["ETCD_URL"];
@@ -15,7 +16,7 @@ describe.skipIf(given === undefined && etcdMissing !== undefined)(etcdMissing ??
   runConformance("etcd", async () => ({
     // A server that somebody else owns may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openEtcd(given ?? server?.url() ?? ""),
+    open: () => openEtcd(given ?? server?.url() ?? "", patience),
     pause: sleep,
     now: Date.now,
   }));

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
 
@@ -21,7 +22,7 @@ describe.each(servers)("$name", ({ missing, start }) => {
     runConformance("mysql", async () => ({
       // A server that somebody else owns may know every name that was used before.
       namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-      open: () => openSql(given ?? server?.url() ?? ""),
+      open: () => openSql(given ?? server?.url() ?? "", patience),
       pause: sleep,
       now: Date.now,
       lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },

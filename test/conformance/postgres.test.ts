@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
 
@@ -16,7 +17,7 @@ describe.skipIf(given === undefined && postgresMissing !== undefined)(postgresMi
   runConformance("postgres", async () => ({
     // A server that somebody else owns may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openSql(given ?? server?.url() ?? ""),
+    open: () => openSql(given ?? server?.url() ?? "", patience),
     pause: sleep,
     now: Date.now,
     lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },

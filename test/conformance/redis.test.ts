@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
 const given = process.env["REDIS_URL"];
@@ -16,7 +17,7 @@ describe.skipIf(given === undefined && redisMissing !== undefined)(redisMissing 
     // A server that somebody else owns may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
     // A quarantine that a check waits for has no time to wait for an old primary.
-    open: () => openRedis(`${given ?? server?.url() ?? ""}?maxLag=0`),
+    open: () => openRedis(`${given ?? server?.url() ?? ""}?maxLag=0`, patience),
     pause: sleep,
     now: Date.now,
     lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },

@@ -1,18 +1,20 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
+import { fakeClock } from "../../src/testing.ts";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
 runConformance("sqlite", async () => {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-"));
   const path = join(folder, "registry.db");
+  const clock = fakeClock();
   return {
     namespace: "orders",
-    open: () => sqliteRegistry({ path, operationTimeout: 5000 }),
-    pause: sleep,
-    now: Date.now,
+    open: () => sqliteRegistry({ path, operationTimeout: patience, clock }),
+    pause: clock.advance,
+    now: clock.now,
     close: async () => rmSync(folder, { recursive: true }),
   };
 });

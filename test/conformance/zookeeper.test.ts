@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
+import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -15,7 +16,7 @@ describe.skipIf(given === undefined && zooKeeperMissing !== undefined)(zooKeeper
   runConformance("zookeeper", async () => ({
     // A server that somebody else owns may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openZooKeeper(given ?? server?.url() ?? ""),
+    open: () => openZooKeeper(given ?? server?.url("?sessionTimeout=60s") ?? "", patience),
     pause: sleep,
     now: Date.now,
     lacks: {

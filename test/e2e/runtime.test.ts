@@ -89,7 +89,15 @@ const maker = `
   import { snowlease } from "snowlease";
   import { appendFileSync } from "node:fs";
   const ids = await snowlease({ registry: process.env.REGISTRY, pool: "0-1", window: 2000, claimTimeout: 30000 });
-  const made = () => Array.from({ length: 50 }, () => ids.nextString() + "\\n").join("");
+  const made = () => {
+    const lines = [];
+    try {
+      while (lines.length < 50) lines.push(ids.nextString() + "\\n");
+    } catch (error) {
+      if (!error.retryable) throw error; // A busy machine may renew late: the next handful follows.
+    }
+    return lines.join("");
+  };
   appendFileSync(process.env.FILE, made());
   console.log(ids.lease.workerId);
   const timer = setInterval(() => appendFileSync(process.env.FILE, made()), 5);

@@ -13,7 +13,7 @@ describe.skipIf(clocksMissing !== undefined)("processes whose clock shows a time
 
   test("make no ID, hold nothing, and begin when the clock is set", async () => {
     const clock = longAgo();
-    const options = { registry: new Sandbox().registry, layout: "rollback", window: 10_000 };
+    const options = { registry: new Sandbox().registry, layout: "rollback", window: 60_000 };
     const processes = [new HolderProcess(options, clock), new HolderProcess(options, clock)];
     const starts = await Promise.allSettled(processes.map((each) => each.ask("start")));
     for (const each of processes) await each.ask("make", { count: 5 }).catch(() => undefined);

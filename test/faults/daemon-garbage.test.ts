@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";

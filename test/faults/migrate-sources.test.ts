@@ -117,7 +117,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
       expect(outlook).toMatchObject({ collisions: [], kept: 0 });
       expect(await applyPlan({ registry, plan })).toMatchObject({ pinned: 1 });
       const holder = { host: "alpha", ip: "10.0.0.7", pid: 1, instance: "" };
-      const request = claimRequest({ namespace: "default", holder, clock: Date.now() });
+      const request = claimRequest({ namespace: "default", holder, clock: Date.now(), window: 60_000 });
       expect(await granted(registry, request)).toMatchObject({ workerId: 1 });
       expect(await migrationStatus({ registry, plan })).toMatchObject({ moved: 1, old: 0, conflict: 0 });
       await expect(revertPlan({ registry, plan })).rejects.toMatchObject({ code: "WORKER_ID_HELD" });

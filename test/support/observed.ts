@@ -19,10 +19,17 @@ export interface ObservedApi extends Observed<Registry> {
 interface ObservedOptions {
   /** Puts something between the registry and who watches it. */
   readonly change?: (registry: Registry, clock: FakeClock) => Registry;
+  /** Default: the usual ones, and no heartbeat while a test lasts. */
   readonly streamLimits?: Partial<StreamLimits>;
 }
 
-export function makeObserved({ change = (registry) => registry, streamLimits }: ObservedOptions = {}): ObservedApi {
+/** Longer than any test, ms: a heartbeat is an event that comes by the machine's clock. */
+export const noHeartbeat = 3_600_000;
+
+export function makeObserved({
+  change = (registry) => registry,
+  streamLimits = { heartbeat: noHeartbeat },
+}: ObservedOptions = {}): ObservedApi {
   const clock = fakeClock();
   const memory = memoryRegistry({ clock });
   const lines: Record<string, unknown>[] = [];

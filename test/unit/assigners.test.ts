@@ -25,9 +25,11 @@ const leaseOptions: LeaseOptions = {
   window: 60_000,
   claimTimeout: 0,
   maxWait: 0,
-  operationTimeout: 1000,
+  operationTimeout: 600_000,
   reuse: "any",
   onLost: "stop",
+  // A machine that is slow between two readings of its clock is no skew.
+  limits: { maxClockSkew: 600_000 },
   holder: { host: "here", ip: "127.0.0.1", pid: process.pid, instance: "" },
 };
 

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, test } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { HistoryRow, Registry } from "../../src/rule/registry.ts";
@@ -164,8 +164,9 @@ describe("windows", () => {
   });
 
   test("an ID that is outside twice is a duplicate, and counted as outside once", async () => {
-    const registry = memoryRegistry();
-    await granted(registry, claimRequest({ namespace }));
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    await granted(registry, claimRequest({ namespace, clock: clock.now() }));
     const found = await audit([source("a", "7\n7\n")], { ...options, windows: { registry, namespace } });
     expect(found).toMatchObject({ ids: 2, duplicates: 1, outside: 1 });
     expect(found.findings).toMatchObject([{ kind: "duplicate" }, { kind: "outside", workerId: 0 }]);
@@ -260,13 +261,14 @@ describe("windows", () => {
   });
 
   test("ask for a time where the timestamp wraps, before anything is read", async () => {
-    const registry = memoryRegistry();
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
     const settings = { ...options, layout: layouts.scene, windows: { registry, namespace } };
     const untouched: IdInput = { name: "a", chunks: { [Symbol.asyncIterator]: () => expect.unreachable() } };
     await expect(audit([untouched], settings)).rejects.toThrow("tell a time near");
-    const at = Date.now();
-    const request = claimRequest({ namespace, layout: layouts.scene.fingerprint, pool: { first: 7, last: 7 } });
-    const { until } = await granted(registry, request);
+    const at = clock.now();
+    const wish = { namespace, layout: layouts.scene.fingerprint, pool: { first: 7, last: 7 } };
+    const { until } = await granted(registry, claimRequest({ ...wish, clock: at }));
     const ids = [at + 1000, until].map((timestamp) => layouts.scene.compose({ timestamp, workerId: 7, sequence: 0 }));
     expect(await audit([source("a", ids.join("\n"))], { ...settings, at })).toMatchObject({
       outside: 1,

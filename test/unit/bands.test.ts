@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { type Band, bandAt, bandsIn, changedBands, cutBands, isUnfiled } from "../../src/registries/bands.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";

@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { layouts } from "../../src/id/layout.ts";
+import { systemClock } from "../../src/lease/clock.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -16,6 +17,10 @@ import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts"
 import { makeApi } from "../support/api.ts";
 
 const headers = { "content-type": "application/json" };
+/** The clock of servers and their clients. It stands still, whatever the machine does meanwhile. */
+let clock: FakeClock;
+beforeEach(() => void (clock = fakeClock()));
+
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
@@ -34,7 +39,6 @@ function exhaust(rate: ReturnType<typeof claimRate>, client: string): { passed: 
 }
 
 test("a client may make ten seconds' worth of claims at once, and then so many a second", async () => {
-  const clock = fakeClock();
   const rate = claimRate(100, clock);
   expect(exhaust(rate, "a")).toEqual({ passed: 1000, retryAfterMs: 10 });
   await clock.advance(9);
@@ -48,7 +52,6 @@ test("a client may make ten seconds' worth of claims at once, and then so many a
 });
 
 test("a clock that is set back or ahead gives nobody more", () => {
-  const clock = fakeClock();
   const rate = claimRate(1, clock);
   expect(exhaust(rate, "a").passed).toBe(10);
   for (const step of [-3_600_000, 7_200_000]) {
@@ -58,7 +61,6 @@ test("a clock that is set back or ahead gives nobody more", () => {
 });
 
 test("each client has its own, however many there are", async () => {
-  const clock = fakeClock();
   const rate = claimRate(1, clock);
   expect(exhaust(rate, "a").passed).toBe(10);
   for (let i = 0; i < 9999; i++) rate.count(`b${i}`);
@@ -70,7 +72,6 @@ test("each client has its own, however many there are", async () => {
 });
 
 test("only claims count, whatever becomes of them", async () => {
-  const clock = fakeClock();
   const api = makeApi({ clock, claimRate: claimRate(1, clock) });
   const claim = (body: object): ReturnType<typeof api.call> => api.call("POST", "/v1/orders/leases", body);
   const { token, workerId } = (await claim({ now: clock.now() })).body;
@@ -85,11 +86,10 @@ test("only claims count, whatever becomes of them", async () => {
   expect((await api.call("DELETE", `/v1/orders/leases/${workerId}`, { token })).status).toBe(204);
 });
 
-/** Serves an app that lets a client claim twice, and then every 5 s of a clock that stands still. */
-async function start(tokens?: Tokens): Promise<{ url: string; socket: string; clock: FakeClock; refused(): number }> {
+/** Serves an app that lets a client claim twice, and then every 5 s. */
+async function start(tokens?: Tokens): Promise<{ url: string; socket: string; refused(): number }> {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-rate-"));
   cleanups.push(() => rmSync(folder, { recursive: true }));
-  const clock = fakeClock();
   const rate = claimRate(0.2, clock);
   let refused = 0;
   const count = (client: string): void => {
@@ -97,17 +97,18 @@ async function start(tokens?: Tokens): Promise<{ url: string; socket: string; cl
     rate.count(client);
     refused--;
   };
-  const app = createApp({ registry: memoryRegistry(), claimRate: { count }, tokens });
+  const app = createApp({ registry: memoryRegistry({ clock }), clock, claimRate: { count }, tokens });
   const [tcp, local] = [makeServer(app), makeServer(app)];
   const socket = join(folder, "s");
   await listenOnSocket(local, socket);
   const url = await listenOnTcp(tcp, { host: "127.0.0.1", port: 0 });
   cleanups.push(() => Promise.all([tcp, local].map((server) => drain(server, 0, AbortSignal.abort()))));
-  return { url, socket: `unix:${socket}`, clock, refused: () => refused };
+  return { url, socket: `unix:${socket}`, refused: () => refused };
 }
 
+/** Its deadlines are those of the clock that stands still; before it asks again, it waits in real time. */
 function connected(address: string, options: Parameters<typeof daemonRegistry>[1] = {}): Registry {
-  const registry = daemonRegistry([address], options);
+  const registry = daemonRegistry([address], { ...options, clock: { ...clock, sleep: systemClock.sleep } });
   cleanups.push(() => registry.close());
   return registry;
 }
@@ -119,7 +120,7 @@ const claim = (registry: Registry): ReturnType<Registry["claim"]> => {
     token: String(claims++).padStart(32, "0"),
     pool: layouts.westid.pool,
     holder: { host: "a", ip: "192.0.2.7", pid: 12, instance: "" },
-    clock: Date.now(),
+    clock: clock.now(),
     window: 60_000,
     layout: layouts.westid.fingerprint,
   };
@@ -127,7 +128,7 @@ const claim = (registry: Registry): ReturnType<Registry["claim"]> => {
 };
 
 test("the daemon's client waits where that is within its deadline, and else not", async () => {
-  const { url, clock, refused } = await start();
+  const { url, refused } = await start();
   const hasty = connected(url, { operationTimeout: 4000 });
   for (let i = 0; i < 2; i++) await claim(hasty);
   await expect(claim(hasty)).rejects.toMatchObject({ code: "RATE_LIMITED", details: { retryAfterMs: 5000 } });
@@ -164,7 +165,7 @@ test.each([
   [2, 20],
   [0, 30],
 ])("a daemon that is told %s lets a client claim so often at once: %i", async (claimsPerSecond, most) => {
-  const registry = memoryRegistry();
+  const registry = memoryRegistry({ clock });
   const claim = (): ReturnType<Registry["claim"]> => Promise.reject(new SnowleaseError("POOL_EXHAUSTED", "None."));
   const log = { info() {}, warn() {}, error() {} };
   const listen = { host: "127.0.0.1", port: 0 };
@@ -173,10 +174,11 @@ test.each([
     listen,
     log,
     claimsPerSecond,
-    clock: fakeClock(),
+    clock,
+    limits: { headersTimeout: 600_000, requestTimeout: 600_000 },
   });
   cleanups.push(() => daemon.close("now"));
-  const body = JSON.stringify({ now: Date.now(), layout: "westid", windowMs: 1000 });
+  const body = JSON.stringify({ now: clock.now(), layout: "westid", windowMs: 1000 });
   const statuses: number[] = [];
   for (let i = 0; i < 30; i++) {
     const response = await fetch(`${daemon.url}/v1/orders/leases`, { method: "POST", body, headers });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../src/lease/clock.ts";
 import { WallGate } from "../../src/generator/wall-gate.ts";

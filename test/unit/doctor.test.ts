@@ -1,7 +1,8 @@
+import type * as childProcess from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
@@ -13,11 +14,24 @@ import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { beginQuarantine } from "../support/quarantine.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 
+// A program that tells about the clock has 2 s for it, and no test of these is about that: here it has as long as it takes.
+vi.mock("node:child_process", async (original) => {
+  const { promisify } = await import("node:util");
+  const real = await original<typeof childProcess>();
+  const run = promisify(real.execFile);
+  const patient = (file: string, args: readonly string[], options: childProcess.ExecFileOptions): Promise<unknown> =>
+    run(file, args, { ...options, timeout: 0 });
+  return { ...real, execFile: Object.assign(() => undefined, { [promisify.custom]: patient }) };
+});
+
 let clock: FakeClock;
 let registry: Registry;
 beforeEach(() => {
   clock = fakeClock();
   registry = memoryRegistry({ clock });
+  // A ping is quick, however slow the machine is.
+  const stopwatch = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  onTestFinished(() => stopwatch.mockRestore());
 });
 
 async function examined(patient: Partial<ExamineRequest> = {}): Promise<Record<string, CheckResult>> {
@@ -239,11 +253,13 @@ describe("through a daemon", () => {
     const note = (fields: object): void => void lines.push(fields);
     const log = { info: note, warn: note, error: note };
     const listen = { host: "127.0.0.1", port: 0 };
-    const daemon = await startDaemon({ registry: memoryRegistry(), log, listen });
+    const limits = { headersTimeout: 600_000, requestTimeout: 600_000 };
+    const daemon = await startDaemon({ registry, clock, log, listen, limits });
     onTestFinished(() => daemon.close("now"));
     await fetch(`${daemon.url}/v1/default`, { method: "PUT" });
     lines.length = 0;
-    const found = await examined({ open: async () => daemonRegistry([daemon.url ?? ""]), now: Date.now });
+    const operationTimeout = 600_000;
+    const found = await examined({ open: async () => daemonRegistry([daemon.url ?? ""], { operationTimeout }) });
     expect(Object.values(found).map(({ status }) => status)).not.toContain("fail");
     expect(found).toMatchObject({ registry: { status: "ok" }, clock: { status: "ok" }, renewal: { status: "ok" } });
     expect(lines).toEqual([]);
@@ -296,7 +312,7 @@ describe("the file of an embedded registry", () => {
 
   const sqlite = (file: string): Partial<ExamineRequest> => ({
     file,
-    open: () => sqliteRegistry({ path: file, operationTimeout: 1000 }),
+    open: () => sqliteRegistry({ path: file, operationTimeout: 1000, clock }),
   });
 
   test("is not made by looking for it", async () => {
@@ -309,10 +325,10 @@ describe("the file of an embedded registry", () => {
 
   test("is examined where it is", async () => {
     const file = join(folder, "registry.db");
-    const made = await sqliteRegistry({ path: file, operationTimeout: 1000 });
+    const made = await sqliteRegistry({ path: file, operationTimeout: 1000, clock });
     await made.init({ namespace: "default", layout: defaultLayout.fingerprint });
     await made.close();
-    const found = await examined({ ...sqlite(file), now: Date.now });
+    const found = await examined(sqlite(file));
     for (const check of ["registry", "namespace", "renewal"]) expect(found[check]).toMatchObject({ status: "ok" });
     expect(found["file"]?.detail).toContain(file);
   });

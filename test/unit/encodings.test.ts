@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { decodeAny, type EncodingName, encodings } from "../../src/id/encodings.ts";
 import { IncrementalEncoder } from "../../src/generator/incremental-encoder.ts";

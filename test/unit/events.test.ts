@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { makeObserved, type ObservedApi } from "../support/observed.ts";
+import { makeObserved, noHeartbeat, type ObservedApi } from "../support/observed.ts";
 
 interface Block {
   readonly id: string;
@@ -194,7 +194,7 @@ test("a stream in which nothing happens has a heartbeat, behind which nothing of
 });
 
 test("a reader that does not keep up loses its stream, gets what was waiting, and can go on; others notice nothing", async () => {
-  const observed = makeObserved({ streamLimits: { backlog: 2000 } });
+  const observed = makeObserved({ streamLimits: { backlog: 2000, heartbeat: noHeartbeat } });
   await claim(observed);
   const slow = await observed.send("GET", "/v1/orders/events");
   const quick = await listen(observed);
@@ -217,7 +217,7 @@ test("a reader that does not keep up loses its stream, gets what was waiting, an
 });
 
 test("a reader that missed more than may wait for it gets it all, and what comes then", async () => {
-  const observed = makeObserved({ streamLimits: { backlog: 1000 } });
+  const observed = makeObserved({ streamLimits: { backlog: 1000, heartbeat: noHeartbeat } });
   await claim(observed);
   const place = observed.journal.placeOf();
   for (let i = 0; i < 20; i++) await claim(observed);

@@ -12,11 +12,16 @@ import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.t
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { parseTokens, tokenFile, type Tokens } from "../../src/http/access/tokens.ts";
 import { roles } from "../../src/api/call.ts";
-import { memoryRegistry } from "../../src/testing.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-access-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
+/** Stands still: no request is late. */
+const clock = fakeClock();
+/** What is asked here is answered, however slowly. */
+const limits = { headersTimeout: 600_000, requestTimeout: 600_000 };
+const patient = { operationTimeout: 600_000 };
 const silent = { info() {}, warn() {}, error() {} };
 const hash = (token: string): string => createHash("sha256").update(token).digest("hex");
 
@@ -63,13 +68,13 @@ async function answerOf(response: Response): Promise<Answer> {
 
 /** A registry that has these namespaces. */
 async function registryOf(...namespaces: readonly string[]): Promise<Registry> {
-  const registry = memoryRegistry();
+  const registry = memoryRegistry({ clock });
   for (const namespace of namespaces) await registry.init({ namespace, layout: layouts.westid.fingerprint });
   return registry;
 }
 
 function makeAsk(options: Partial<AppOptions> = {}): Ask {
-  const app = registryOf("orders", "bills").then((registry) => createApp({ registry, ids, ...options }));
+  const app = registryOf("orders", "bills").then((registry) => createApp({ registry, ids, clock, ...options }));
   return async (operation, headers = {}) => {
     const [method = "", path = ""] = operation.split(" ");
     const response = await (await app).fetch(new Request(`http://localhost${path}`, { method, headers }));
@@ -87,7 +92,14 @@ describe("every route that the description lists", () => {
 
   beforeAll(async () => {
     const listen = { host: "127.0.0.1", port: 0 };
-    daemon = await startDaemon({ registry: memoryRegistry(), listen, log: silent, tokens: written(lines) });
+    daemon = await startDaemon({
+      registry: memoryRegistry({ clock }),
+      listen,
+      limits,
+      clock,
+      log: silent,
+      tokens: written(lines),
+    });
     ask = async (operation, headers = {}) => {
       const [method = "", path = ""] = operation.split(" ");
       return answerOf(await fetch(daemon.url + path, { method, headers }));
@@ -301,7 +313,7 @@ describe("a daemon with tokens", () => {
         void logged.push({ level, message, ...fields });
     const log = { info: write("info"), warn: write("warn"), error: write("error") };
     const listen = { host: "127.0.0.1", port: 0 };
-    const daemon = await startDaemon({ registry: await registryOf("orders"), listen, log, ...options });
+    const daemon = await startDaemon({ registry: await registryOf("orders"), listen, limits, clock, log, ...options });
     open.push(daemon);
     return { daemon, url: daemon.url ?? "", logged };
   }
@@ -350,14 +362,21 @@ describe("a daemon with tokens", () => {
       await reader.read();
       return reader;
     };
+    // A mark, which has no event, may come at any time: a stream shows with it that it lives.
+    const next = async (reader: ReadableStreamDefaultReader<Uint8Array>): Promise<{ done: boolean; text: string }> => {
+      for (;;) {
+        const { done, value } = await reader.read();
+        const text = new TextDecoder().decode(value).replace(/^(?:id: \S+\n\n)+/, "");
+        if (done || text !== "") return { done, text };
+      }
+    };
     const [old, kept] = [await read("old"), await read("kept")];
     written(["kept read orders", "new admin"], path);
     daemon.reload?.();
-    expect((await old.read()).done).toBe(true);
     const init = { method: "POST", headers: { ...bearer("new"), "content-type": "application/json" } };
-    await fetch(`${url}/v1/orders/leases`, { ...init, body: JSON.stringify({ now: Date.now() }) });
-    const { done, value } = await kept.read();
-    expect({ done, text: new TextDecoder().decode(value) }).toEqual({
+    await fetch(`${url}/v1/orders/leases`, { ...init, body: JSON.stringify({ now: clock.now() }) });
+    expect(await next(old)).toEqual({ done: true, text: "" });
+    expect(await next(kept)).toEqual({
       done: false,
       text: expect.stringContaining("event: claimed") as string,
     });
@@ -368,7 +387,7 @@ describe("a daemon with tokens", () => {
     const socket = join(folder, "s");
     await start({ tokens: written(["t worker"]), listen: undefined, socket });
     const registryWith = (token?: string): ReturnType<typeof daemonRegistry> =>
-      daemonRegistry([`unix:${socket}`], { token });
+      daemonRegistry([`unix:${socket}`], { ...patient, token });
     await expect(registryWith().describe("orders")).rejects.toMatchObject({ code: "UNAUTHORIZED" });
     await expect(registryWith("u").describe("orders")).rejects.toMatchObject({ code: "UNAUTHORIZED" });
     expect(await registryWith("t").describe("orders")).toMatchObject({ layout: layouts.westid.fingerprint });
@@ -379,7 +398,7 @@ describe("a daemon with tokens", () => {
   test("takes one that stands in its URL, in any place of a login, before one that is given beside it", async () => {
     const { url } = await start({ tokens: written(["t worker"]) });
     for (const login of [":t", "t", "me:t", ":%74"]) {
-      const registry = daemonRegistry([url.replace("//", `//${login}@`)], { token: "another" });
+      const registry = daemonRegistry([url.replace("//", `//${login}@`)], { ...patient, token: "another" });
       expect(await registry.describe("orders")).toBeDefined();
       await registry.close();
     }
@@ -387,7 +406,7 @@ describe("a daemon with tokens", () => {
 
   test("that a wrong one is shown says so at once and without it", async () => {
     const { url } = await start({ tokens: written(["t worker"]) });
-    const registry = daemonRegistry([url.replace("//", "//:s3cret@")]);
+    const registry = daemonRegistry([url.replace("//", "//:s3cret@")], patient);
     const error = await registry.describe("orders").catch((error: unknown) => error);
     expect(error).toMatchObject({ code: "UNAUTHORIZED", retryable: false });
     expect(String(error) + JSON.stringify(error)).not.toContain("s3cret");

@@ -5,12 +5,11 @@ import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { systemClock } from "../../src/lease/clock.ts";
-import { type AppOptions, createApp } from "../../src/http/app.ts";
+import { type App, type AppOptions, createApp } from "../../src/http/app.ts";
 import { claimRate } from "../../src/http/access/claim-rate.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
 import { tokenFile } from "../../src/http/access/tokens.ts";
-import { memoryRegistry } from "../../src/testing.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
 
 /*
@@ -24,6 +23,8 @@ afterAll(async () => {
   for (const cleanup of cleanups.toReversed()) await cleanup();
 });
 
+/** Stands still: no request is late. */
+const clock = fakeClock();
 const silent = { info() {}, warn() {}, error() {} };
 const grants = ["worker worker", "elsewhere worker bills", "reader read", "admin admin"];
 const tokens = join(folder, "tokens");
@@ -36,8 +37,8 @@ writeFileSync(
 /** Starts a server, and tells which way each request went. */
 async function serve(options: Partial<AppOptions>): Promise<{ port: number; ways: string[] }> {
   const ways: string[] = [];
-  const app = createApp({ registry: memoryRegistry(), ...options });
-  const server = makeServer({
+  const app = createApp({ registry: memoryRegistry({ clock }), clock, ...options });
+  const watched: App = {
     fetch(...request) {
       ways.push("Request");
       return app.fetch(...request);
@@ -47,7 +48,8 @@ async function serve(options: Partial<AppOptions>): Promise<{ port: number; ways
       if (answered) ways.push("direct");
       return answered;
     },
-  });
+  };
+  const server = makeServer(watched, { limits: { headersTimeout: 600_000, requestTimeout: 600_000 } });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   cleanups.push(() => drain(server, 0, AbortSignal.abort()));
@@ -89,7 +91,7 @@ beforeAll(async () => {
   };
   open = await serve({ ids, hosts: "loopback" });
   // So seldom that what is asked here is never allowed again.
-  closed = await serve({ ids, tokens: tokenFile(tokens, silent), claimRate: claimRate(1e-9, systemClock) });
+  closed = await serve({ ids, tokens: tokenFile(tokens, silent), claimRate: claimRate(1e-9, clock) });
 });
 
 const ids = "/v1/orders/ids";
@@ -166,11 +168,11 @@ test("who may have sent a token twice is nobody who was told apart", async () =>
 
 test("renewals and give-backs go directly, too, and what has no body is answered without one", async () => {
   const { port, ways } = open;
-  const body = JSON.stringify({ now: Date.now() });
+  const body = JSON.stringify({ now: clock.now() });
   const claimed = await rawExchange(port, request("/v1/bills/leases", json(body), body));
   const { workerId, token } = JSON.parse(claimed.body) as { workerId: number; token: string };
   const path = `/v1/bills/leases/${workerId}`;
-  const renewal = JSON.stringify({ token, now: Date.now() });
+  const renewal = JSON.stringify({ token, now: clock.now() });
   const release = JSON.stringify({ token });
   ways.length = 0;
   const renewed = await rawExchange(port, request(path, json(renewal), renewal, "PATCH"));

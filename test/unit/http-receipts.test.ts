@@ -16,6 +16,9 @@ import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts"
 import { askedBy } from "../support/asked.ts";
 
 const listen = { host: "127.0.0.1", port: 0 };
+/** What is asked here is answered, however slowly. */
+const limits = { headersTimeout: 600_000, requestTimeout: 600_000 };
+const patient = { operationTimeout: 600_000 };
 const header = "snowlease-receipt";
 const cleanups: (() => unknown)[] = [];
 
@@ -92,7 +95,7 @@ async function daemonWith(
     if (receiptKeys !== undefined) writeFileSync(receiptKeys, text, { mode: 0o600 });
   };
   save(...keys);
-  const daemon = await startDaemon({ registry: store, clock, log, listen, receiptKeys });
+  const daemon = await startDaemon({ registry: store, clock, log, listen, limits, receiptKeys });
   cleanups.push(() => daemon.close("now"));
   const url = daemon.url ?? "";
 
@@ -115,7 +118,7 @@ async function daemonWith(
     store,
     url,
     lines,
-    client: daemonRegistry([url]),
+    client: daemonRegistry([url], patient),
     send,
     useKeys(...keys) {
       save(...keys);
@@ -454,7 +457,7 @@ describe("a client of several addresses", () => {
     const [other, right] = [await daemonWith([], { clock }), await daemonWith([], { clock })];
     await other.claim();
     const held = await right.claim();
-    const client = daemonRegistry([other.url, right.url]);
+    const client = daemonRegistry([other.url, right.url], patient);
     expect(await client.renew(renewal(held, right))).toMatchObject({ outcome: "renewed", receipt: expect.any(String) });
     expect(await client.release(renewal(held, right))).toEqual({ outcome: "released" });
   });
@@ -464,7 +467,7 @@ describe("a client of several addresses", () => {
     const [other, second] = [await daemonWith([], { clock }), await daemonWith([], { clock })];
     await other.claim();
     const held = await (await daemonWith([], { clock })).claim();
-    const client = daemonRegistry([other.url, second.url]);
+    const client = daemonRegistry([other.url, second.url], patient);
     expect(await client.renew(renewal(held, other))).toMatchObject({ outcome: "lost", reason: "forgotten" });
     expect(await client.release(renewal(held, other))).toMatchObject({ outcome: "lost", reason: "forgotten" });
     for (const urls of [
@@ -481,7 +484,7 @@ describe("a client of several addresses", () => {
 describe("a daemon behind a daemon", () => {
   test("passes receipts through, and OTHER_REGISTRY", async () => {
     const far = await daemonWith();
-    const near = await daemonWith([], { clock: far.clock, registry: daemonRegistry([far.url]) });
+    const near = await daemonWith([], { clock: far.clock, registry: daemonRegistry([far.url], patient) });
     const held = await near.claim();
     const { receipt } = await near.renew(held, held.receipt);
     expect((await far.renew(held, receipt)).status).toBe(200);
@@ -529,7 +532,7 @@ test("of two clients with one token and the same turns, the second to renew is l
   const renewal = await client.renew({ ...first, nextTurn: "shared" });
   if (renewal.outcome !== "renewed") throw new Error(renewal.outcome);
   const state = { ...first, receipt: renewal.receipt, turn: renewal.turn };
-  const copy = daemonRegistry([url]);
+  const copy = daemonRegistry([url], patient);
   expect(await copy.renew({ ...state, nextTurn: "copy" })).toMatchObject({ outcome: "renewed", turn: "copy" });
   expect(await client.renew({ ...state, nextTurn: "first" })).toMatchObject({ outcome: "lost", reason: "cloned" });
   expect(await client.release(state)).toMatchObject({ outcome: "lost", reason: "cloned" });

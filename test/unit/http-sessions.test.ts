@@ -21,7 +21,8 @@ async function start(): Promise<string> {
   writeFileSync(tokens, ["alice", "bob"].map(line).join(""), { mode: 0o600 });
   const log = { info() {}, warn() {}, error() {} };
   const registry = memoryRegistry();
-  const daemon = await startDaemon({ registry, log, tokens, listen: { host: "127.0.0.1", port: 0 } });
+  const limits = { headersTimeout: 600_000, requestTimeout: 600_000 };
+  const daemon = await startDaemon({ registry, log, tokens, limits, listen: { host: "127.0.0.1", port: 0 } });
   cleanups.push(() => daemon.close("now"));
   const url = daemon.url ?? "";
   await fetch(`${url}/v1/orders`, { method: "PUT", headers: { authorization: "Bearer alice" } });

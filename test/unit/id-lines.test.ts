@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, test } from "vitest";
 import { type EncodingName, encodings } from "../../src/id/encodings.ts";
 import { IdLines, idOf } from "../../src/ops/audit/id-lines.ts";

@@ -37,9 +37,10 @@ async function planFor(
 
 describe("a plan", () => {
   test("names those first whose numbers collide, also with what is leased already", async () => {
-    const registry = memoryRegistry();
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
     const holder = { host: "other", ip: "10.9.9.9", pid: 1, instance: "" };
-    await granted(registry, claimRequest({ workerId: 5, holder, clock: Date.now() }));
+    await granted(registry, claimRequest({ workerId: 5, holder, clock: clock.now() }));
     const { plan, outlook } = await planFor(["10.0.0.1", "10.0.0.5", "10.0.0.2", "10.0.4.2"], { registry });
     expect(plan.hosts.map(({ workerId, renumbered }) => [workerId, renumbered])).toEqual([
       [2, "collides with host-10.0.4.2 (10.0.4.2)"],

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
 import { claimSteps, decideClaim, look, type Decision, type PoolRead, type PoolView } from "../../src/rule/pool.ts";

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, test } from "vitest";
 import { isForgotten, isUncovered, readReceipt, type Receipt, receiptOf } from "../../src/rule/receipt.ts";
 import { storedToken } from "../../src/rule/token.ts";

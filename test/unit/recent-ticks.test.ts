@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { firstWholeTick, Layout, layouts } from "../../src/id/layout.ts";

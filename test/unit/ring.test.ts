@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError, SnowleaseError } from "../../src/id/errors.ts";
 import { Layout } from "../../src/id/layout.ts";

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, test, vi } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
 import { SharedAllocator, type SharedLeaseSnapshot } from "../../src/sharing/shared-allocator.ts";

@@ -6,12 +6,13 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { hostAddress, ipAssigner } from "../../src/assigners/ip.ts";
 import { registryAssigner } from "../../src/assigners/registry.ts";
 import { resolveConfig } from "../../src/config/config.ts";
 import { firstOf, type WorkerIdAssigner } from "../../src/lease/assigner.ts";
 import { type ErrorCode, SnowleaseError } from "../../src/id/errors.ts";
+import { type Clock, systemClock } from "../../src/lease/clock.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
@@ -23,6 +24,7 @@ import { workerIdVariables } from "../../src/config/lent-lease.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { joinLease } from "../../src/sharing/joined-lease.ts";
 import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { fakeClock } from "../../src/testing.ts";
 
 const run = promisify(execFile);
 const ours = /^(SNOWLEASE_|WESTID_|XDG_STATE_HOME$)/;
@@ -32,8 +34,14 @@ const silent = pino({ level: "silent" });
 let folder: string;
 let before: { env: NodeJS.ProcessEnv; argv: string[] };
 let made: { close(): Promise<unknown> }[];
+/**
+ * The clock of registries and generators. It stands still: no window and no deadline passes, whatever the machine does meanwhile. But a
+ * sleep by it ends in real time, so that what failed is tried again.
+ */
+let clock: Clock;
 
 beforeEach(() => {
+  clock = { ...fakeClock({ start: Date.now() }), sleep: systemClock.sleep };
   folder = mkdtempSync(join(tmpdir(), "snowlease-"));
   made = [];
   before = { env: { ...process.env }, argv: process.argv };
@@ -49,9 +57,9 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A generator that is closed after the test. */
+/** A generator that is closed after the test. An assigner may take as long as the machine makes it take. */
 async function opened(options?: SnowleaseOptions): Promise<Snowflake> {
-  const ids = await snowlease(options);
+  const ids = await snowlease({ clock, operationTimeout: "10m", ...options });
   made.push({ close: () => ids.close() });
   return ids;
 }
@@ -68,7 +76,7 @@ async function refusal(options: unknown, code: ErrorCode): Promise<SnowleaseErro
 /** A registry in memory that counts how often it was closed. */
 function countingRegistry(): Registry & { readonly closed: number } {
   let closed = 0;
-  const registry = memoryRegistry();
+  const registry = memoryRegistry({ clock });
   return {
     ...registry,
     get closed() {
@@ -95,7 +103,7 @@ describe("with nothing configured", () => {
     expect(existsSync(defaultFile())).toBe(true);
     const id = ids.next();
     expect(layouts.westid.decompose(id).workerId).toBe(ids.lease.workerId);
-    expect(ids.lease.until - Date.now()).toBeLessThanOrEqual(2000);
+    expect(ids.lease.until - clock.now()).toBeLessThanOrEqual(2000);
   });
 
   it("refuses a second generator in this process, and says that there is one", async () => {
@@ -115,7 +123,14 @@ describe("with nothing configured", () => {
 
   it("waits one window for its worker ID, which then is given back", async () => {
     const first = await opened();
-    const second = opened({ window: 5000 });
+    let waits = (): void => {};
+    const asleep = new Promise<void>((resolve) => (waits = resolve));
+    const sleep: Clock["sleep"] = (...terms) => {
+      waits();
+      return clock.sleep(...terms);
+    };
+    const second = opened({ window: 5000, clock: { ...clock, sleep } });
+    await Promise.race([asleep, second]);
     await first.close();
     expect((await second).lease.workerId).toBe(await lastBits());
   });
@@ -174,7 +189,7 @@ describe("the worker ID", () => {
     const assigner = firstOf({ name: "none", assign: async () => undefined });
     const ids = await opened({ assigner, registry: "memory:", pool: "8-9" });
     expect(ids.lease.workerId).toBe(8);
-    expect(ids.lease.until - Date.now()).toBeGreaterThan(30_000);
+    expect(ids.lease.until - clock.now()).toBeGreaterThan(30_000);
   });
 
   it("of the file is weaker than that of the environment, that of a flag stronger", async () => {
@@ -182,7 +197,7 @@ describe("the worker ID", () => {
     const leaseOf = async (flags: Record<string, string>, env: Record<string, string>): Promise<number> => {
       const state = { XDG_STATE_HOME: folder };
       const config = resolveConfig({ flags, env: { ...env, ...state }, cwd: folder });
-      const lease = await openLease(config, { env, argv: [] });
+      const lease = await openLease(config, { env, argv: [], clock });
       made.push(lease);
       return lease.workerId;
     };
@@ -212,7 +227,10 @@ describe("the worker ID", () => {
   });
 
   it.each([null, 7, "memory:"])("needs options that are an object, not %j", async (options) => {
-    expect((await refusal(options, "CONFIG_INVALID")).message).toContain("Expected the options to be an object");
+    await expect(snowlease(options as SnowleaseOptions)).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("Expected the options to be an object") as string,
+    });
   });
 });
 
@@ -222,7 +240,7 @@ describe("a registry", () => {
     const [one, two] = [await opened({ registry: url }), await opened({ registry: url })];
     expect([one.lease.workerId, two.lease.workerId].toSorted((a, b) => a - b)).toEqual([512, 513]);
     expect(one.lease.namespace).toBe("orders");
-    expect(one.lease.until - Date.now()).toBeLessThanOrEqual(3000);
+    expect(one.lease.until - clock.now()).toBeLessThanOrEqual(3000);
     expect(existsSync(defaultFile())).toBe(false);
   });
 
@@ -233,7 +251,7 @@ describe("a registry", () => {
   });
 
   it("is where a number from elsewhere is claimed, too", async () => {
-    const registry = memoryRegistry();
+    const registry = memoryRegistry({ clock });
     const ids = await opened({ registry, workerId: 7, host: "db-1", ip: "10.0.0.1", instance: "a" });
     expect(await registry.worker("default", 7)).toMatchObject({
       state: "live",
@@ -249,7 +267,7 @@ describe("a registry", () => {
 
   it("that was handed in stays open, after a failure too", async () => {
     const registry = countingRegistry();
-    await (await snowlease({ registry })).close();
+    await (await snowlease({ registry, clock })).close();
     await opened({ registry, workerId: 3 });
     await refusal({ registry, workerId: 3, claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(registry.closed).toBe(0);
@@ -257,7 +275,10 @@ describe("a registry", () => {
 
   it("that was opened is closed with the generator, and when there is none", async () => {
     const [inner, outer] = [join(folder, "inner.sock"), join(folder, "outer.sock")];
-    made.push(await startDaemon({ registry: memoryRegistry(), socket: inner, log: silent }));
+    // The daemon hangs up on nobody.
+    const long = 600_000;
+    const limits = { headersTimeout: long, requestTimeout: long, keepAliveTimeout: long, idleTimeout: long };
+    made.push(await startDaemon({ registry: memoryRegistry({ clock }), clock, socket: inner, log: silent, limits }));
     const connections = new Set<Socket>();
     const proxy = createServer((from) => {
       connections.add(from.once("close", () => connections.delete(from)));
@@ -273,33 +294,33 @@ describe("a registry", () => {
     made.push({ close: async () => void proxy.close() });
 
     const registry = `unix:${outer}`;
-    const first = await snowlease({ registry, workerId: 3 });
-    await vi.waitFor(() => expect(connections.size).toBe(1));
+    const first = await opened({ registry, workerId: 3 });
+    await expect.poll(() => connections.size).toBe(1);
     await first.close();
-    await vi.waitFor(() => expect(connections.size).toBe(0));
+    await expect.poll(() => connections.size).toBe(0);
 
-    const second = await snowlease({ registry: `unix:${inner}`, workerId: 3 });
+    const second = await opened({ registry: `unix:${inner}`, workerId: 3 });
     await refusal({ registry, workerId: 3, claimTimeout: 0 }, "WORKER_ID_HELD");
     await refusal({ registry, layout: "twitter" }, "LAYOUT_MISMATCH");
-    await vi.waitFor(() => expect(connections.size).toBe(0));
+    await expect.poll(() => connections.size).toBe(0);
     await second.close();
   });
 
   it("gets another layout refused", async () => {
-    const registry = memoryRegistry();
+    const registry = memoryRegistry({ clock });
     await opened({ registry });
     await refusal({ registry, layout: "twitter" }, "LAYOUT_MISMATCH");
   });
 
   it("whose pool is used up says so", async () => {
-    const registry = memoryRegistry();
+    const registry = memoryRegistry({ clock });
     await opened({ registry, pool: "4" });
     await refusal({ registry, pool: "4" }, "POOL_EXHAUSTED");
   });
 
   it("is not waited for any longer once the signal is aborted", async () => {
     const aborter = new AbortController();
-    const inner = memoryRegistry();
+    const inner = memoryRegistry({ clock });
     await opened({ registry: inner, workerId: 3 });
     const registry: Registry = {
       ...inner,
@@ -309,7 +330,7 @@ describe("a registry", () => {
         return answer;
       },
     };
-    const waiting = snowlease({ registry, workerId: 3, claimTimeout: "1h", signal: aborter.signal });
+    const waiting = snowlease({ registry, workerId: 3, claimTimeout: "1h", signal: aborter.signal, clock });
     await expect(waiting).rejects.toThrow("enough");
   });
 });
@@ -345,7 +366,7 @@ describe("a child of exec", () => {
       options: { registry: "memory:", namespace: "orders", layout: "twitter", pool: "40-41" },
       env: {},
     });
-    const lease = await openLease(config, { env: {}, argv: [] });
+    const lease = await openLease(config, { env: {}, argv: [], clock });
     const lender = await lendOverSocket(lease, new SharedUsageTracker(lease, false), "memory:");
     made.push(lease, { close: async () => lender[Symbol.asyncDispose]() });
     Object.assign(process.env, lender.env, workerIdVariables(lease.workerId), { WORKER_ID: String(lease.workerId) });
@@ -365,9 +386,9 @@ describe("a child of exec", () => {
 
   it("shares with its threads what it borrows, and lends on whoever lends it", async () => {
     const lease = await lend();
-    const ids = await snowlease({ namespace: "orders", shared: true });
+    const ids = await snowlease({ namespace: "orders", shared: true, clock });
     made.push(ids);
-    const thread = joinLease(ids.share());
+    const thread = joinLease(ids.share(), { clock });
     made.push(thread);
     const all = await Promise.all([ids, thread].map((maker) => maker.nextAsync()));
     expect(all.map((id) => layouts.twitter.decompose(id).workerId)).toEqual([lease.workerId, lease.workerId]);
@@ -407,12 +428,14 @@ describe("a child of exec", () => {
 
   it("claims for itself in a registry of its own", async () => {
     const lease = await lend();
-    const registry = memoryRegistry();
+    const registry = memoryRegistry({ clock });
     const ids = await opened({ namespace: "orders", registry, workerId: 99 });
     expect(ids.lease.workerId).toBe(99);
     expect(await registry.worker("orders", 99)).toMatchObject({ state: "live" });
     // The number that `exec` set is not meant for other registries.
-    expect((await opened({ namespace: "orders", registry: memoryRegistry() })).lease.workerId).not.toBe(lease.workerId);
+    expect((await opened({ namespace: "orders", registry: memoryRegistry({ clock }) })).lease.workerId).not.toBe(
+      lease.workerId,
+    );
   });
 
   it.each([{}, { env: "WORKER_ID" }])("takes the worker ID as no wish in another namespace (%j)", async (named) => {
@@ -430,6 +453,9 @@ describe("a child of exec", () => {
   });
 });
 
+/** For whoever needs the machine's clock. */
+const realTime = { clock: systemClock, window: "2m", maxClockSkew: "10m" };
+
 describe("processes", () => {
   it("find each other in the embedded registry, and one that ends gives its worker ID back", async () => {
     const script = join(folder, "one-id.mjs");
@@ -444,8 +470,13 @@ describe("processes", () => {
         console.log(JSON.stringify({ code, message }));
       }`,
     );
-    const mine = await opened({ properties: { "westid.workerId": 300 } });
-    const env = { PATH: process.env["PATH"], XDG_STATE_HOME: folder };
+    const mine = await opened({ properties: { "westid.workerId": 300 }, ...realTime });
+    const env = {
+      PATH: process.env["PATH"],
+      XDG_STATE_HOME: folder,
+      SNOWLEASE_WINDOW: realTime.window,
+      SNOWLEASE_OPERATION_TIMEOUT: "10m",
+    };
     const other = await run(process.execPath, [script, "-Dwestid.workerId=301"], { env });
     expect(JSON.parse(other.stdout)).toMatchObject({ workerId: 301 });
     const again = await run(process.execPath, [script], { env: { ...env, WESTID_WORKERID: "301" } });
@@ -459,7 +490,7 @@ describe("processes", () => {
     });
     expect(mine.next()).toBeTypeOf("bigint");
 
-    const byAddress = await opened();
+    const byAddress = await opened(realTime);
     const second = await run(process.execPath, [script], { env: { ...env, SNOWLEASE_CLAIM_TIMEOUT: "0" } });
     expect(JSON.parse(second.stdout)).toMatchObject({
       code: "WORKER_ID_HELD",
@@ -476,8 +507,8 @@ describe("processes", () => {
 
 describe("two calls in one process", () => {
   it("have two worker IDs, whose IDs never meet", async () => {
-    const registry = `sqlite:${folder}/shared.db`;
-    const [one, two] = [await opened({ registry }), await opened({ registry })];
+    const options = { registry: `sqlite:${folder}/shared.db`, ...realTime };
+    const [one, two] = [await opened(options), await opened(options)];
     expect(one.lease.workerId).not.toBe(two.lease.workerId);
     const made = Array.from({ length: 5000 }, () => [one.next(), two.next()]).flat();
     expect(new Set(made).size).toBe(10_000);

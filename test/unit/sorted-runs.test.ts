@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { idOf } from "../../src/ops/audit/id-lines.ts";
 import { SortedRuns } from "../../src/ops/audit/sorted-runs.ts";

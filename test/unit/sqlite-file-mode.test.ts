@@ -2,9 +2,12 @@ import { chmodSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { examine } from "../../src/ops/doctor/doctor.ts";
+import { fakeClock } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { namespace, newFolder, openSqlite } from "../support/sqlite.ts";
 
+/** Stands still: a claim is never late. */
+const clock = fakeClock();
 let folder: string;
 let path: string;
 let warnings: string[];
@@ -24,7 +27,7 @@ beforeEach(() => {
 
 /** The modes of all files there, with a claim in the log. */
 async function modes(): Promise<Record<string, string>> {
-  await granted(await openSqlite(path), claimRequest());
+  await granted(await openSqlite(path, { clock }), claimRequest({ clock: clock.now() }));
   await new Promise(setImmediate);
   return Object.fromEntries(
     readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o777).toString(8)]),
@@ -69,8 +72,8 @@ describe("a registry's files, in which the key of receipts stands", () => {
   test("are a warning of doctor while every user may open them", async () => {
     await modes();
     const finding = async (): Promise<unknown> => {
-      const open = (): ReturnType<typeof openSqlite> => openSqlite(path);
-      const findings = await examine({ open, named: true, namespace, file: path, now: Date.now });
+      const open = (): ReturnType<typeof openSqlite> => openSqlite(path, { clock });
+      const findings = await examine({ open, named: true, namespace, file: path, now: clock.now });
       return findings.find(({ check }) => check === "file");
     };
     expect(await finding()).toMatchObject({ status: "ok" });

@@ -1,14 +1,35 @@
-import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { SnowleaseError } from "../../src/id/errors.ts";
-import type { Grant, Registry, WorkerState } from "../../src/rule/registry.ts";
+import { systemClock } from "../../src/lease/clock.ts";
+import type { ClaimRequest, Grant, Registry, WorkerState } from "../../src/rule/registry.ts";
 import { type Stored, stateOf } from "../../src/rule/window.ts";
-import { fakeClock } from "../../src/testing.ts";
-import { claimRequest, layout, namespace, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
+import type { SqliteOptions } from "../../src/registries/sqlite/registry.ts";
+import { type FakeClock, fakeClock } from "../../src/testing.ts";
+import {
+  claimRequest as requestWith,
+  layout,
+  namespace,
+  newFolder,
+  on,
+  openRaw,
+  openSqlite as openWith,
+} from "../support/sqlite.ts";
 
-async function granted(registry: Registry, options: Parameters<typeof claimRequest>[0] = {}): Promise<Grant> {
+/** The clock of registries and claimers. It stands still, whatever the machine does meanwhile. */
+let clock: FakeClock;
+beforeEach(() => void (clock = fakeClock()));
+
+/** Waiting for a lock goes by the machine's clock all the same. */
+const openSqlite = (path: string, options: Partial<SqliteOptions> = {}): Promise<Registry> =>
+  openWith(path, { clock, operationTimeout: 600_000, ...options });
+
+const claimRequest = (options: Partial<ClaimRequest> = {}): ClaimRequest =>
+  requestWith({ clock: clock.now(), ...options });
+
+async function granted(registry: Registry, options: Partial<ClaimRequest> = {}): Promise<Grant> {
   const answer = await registry.claim(claimRequest(options));
   if (answer.outcome !== "granted") throw new Error(`Expected a grant, got ${JSON.stringify(answer)}.`);
   return answer;
@@ -17,10 +38,13 @@ async function granted(registry: Registry, options: Parameters<typeof claimReque
 const newPath = (): string => join(newFolder(), "registry.db");
 
 test("it says what it is and what survives", async () => {
-  const registry = await openSqlite(newPath());
+  const registry = await openSqlite(newPath(), { clock: systemClock });
+  const before = Date.now();
   const { clock, durability } = await registry.ping();
+  const after = Date.now();
   expect(registry.kind).toBe("sqlite");
-  expect(Math.abs(clock - Date.now())).toBeLessThan(10_000);
+  expect(clock).toBeGreaterThan(before - 10_000);
+  expect(clock).toBeLessThan(after + 10_000);
   expect(durability).toContain("kill -9 and power loss");
 });
 
@@ -106,9 +130,10 @@ test("while it waits for a lock the event loop goes on, and so does the holder's
   const raw = await openRaw(path);
   raw.exec("BEGIN IMMEDIATE");
   const asked = granted(registry);
-  // This timer would never fire if waiting blocked: the lock is this process's own.
-  await sleep(150);
-  const freed = Date.now();
+  // This would never come to an end if waiting blocked: the lock is this process's own.
+  await expect.poll(() => existsSync(`${path}-queue`)).toBe(true);
+  await clock.advance(150);
+  const freed = clock.now();
   raw.exec("ROLLBACK");
   const { workerId } = await asked;
   const record = await registry.worker(namespace, workerId);
@@ -119,7 +144,7 @@ test("what it waited for while it was opened does not stand in its way later", a
   const path = newPath();
   const raw = await openRaw(path);
   raw.exec("BEGIN EXCLUSIVE");
-  const opened = openSqlite(path, { operationTimeout: 300 });
+  const opened = openSqlite(path);
   await sleep(50);
   raw.exec("ROLLBACK");
   const registry = await opened;
@@ -132,9 +157,12 @@ test("what it waited for while it was opened does not stand in its way later", a
 
 test("a request that did not wait keeps its clock", async () => {
   const registry = await openSqlite(newPath());
-  const clock = Date.now() - 777;
-  const { workerId } = await granted(registry, { clock });
-  expect(await registry.worker(namespace, workerId)).toMatchObject({ seenClock: clock });
+  const seenClock = clock.now() - 777;
+  const asked = granted(registry, { clock: seenClock });
+  // Getting there takes time as well.
+  await clock.advance(5);
+  const { workerId } = await asked;
+  expect(await registry.worker(namespace, workerId)).toMatchObject({ seenClock });
 });
 
 test("operations of one registry are done in the order in which they were asked, even behind a lock", async () => {
@@ -170,7 +198,7 @@ test("a number that is no integer is refused, and nothing is stored", async () =
   const registry = await openSqlite(newPath());
   await registry.init({ namespace, layout });
   const broken = [
-    registry.claim(claimRequest({ clock: Date.now() + 0.5 })),
+    registry.claim(claimRequest({ clock: clock.now() + 0.5 })),
     registry.claim(claimRequest({ window: Number.NaN })),
     registry.pin(namespace, 1.5, "half"),
     registry.init({ namespace: "other", layout, maxWindow: 0.5 }),
@@ -189,8 +217,7 @@ test("text that would be SQL is text", async () => {
 
 test("each state lists what the rule calls so", async () => {
   const path = newPath();
-  const clock = fakeClock();
-  const registry = await openSqlite(path, { clock });
+  const registry = await openSqlite(path);
   await registry.init({ namespace, layout });
   const raw = await openRaw(path);
   const insert = raw.prepare(
@@ -243,8 +270,7 @@ test("numbers are given out once, in ascending order, however they are wanted", 
 });
 
 test("a pool that was narrowed, widened or moved finds the numbers that were used under another one", async () => {
-  const clock = fakeClock();
-  const registry = await openSqlite(newPath(), { clock });
+  const registry = await openSqlite(newPath());
   const claim = (first: number, last: number, host = "any"): Promise<Grant> => {
     clock.step(1);
     return granted(registry, { pool: { first, last }, holder: on(host), clock: clock.now(), window: 1000 });
@@ -274,8 +300,7 @@ test("a pool that was narrowed, widened or moved finds the numbers that were use
 });
 
 test("a clock that was set back is noticed through another pool of the same host", async () => {
-  const clock = fakeClock();
-  const registry = await openSqlite(newPath(), { clock });
+  const registry = await openSqlite(newPath());
   await granted(registry, { pool: { first: 0, last: 9 }, clock: clock.now() + 4000 });
   const { rollback } = await granted(registry, {
     pool: { first: 5, last: 30 },
@@ -288,8 +313,7 @@ test("a clock that was set back is noticed through another pool of the same host
 });
 
 test("pruning deletes by the thousand and keeps the last claim of each worker ID", async () => {
-  const clock = fakeClock();
-  const registry = await openSqlite(newPath(), { clock });
+  const registry = await openSqlite(newPath());
   const pool = { first: 0, last: 1 };
   for (let i = 0; i < 600; i++) {
     await granted(registry, { pool, workerId: i % 2, clock: clock.now(), window: 10 });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { isSnowleaseError, type SnowleaseError, timeText } from "../../src/id/errors.ts";
 import type { ClaimRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest } from "../../src/rule/registry.ts";

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { pinWorkers, unpinWorkers } from "../../src/ops/workers.ts";
-import { memoryRegistry } from "../../src/testing.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 
 const namespace = "orders";
+/** Stands still: no window ends between two lines of a test. */
+const clock = fakeClock();
 
 async function pinned(registry = memoryRegistry()): Promise<Record<number, string | undefined>> {
   const found = await registry.workers(namespace, { state: "pinned" });
@@ -12,20 +14,20 @@ async function pinned(registry = memoryRegistry()): Promise<Record<number, strin
 
 describe("pins", () => {
   test("keep worker IDs out of the pool until they are taken away", async () => {
-    const registry = memoryRegistry();
-    await granted(registry, claimRequest());
+    const registry = memoryRegistry({ clock });
+    await granted(registry, claimRequest({ clock: clock.now() }));
     await pinWorkers(registry, namespace, [1, 2], "taken by the old host");
     expect(await pinned(registry)).toEqual({ 1: "taken by the old host", 2: "taken by the old host" });
-    expect(await granted(registry, claimRequest())).toMatchObject({ workerId: 3 });
+    expect(await granted(registry, claimRequest({ clock: clock.now() }))).toMatchObject({ workerId: 3 });
     await pinWorkers(registry, namespace, [2], "reserved");
     await unpinWorkers(registry, namespace, [1]);
     expect(await pinned(registry)).toEqual({ 2: "reserved" });
-    expect(await granted(registry, claimRequest())).toMatchObject({ workerId: 1 });
+    expect(await granted(registry, claimRequest({ clock: clock.now() }))).toMatchObject({ workerId: 1 });
   });
 
   test("of which one cannot be are none", async () => {
-    const registry = memoryRegistry();
-    await granted(registry, claimRequest());
+    const registry = memoryRegistry({ clock });
+    await granted(registry, claimRequest({ clock: clock.now() }));
     for (const [workerIds, reason] of [
       [[1, 1024], "reserved"],
       [[1], " "],
@@ -39,8 +41,8 @@ describe("pins", () => {
   });
 
   test("that are not there cannot be taken away; the others are", async () => {
-    const registry = memoryRegistry();
-    await granted(registry, claimRequest());
+    const registry = memoryRegistry({ clock });
+    await granted(registry, claimRequest({ clock: clock.now() }));
     await pinWorkers(registry, namespace, [1], "reserved");
     await expect(unpinWorkers(registry, namespace, [0, 1, 9])).rejects.toMatchObject({
       code: "NOT_FOUND",
@@ -51,7 +53,7 @@ describe("pins", () => {
   });
 
   test("need a namespace", async () => {
-    const registry = memoryRegistry();
+    const registry = memoryRegistry({ clock });
     for (const asked of [pinWorkers(registry, namespace, [1], "reserved"), unpinWorkers(registry, namespace, [1])]) {
       await expect(asked).rejects.toMatchObject({ code: "NOT_FOUND" });
     }
