@@ -1,14 +1,17 @@
 // What the house keeps besides its layers: the name of an exported type has one meaning in src/, and every file there is used by
-// another one, or is what package.json exports or runs.
+// another one, or is what package.json exports or runs; each command that a page names is there, and so is each file of the gate.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+// It ends with an error where its lists name a file that is not there.
+import "./gate.mjs";
 
 const root = resolve(import.meta.dirname, "..");
 const src = join(root, "src");
 const files = readdirSync(src, { encoding: "utf8", recursive: true }).filter((name) => name.endsWith(".ts"));
 const texts = new Map(files.map((name) => [name, readFileSync(join(src, name), "utf8")]));
-const findings = [...namesTwice(), ...filesUnused()];
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const findings = [...namesTwice(), ...filesUnused(), ...commandsUnknown()];
 for (const finding of findings) console.error(finding);
 process.exitCode = findings.length > 0 ? 1 : 0;
 
@@ -27,7 +30,7 @@ function namesTwice() {
 }
 
 function filesUnused() {
-  const { exports, bin } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const { exports, bin } = manifest;
   const entries = [...Object.values(exports).map((entry) => entry.default), ...Object.values(bin)];
   const used = new Set(entries.map((entry) => relative("dist", entry).replace(/\.js$/, ".ts")));
   for (const [file, text] of texts) {
@@ -36,4 +39,18 @@ function filesUnused() {
     }
   }
   return files.filter((name) => !used.has(name)).map((name) => `No file imports src/${name}: delete it.`);
+}
+
+function commandsUnknown() {
+  const pages = ["README.md", "CONTRIBUTING.md", ...["docs", "examples", "prove", "spec", "test"].flatMap(pagesOf)];
+  return pages.flatMap((page) =>
+    [...readFileSync(join(root, page), "utf8").matchAll(/npm run ([\w:]+)/g)]
+      .filter(([, name]) => !Object.hasOwn(manifest.scripts, name))
+      .map(([command]) => `${page} names \`${command}\`, which package.json does not have.`),
+  );
+}
+
+function pagesOf(folder) {
+  const names = readdirSync(join(root, folder), { encoding: "utf8", recursive: true });
+  return names.filter((name) => name.endsWith(".md")).map((name) => join(folder, name));
 }

@@ -12,8 +12,15 @@ const source = join(import.meta.dirname, "../test/support/kubernetes");
 /** A build that takes longer was killed, ms. */
 const longestBuild = 1_200_000;
 
+/** Builds the program before the tests that need it; where it cannot be built, they are told why. */
+export function prepareKubernetesApi() {
+  const missing = missingBecause();
+  if (missing === undefined) kubernetesApi();
+  else process.env.KUBERNETES_API_MISSING = missing;
+}
+
 /** Why the program cannot be built here, or undefined. */
-export function kubernetesApiMissing() {
+function missingBecause() {
   if (existsSync(programFile())) return undefined;
   if (spawnSync("go", ["version"]).status !== 0) {
     return "go is not installed: the API server of Kubernetes is built with it";
@@ -23,7 +30,7 @@ export function kubernetesApiMissing() {
 }
 
 /** The program, which is built where it is missing. */
-export function kubernetesApi() {
+function kubernetesApi() {
   const file = programFile();
   const lock = `${file}.lock`;
   mkdirSync(join(file, ".."), { recursive: true });

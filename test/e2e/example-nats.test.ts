@@ -5,7 +5,7 @@ import { type CliProcess, Sandbox } from "../support/cli.ts";
 import { startExample } from "../support/examples.ts";
 import { ask, ServerProcess, startOnFreePort } from "../support/servers.ts";
 
-/** Why there is no nats-server to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+/** Why there is no nats-server to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
 const natsMissing =
   process.env["CI"] === undefined && spawnSync("nats-server", ["--version"]).error !== undefined
     ? "nats-server is not installed: as root, apt-get install --no-install-recommends nats-server"

@@ -1,20 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { Broken } from "./broken/distort.ts";
-import { brokenCopies } from "./broken/copies.ts";
-import { brokenHolders } from "./broken/holders.ts";
-import { brokenLeads } from "./broken/leads.ts";
-import { brokenShares } from "./broken/shares.ts";
-import { brokenStores } from "./broken/stores.ts";
-import { brokenSwitches } from "./broken/switches.ts";
 import { events, Tally } from "./events.ts";
-import { play, type Outcome } from "./history.ts";
+import { play } from "./history.ts";
 
 /** `SNOWLEASE_HISTORIES=1000000 SNOWLEASE_SEED=7` for more, or for others. */
-const histories = Number(process.env["SNOWLEASE_HISTORIES"] ?? 4000);
+const histories = Number(process.env["SNOWLEASE_HISTORIES"] ?? 2000);
 const firstSeed = Number(process.env["SNOWLEASE_SEED"] ?? 1);
-
-/** Enough to meet each mistake many times. */
-const brokenHistories = 20_000;
 
 /** A simulation in which something hardly ever happens finds nothing about it: so often at least in a thousand histories. */
 const leastPerThousand = 3;
@@ -38,26 +28,5 @@ describe("histories of holders that crash, stop, lose messages, have wrong clock
 
   test("the same seed plays the same history", async () => {
     for (let seed = 1; seed <= 20; seed++) expect(await play(seed)).toEqual(await play(seed));
-  });
-});
-
-const broken: readonly Broken[] = [
-  ...brokenHolders,
-  ...brokenLeads,
-  ...brokenSwitches,
-  ...brokenShares,
-  ...brokenStores,
-  ...brokenCopies,
-];
-
-describe.each(broken)("broken: $name", ({ variant, found }) => {
-  // Some are found out by one history in ten thousand: on a busy machine that takes minutes.
-  test.each(found)("is found out: %s", { timeout: 1_200_000 }, async (sought) => {
-    let convicted: Outcome | undefined;
-    for (let seed = firstSeed; seed < firstSeed + brokenHistories && convicted === undefined; seed++) {
-      const outcome = await play(seed, variant(), sought);
-      if (outcome.violation !== undefined) convicted = outcome;
-    }
-    expect(convicted?.violation).toMatch(sought);
   });
 });

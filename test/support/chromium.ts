@@ -3,7 +3,7 @@ import { type Browser, chromium } from "playwright-core";
 
 const file = "/usr/bin/chromium";
 
-/** Why there is no Chromium to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+/** Why there is no Chromium to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
 export const chromiumMissing: string | undefined =
   process.env["CI"] === undefined && !existsSync(file)
     ? "chromium is not installed: as root, apt-get install --no-install-recommends chromium fonts-dejavu-core"

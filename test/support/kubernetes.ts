@@ -22,7 +22,7 @@ export const kubernetesMissing: string | undefined =
     ? undefined
     : `${programMissing} is not installed: the API server of Kubernetes is built with Go`);
 
-/** The program of the API server: `npm test` has built it. */
+/** The program of the API server, which `npm run test:all` builds before the tests begin. */
 function program(): string {
   const script = join(import.meta.dirname, "../../scripts/kubernetes-api.mjs");
   return execFileSync(process.execPath, [script], { encoding: "utf8" }).trim();

@@ -7,7 +7,7 @@ import { freePort, ServerProcess } from "./servers.ts";
 
 const command = "/usr/sbin/pgbouncer";
 
-/** Why there is no PgBouncer to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
+/** Why there is no PgBouncer to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
 export const pgbouncerMissing: string | undefined =
   process.env["CI"] === undefined && spawnSync(command, ["--version"]).error !== undefined
     ? "PgBouncer is not installed: as root, apt-get install --no-install-recommends pgbouncer"

@@ -1,0 +1,33 @@
+// The Debian packages that tests drive, each with a file that it brings: `ensurePackages` in setup.mjs takes them.
+
+/** What the gate needs. */
+export const gatePackages = {
+  curl: "/usr/bin/curl",
+  "default-jre-headless": "/usr/bin/java",
+  "etcd-client": "/usr/bin/etcdctl",
+  "etcd-server": "/usr/bin/etcd",
+  faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
+  gcc: "/usr/bin/gcc",
+  "libc6-dev": "/usr/include/stdio.h",
+  "libhsqldb-java": "/usr/share/java/hsqldb.jar",
+  "libzookeeper-java": "/usr/share/java/zookeeper.jar",
+  "mariadb-client-core": "/usr/bin/mariadb",
+  "mariadb-server-core": "/usr/sbin/mariadbd",
+  openssl: "/usr/bin/openssl",
+  postgresql: "/usr/lib/postgresql/*/bin/initdb",
+  "redis-server": "/usr/bin/redis-server",
+  spin: "/usr/bin/spin",
+  sqlite3: "/usr/bin/sqlite3",
+};
+
+/** What all tests need. */
+export const allPackages = {
+  ...gatePackages,
+  chromium: "/usr/bin/chromium",
+  // An engine is more than a developer's machine should get unasked.
+  ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
+  "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+  "nats-server": "/usr/sbin/nats-server",
+  pgbouncer: "/usr/sbin/pgbouncer",
+  python3: "/usr/bin/python3",
+};

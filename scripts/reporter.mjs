@@ -1,0 +1,134 @@
+import { appendFileSync } from "node:fs";
+import { relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import { inMinutes } from "./verdict.mjs";
+
+/** The longest error that is put in one line, characters. */
+const longestError = 600;
+
+/** From run-tests.mjs: where to write results, whether to show them, and the seconds that files took before. */
+const { resultsFile, shows, secondsBefore } = JSON.parse(process.env.VITEST_REPORT);
+/** What a file takes that never ran here: most units start no server. */
+const expectedSeconds = (file) => secondsBefore[file] ?? (file.startsWith("test/unit/") ? 1 : 20);
+
+/**
+ * Writes the result of each test file as a line of JSON, as soon as it is known. With `shows`, it also prints what is done, what failed and
+ * how long the rest will take; without, another reporter does.
+ */
+export default class Reporter {
+  #vitest;
+  #begin = performance.now();
+  /** File -> the seconds that it is expected to take. */
+  #left = new Map();
+  #files = 0;
+  #secondsDone = 0;
+
+  onInit(vitest) {
+    this.#vitest = vitest;
+  }
+
+  onTestRunStart(specifications) {
+    for (const { moduleId } of specifications) {
+      const file = nameOf(moduleId);
+      this.#left.set(file, expectedSeconds(file));
+    }
+    this.#files = this.#left.size;
+  }
+
+  onTestModuleEnd(module) {
+    const result = resultOf(module);
+    write(result);
+    if (shows) this.#show(module, result);
+  }
+
+  onTestRunEnd(modules, unhandled) {
+    // The process of such a file ended by itself, and told nothing.
+    for (const { moduleId } of modules.filter((module) => ["queued", "pending"].includes(module.state())))
+      write(failed(nameOf(moduleId), "did not come to its end"));
+    for (const error of unhandled) {
+      if (shows) this.#vitest.logger.printError(error);
+      write(failed(undefined, `outside of the tests: ${inOneLine(error)}`));
+    }
+  }
+
+  #show(module, { file, seconds, passed, failed }) {
+    this.#secondsDone += this.#left.get(file);
+    this.#left.delete(file);
+    const done = `${this.#files - this.#left.size}/${this.#files}`.padStart(9);
+    const counts = `${passed} passed${failed > 0 ? `, ${failed} FAILED` : ""}`;
+    console.log(`${done}  ${this.#timeLeft().padEnd(18)}${file}: ${counts}, ${seconds.toFixed(1)} s`);
+    for (const { name, error } of errorsOf(module)) {
+      console.log(`\nRED ${name}`);
+      this.#vitest.logger.printError(error, { project: module.project });
+    }
+  }
+
+  #timeLeft() {
+    const seconds = [...this.#left.values()].reduce((sum, each) => sum + each, 0);
+    const elapsed = (performance.now() - this.#begin) / 1000;
+    return `${inMinutes((elapsed * seconds) / this.#secondsDone)} left`;
+  }
+}
+
+/** What failed of a file, or of none, beside its tests. */
+function failed(file, text) {
+  return {
+    file,
+    seconds: 0,
+    passed: 0,
+    failed: 1,
+    skips: [],
+    failures: [file === undefined ? text : `${file}: ${text}`],
+  };
+}
+
+function write(result) {
+  appendFileSync(resultsFile, `${JSON.stringify(result)}\n`);
+}
+
+function resultOf(module) {
+  const tests = [...module.children.allTests()].map((test) => ({ test, result: test.result() }));
+  const count = (state) => tests.filter(({ result }) => result.state === state).length;
+  const failures = errorsOf(module).map(({ name, error }) => `${name}: ${inOneLine(error)}`);
+  return {
+    file: nameOf(module.moduleId),
+    seconds: module.diagnostic().duration / 1000,
+    passed: count("passed"),
+    // What a hook throws fails all tests of its suite, and is said of none of them.
+    failed: Math.max(count("failed"), failures.length > 0 ? 1 : 0),
+    skips: tests.filter(({ result }) => result.state === "skipped").map(({ test, result }) => reasonOf(test, result)),
+    failures,
+  };
+}
+
+/** Each error of a file, its suites and its tests, with the name of what it failed. */
+function errorsOf(module) {
+  const file = nameOf(module.moduleId);
+  return [module, ...module.children.allSuites(), ...module.children.allTests("failed")].flatMap((task) => {
+    const errors = task.type === "test" ? (task.result().errors ?? []) : task.errors();
+    const name = task === module ? file : `${file}, ${task.fullName}`;
+    return errors.map((error) => ({ name, error }));
+  });
+}
+
+/** Why a test was skipped: its note, or the title of what was skipped where that says what is missing; else what was skipped. */
+function reasonOf(test, { note }) {
+  const titles = [];
+  for (let task = test; task.type !== "module"; task = task.parent) titles.unshift(task.name);
+  return note ?? titles.find((title) => /\b(?:not|no|cannot|needs)\b/.test(title)) ?? test.fullName;
+}
+
+function nameOf(moduleId) {
+  return relative(process.cwd(), moduleId);
+}
+
+/** Of an error: its first line and, where it compares two values, the lines in which they differ. */
+function inOneLine({ name = "Error", message = "", diff = "" }) {
+  const [line] = stripVTControlCharacters(message).split("\n", 1);
+  const differing = stripVTControlCharacters(diff)
+    .split("\n")
+    .filter((each) => /^[+-] (?!Expected|Received)/.test(each));
+  return `${name}: ${line} ${differing.map((each) => each.replace(/ +/g, " ")).join(" ")}`
+    .trimEnd()
+    .slice(0, longestError);
+}

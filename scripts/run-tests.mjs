@@ -1,0 +1,107 @@
+// Runs tests, and tells what came of them.
+
+import { spawn, spawnSync } from "node:child_process";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+/** The seconds that each file took when it last ran here: a run tells by them how long the rest will take. */
+const secondsFile = "node_modules/.cache/snowlease/test-seconds.json";
+
+/**
+ * Runs vitest to its end.
+ * @param args files, and other arguments of vitest.
+ * @param options `shows`: one line a file, in the place of what vitest prints. `environment`: more of it for the tests. `resultsFile`: gets a
+ * line of JSON as soon as a file is done; default: one that is removed.
+ * @returns the result of each file, and of what failed outside of them.
+ */
+export function runTests(args, { shows = true, environment = {}, resultsFile } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
+  const file = resultsFile ?? join(folder, "results");
+  const before = readResults(file).length;
+  const secondsBefore = readSeconds();
+  const reporters = [...(shows ? [] : ["--reporter=default"]), "--reporter=./scripts/reporter.mjs"];
+  const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
+    stdio: "inherit",
+    env: {
+      ...process.env,
+      ...environment,
+      VITEST_REPORT: JSON.stringify({ resultsFile: file, shows, secondsBefore }),
+    },
+  });
+  // A crash, or a file that does not load: no test failed, and yet the run did.
+  if (
+    status !== 0 &&
+    readResults(file)
+      .slice(before)
+      .every(({ failed }) => failed === 0)
+  )
+    appendResult(file, failure("vitest ended without a result: see above"));
+  const results = readResults(file).slice(before);
+  rmSync(folder, { recursive: true });
+
+  const seconds = Object.fromEntries(
+    results.flatMap(({ file, seconds }) => (file === undefined ? [] : [[file, seconds]])),
+  );
+  mkdirSync(dirname(secondsFile), { recursive: true });
+  writeFileSync(secondsFile, JSON.stringify({ ...secondsBefore, ...seconds }));
+  return results;
+}
+
+/**
+ * Runs a program that runs tests; its last line says how many passed and failed, or its exit status does.
+ * @returns the result of all that it ran.
+ */
+export async function runProgram(name, command, args, environment = process.env) {
+  const begin = performance.now();
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], env: environment });
+  let output = "";
+  child.stdout.on("data", (chunk) => {
+    process.stdout.write(chunk);
+    output += chunk;
+  });
+  const status = await new Promise((resolve) => {
+    child.once("close", resolve);
+    child.once("error", () => resolve(1));
+  });
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed\n$/m.exec(output) ?? [undefined, status === 0 ? 1 : 0, 0];
+  const failures = [...output.matchAll(/^FAILED (.+)$/gm)].map(([, text]) => `${name}: ${text}`);
+  if (status !== 0 && failures.length === 0) failures.push(`${name}: see above`);
+  return {
+    file: name,
+    seconds: (performance.now() - begin) / 1000,
+    passed: Number(passed),
+    failed: Math.max(Number(failed), status === 0 ? 0 : 1),
+    skips: [],
+    failures,
+  };
+}
+
+/** Something beside the tests that failed, as a result. */
+export function failure(text) {
+  return { seconds: 0, passed: 0, failed: 1, skips: [], failures: [text] };
+}
+
+export function appendResult(file, result) {
+  appendFileSync(file, `${JSON.stringify(result)}\n`);
+}
+
+/** The results that a file has, none where there is no such file. */
+export function readResults(file) {
+  const lines = readIfThere(file)?.split("\n").filter(Boolean) ?? [];
+  return lines.map((line) => JSON.parse(line));
+}
+
+function readSeconds() {
+  return JSON.parse(readIfThere(secondsFile) ?? "{}");
+}
+
+/** The text of a file, undefined where there is none. */
+export function readIfThere(file) {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,111 @@
+// `npm run test:all`: the gate, then every other test file, the platforms, all models and a long simulation. What fails runs a second time,
+// alone: only what fails twice is red. A run that was broken off goes on where it was, unless a file changed since; `-- --again` begins
+// anew. `-- --share 2/8` takes the second of eight parts of what is not the gate.
+
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { gate, rest } from "./gate.mjs";
+import { prepareKubernetesApi } from "./kubernetes-api.mjs";
+import { allPackages } from "./packages.mjs";
+import { platforms } from "./platforms.mjs";
+import { appendResult, readIfThere, readResults, runProgram, runTests } from "./run-tests.mjs";
+import { ensureBuild, ensureDependencies, ensurePackages, fail, filesIn, hashOf } from "./setup.mjs";
+import { printVerdict } from "./verdict.mjs";
+
+/** What is no test file, by name: arguments of Node, and more environment. */
+const programs = new Map([
+  ...Object.keys(platforms).map((name) => [`platform ${name}`, { args: ["scripts/platforms.mjs", name] }]),
+  ["models", { args: ["scripts/spec.mjs"] }],
+  ["proof of the rule", { args: ["spec/proof.mjs"] }],
+  [
+    "long simulation",
+    { args: ["scripts/test.mjs", "test/simulation/simulation.test.ts"], environment: { SNOWLEASE_HISTORIES: "20000" } },
+  ],
+]);
+/** What the results depend on. */
+const sources = ["bench", "deploy", "docs", "examples", "prove", "scripts", "spec", "sql", "src", "test", "web"];
+
+const values = readArguments();
+const pieces = shareOf([...rest, ...programs.keys()], values.share);
+const begin = performance.now();
+ensureDependencies();
+ensureBuild();
+ensurePackages(allPackages);
+prepareKubernetesApi();
+
+const folder = join("node_modules/.cache/snowlease/test-all", values.share?.replace("/", "-of-") ?? "all");
+const resultsFile = join(folder, "results");
+const stamp = join(folder, "sources");
+resume();
+if (values.share === undefined) runFiles("The gate", gate);
+runFiles(
+  "The other tests",
+  pieces.filter((name) => !programs.has(name)),
+);
+for (const name of pieces) if (programs.has(name) && resultOf(name) === undefined) await run(name);
+for (const name of [...gate, ...pieces].filter(isRed)) await run(name);
+process.exitCode = report() ? 0 : 1;
+
+function readArguments() {
+  try {
+    return parseArgs({ options: { share: { type: "string" }, again: { type: "boolean", default: false } } }).values;
+  } catch (error) {
+    return fail(error.message, 2);
+  }
+}
+
+/** Every so many of them: neighbours test one store, and should be spread over all parts. */
+function shareOf(all, share = "1/1") {
+  const [, part, parts] = /^([1-9]\d*)\/([1-9]\d*)$/.exec(share)?.map(Number) ?? [];
+  if (part === undefined || part > parts) fail(`Expected --share to be as 2/8, got \`${share}\``, 2);
+  return all.filter((_, i) => i % parts === part - 1);
+}
+
+/** Keeps the results of a run that was broken off, if they are of these very files. */
+function resume() {
+  const hash = hashOf(["package-lock.json", "README.md", ...sources.flatMap(filesIn)]);
+  if (values.again || readIfThere(stamp) !== hash) rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(stamp, hash);
+}
+
+/** Runs the files that have no result yet, some at a time. */
+function runFiles(title, files) {
+  const left = files.filter((file) => resultOf(file) === undefined);
+  console.log(`\n${title}: ${left.length} files, ${files.length - left.length} done before`);
+  if (left.length > 0) runTests(left, { resultsFile });
+}
+
+/** Runs a file or a program by itself. */
+async function run(name) {
+  console.log(`\n${name}, alone`);
+  if (!programs.has(name)) return runTests([name], { resultsFile });
+  const { args, environment } = programs.get(name);
+  appendResult(resultsFile, await runProgram(name, process.execPath, args, { ...process.env, ...environment }));
+}
+
+function resultOf(name) {
+  return readResults(resultsFile).findLast(({ file }) => file === name);
+}
+
+function isRed(name) {
+  return (resultOf(name)?.failed ?? 0) > 0;
+}
+
+/** Prints what came of it all, and writes how long each piece took. The next run begins anew. */
+function report() {
+  const all = readResults(resultsFile);
+  const last = all.filter(({ file }, i) => file === undefined || all.findLastIndex((each) => each.file === file) === i);
+  const flaky = all.filter((result) => result.failed > 0 && !last.includes(result));
+  const slowest = last.toSorted((a, b) => b.seconds - a.seconds);
+  const lines = slowest.map(({ file, seconds, passed, failed, skips }) => {
+    const counts = `${passed} passed, ${failed} failed, ${skips.length} skipped`;
+    return `${seconds.toFixed(1).padStart(9)} s  ${file}: ${counts}`;
+  });
+  writeFileSync(join(folder, "report"), `${lines.join("\n")}\n`);
+  rmSync(stamp);
+  console.log(`\nThe slowest of all in ${join(folder, "report")}\n${lines.slice(0, 10).join("\n")}`);
+  for (const text of flaky.flatMap(({ failures }) => failures)) console.log(`FLAKY ${text}`);
+  return printVerdict("All", last, (performance.now() - begin) / 1000);
+}
