@@ -31,6 +31,7 @@ const othersTaken = [
   ..."daemon etcd memory mysql oracle postgres redis sqlite zookeeper".split(" ").map((name) => `conformance/${name}`),
   "e2e/cli-ids",
   "e2e/deploy",
+  "e2e/docs",
   "e2e/runtime",
   "faults/before-epoch",
   "faults/clock-back",

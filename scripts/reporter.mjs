@@ -115,7 +115,7 @@ function errorsOf(module) {
 function reasonOf(test, { note }) {
   const titles = [];
   for (let task = test; task.type !== "module"; task = task.parent) titles.unshift(task.name);
-  return note ?? titles.find((title) => /\b(?:not|no|cannot|needs)\b/.test(title)) ?? test.fullName;
+  return note ?? titles.find((title) => /\b(?:not|no|none|cannot|needs)\b/.test(title)) ?? test.fullName;
 }
 
 function nameOf(moduleId) {
